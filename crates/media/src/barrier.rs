@@ -1,0 +1,36 @@
+//! Every point at which the program waits for durability, by name and in one place.
+//!
+//! Invariant: no sync is issued without one of these names, so that the simulator can leave out
+//! exactly one of them and a test can prove that it is needed (style 11).
+
+/// A durability point. The comment says what must be durable before what.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Barrier {
+    /// A blob's bytes, before its final name appears: a name never leads to torn bytes.
+    BlobBeforeName,
+    /// A new directory's entry in its parent, before the names in it count as durable.
+    DirectoryBeforeNames,
+    /// Names of config and first key, before the first root: a root means a pool that opens.
+    PoolBeforeRoot,
+    /// Names of all containers that a root can reach, before the root's bytes are put.
+    ContainersBeforeRoot,
+    /// The root's name, before the commit is acknowledged.
+    RootBeforeAck,
+    /// A new key slot's name, before the command says so or an old slot is removed.
+    KeyBeforeAck,
+    /// Index buckets, before the index header calls itself clean. Only saves a rebuild.
+    IndexBeforeClean,
+}
+
+impl Barrier {
+    /// All of them, in declaration order.
+    pub const ALL: [Self; 7] = [
+        Self::BlobBeforeName,
+        Self::DirectoryBeforeNames,
+        Self::PoolBeforeRoot,
+        Self::ContainersBeforeRoot,
+        Self::RootBeforeAck,
+        Self::KeyBeforeAck,
+        Self::IndexBeforeClean,
+    ];
+}

@@ -1,0 +1,54 @@
+//! Whole objects under a name: a local directory now, object storage later.
+
+use crate::{Barrier, MediaError};
+
+/// How a put treats a name that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// The name is new by construction (numbered by its only writer); an old blob is replaced.
+    Replace,
+    /// Fails with `Exists` when the name is taken, also by a concurrent writer.
+    IfAbsent,
+}
+
+/// A flat name space of immutable blobs. Names are relative, `/`-separated, ASCII.
+///
+/// Contract: a name never leads to part of a blob, after a crash either: a blob exists whole or
+/// not at all. A blob is *durable* only after a [`Blobs::barrier`] that began after its put
+/// returned, or that began after [`Blobs::adopt`] named it. All methods may be called from many
+/// threads.
+pub trait Blobs: Send + Sync {
+    /// Stores `bytes` under `name`. With [`Put::Replace`] an error may also surface at the next
+    /// barrier; the blob becomes visible some time before that barrier returns. With
+    /// [`Put::IfAbsent`] the blob is visible on return.
+    fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError>;
+
+    /// Fills `into` from `offset` of the blob. `Io` with an unexpected-end source when the blob
+    /// is shorter.
+    fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
+
+    /// Length in bytes.
+    fn len(&self, name: &str) -> Result<u64, MediaError>;
+
+    /// The whole blob; `limit` bounds what a damaged pool can make us allocate.
+    fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, MediaError> {
+        let len = self.len(name)?.min(limit);
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        self.read_range(name, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Names in one directory (`prefix` without trailing slash), sorted, without the prefix.
+    /// A directory that does not exist is empty. Not cheap: see `design.md` section 7.
+    fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError>;
+
+    /// Removes a blob; a missing one is not an error.
+    fn delete(&self, name: &str) -> Result<(), MediaError>;
+
+    /// Counts a blob that another process put among those the next barrier makes durable.
+    fn adopt(&self, name: &str);
+
+    /// Returns when all earlier puts and adopted blobs are visible and survive power loss.
+    /// After a failure every later put and barrier fails with `Poisoned`.
+    fn barrier(&self, point: Barrier) -> Result<(), MediaError>;
+}

@@ -1,0 +1,74 @@
+//! Files in a directory tree: the shape that the kernel gives, with every sync named.
+
+use crate::{Barrier, MediaError};
+use std::any::Any;
+use std::sync::Arc;
+
+/// One entry of [`Disk::list`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskEntry {
+    /// Name without the directory.
+    pub name: String,
+    /// A directory, not a file.
+    pub is_dir: bool,
+}
+
+/// Held while it lives; the system releases it when the process dies.
+pub type DiskLock = Box<dyn Any + Send + Sync>;
+
+/// A directory tree on a local disk. Paths are relative, `/`-separated; `""` is the top.
+///
+/// Contract: what was not synced may be lost, torn at 512 bytes or reordered by a crash, names
+/// included: a created, renamed, linked or removed name is durable after `sync_dir` of its
+/// directory (for a rename: of the target's), a file's bytes after `DiskFile::sync`.
+pub trait Disk: Send + Sync {
+    /// Opens for reading and writing; with `create`, makes an empty file when there is none and
+    /// truncates one that exists.
+    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError>;
+
+    /// Opens for reading only.
+    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError>;
+
+    /// Moves a file over whatever has the new name.
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError>;
+
+    /// Moves a file to a name that must be free, atomically: `Exists` otherwise.
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError>;
+
+    /// Removes a file.
+    fn remove(&self, path: &str) -> Result<(), MediaError>;
+
+    /// Entries of a directory, sorted by name.
+    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError>;
+
+    /// Makes one directory (mode 0700); its parent exists. True when it was not there before.
+    fn make_dir(&self, dir: &str) -> Result<bool, MediaError>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError>;
+
+    /// Takes the lock file exclusively without waiting: `Locked` when a live process has it.
+    fn lock(&self, path: &str) -> Result<DiskLock, MediaError>;
+}
+
+/// An open file.
+#[allow(clippy::len_without_is_empty)]
+pub trait DiskFile: Send + Sync {
+    /// Fills `into` from `offset`; `Io` at the end of the file.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
+
+    /// Writes all of `data` at `offset`, growing the file.
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
+
+    /// Length in bytes.
+    fn len(&self) -> Result<u64, MediaError>;
+
+    /// Cuts or grows with zeroes.
+    fn set_len(&self, len: u64) -> Result<(), MediaError>;
+
+    /// Returns when bytes and length survive power loss.
+    fn sync(&self, point: Barrier) -> Result<(), MediaError>;
+
+    /// Asks the system to start writing back, without waiting.
+    fn start_writeback(&self) {}
+}

@@ -1,0 +1,95 @@
+//! Errors of storage: a kind exists only where a caller acts differently.
+
+use std::fmt;
+use std::io;
+
+/// What the caller may do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaErrorKind {
+    /// No such name.
+    NotFound,
+    /// Put-if-absent lost: the name is taken.
+    Exists,
+    /// Disk full or quota reached.
+    NoSpace,
+    /// The place cannot be written (read-only file system, permissions).
+    ReadOnly,
+    /// Another live process holds the lock.
+    Locked,
+    /// The device failed.
+    Io,
+    /// An earlier sync failed: what reached the disk is unknown, nothing more is accepted.
+    Poisoned,
+}
+
+/// A failed operation: what, on which name, why.
+#[derive(Debug)]
+pub struct MediaError {
+    /// What the caller may do.
+    pub kind: MediaErrorKind,
+    /// The operation, a verb ("put", "sync").
+    pub operation: &'static str,
+    /// Blob name or path within the pool.
+    pub name: String,
+    /// The system's own words, when there are any.
+    pub source: Option<io::Error>,
+}
+
+impl MediaError {
+    /// Classifies an error of the operating system.
+    pub fn from_io(operation: &'static str, name: &str, source: io::Error) -> Self {
+        let kind = match source.kind() {
+            io::ErrorKind::NotFound => MediaErrorKind::NotFound,
+            io::ErrorKind::AlreadyExists => MediaErrorKind::Exists,
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => MediaErrorKind::NoSpace,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                MediaErrorKind::ReadOnly
+            }
+            io::ErrorKind::WouldBlock => MediaErrorKind::Locked,
+            _ => MediaErrorKind::Io,
+        };
+        Self {
+            kind,
+            operation,
+            name: name.to_owned(),
+            source: Some(source),
+        }
+    }
+
+    /// An error without a system error behind it.
+    pub fn plain(kind: MediaErrorKind, operation: &'static str, name: &str) -> Self {
+        Self {
+            kind,
+            operation,
+            name: name.to_owned(),
+            source: None,
+        }
+    }
+}
+
+impl fmt::Display for MediaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.kind {
+            MediaErrorKind::NotFound => "not found",
+            MediaErrorKind::Exists => "already exists",
+            MediaErrorKind::NoSpace => "no space left",
+            MediaErrorKind::ReadOnly => "cannot be written",
+            MediaErrorKind::Locked => "locked by another process",
+            MediaErrorKind::Io => "input/output error",
+            MediaErrorKind::Poisoned => "an earlier sync failed",
+        };
+        write!(f, "{} {}: {why}", self.operation, self.name)?;
+        if let Some(source) = &self.source {
+            write!(f, " ({source})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for MediaError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}

@@ -1,0 +1,40 @@
+//! The waist downwards: the only door to storage, the clock and randomness.
+//!
+//! Invariant: no other room opens a file of the pool, asks for the time or draws a random number;
+//! whatever must be durable passes a named [`Barrier`]. The store calls this; `local` and the
+//! simulator implement it. Two shapes: [`Blobs`] (whole objects under a name; containers, roots,
+//! keys) and [`Disk`] (files that change in place; index, later journal and SSD tier).
+#![forbid(unsafe_code)]
+
+mod barrier;
+mod blobs;
+mod clock;
+mod dir_blobs;
+mod disk;
+mod error;
+mod local;
+mod random;
+
+pub use barrier::Barrier;
+pub use blobs::{Blobs, Put};
+pub use clock::{Clock, FixedClock, SystemClock};
+pub use dir_blobs::{DirBlobs, Syncing};
+pub use disk::{Disk, DiskEntry, DiskFile, DiskLock};
+pub use error::{MediaError, MediaErrorKind};
+pub use local::LocalDisk;
+pub use random::{Random, SeededRandom, SystemRandom};
+
+use std::sync::Arc;
+
+/// Everything below the store, bundled: what `store::Pool` is opened over.
+#[derive(Clone)]
+pub struct Media {
+    /// Containers, roots, keys, config.
+    pub blobs: Arc<dyn Blobs>,
+    /// Index and other rebuildable files.
+    pub disk: Arc<dyn Disk>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+}

@@ -1,0 +1,45 @@
+//! Randomness, as an argument.
+
+use std::sync::Mutex;
+
+/// A source of random bytes for keys, salts and identifiers.
+pub trait Random: Send + Sync {
+    /// Fills `into`.
+    fn fill(&self, into: &mut [u8]);
+}
+
+/// The system's generator.
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, into: &mut [u8]) {
+        // Without randomness no key is safe: there is nothing sensible left to do.
+        getrandom::fill(into).expect("the system has no source of randomness");
+    }
+}
+
+/// A seeded generator (SplitMix64) for the simulator. Never for keys that protect anything.
+pub struct SeededRandom(Mutex<u64>);
+
+impl SeededRandom {
+    /// The same seed gives the same bytes.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(seed))
+    }
+}
+
+impl Random for SeededRandom {
+    fn fill(&self, into: &mut [u8]) {
+        let mut state = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        for piece in into.chunks_mut(8) {
+            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = *state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^= z >> 31;
+            for (to, from) in piece.iter_mut().zip(z.to_le_bytes()) {
+                *to = from;
+            }
+        }
+    }
+}

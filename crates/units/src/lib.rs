@@ -1,0 +1,155 @@
+//! The vocabulary of what the layers tell each other: identifiers, sizes and origins as types.
+//!
+//! Invariant: nothing here does I/O, allocates more than a string, or knows a format. Every room
+//! may use this one; this one uses none.
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+/// Keyed BLAKE3-256 of a chunk's plain bytes. The all-zero value never names a chunk: it stands
+/// for a hole (a run of zero bytes that takes no space).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// The value that stands for a run of zeroes.
+    pub const HOLE: Self = Self([0; 32]);
+
+    /// True for the value that stands for a run of zeroes.
+    pub fn is_hole(&self) -> bool {
+        *self == Self::HOLE
+    }
+
+    /// First eight bytes, little-endian: picks the bucket of the fingerprint index (DDFS section 3).
+    pub fn bucket_bits(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    /// Bytes 8..12: the short fingerprint an index entry holds; independent of the bucket bits.
+    pub fn short(&self) -> u32 {
+        let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = self.0;
+        u32::from_le_bytes([a, b, c, d])
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(f, &self.0)
+    }
+}
+
+/// Sixteen random bytes that name a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PoolId(pub [u8; 16]);
+
+/// Sixteen random bytes that name a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct SnapshotId(pub [u8; 16]);
+
+macro_rules! hex_id {
+    ($name:ident) => {
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(f, &self.0)
+            }
+        }
+    };
+}
+hex_id!(PoolId);
+hex_id!(SnapshotId);
+
+fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
+}
+
+/// Who wrote a container. Several writers can share a bucket: each numbers its own containers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct WriterId(pub u16);
+
+/// A container: writer in the top 16 bits, the writer's sequence number in the low 48.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ContainerId(pub u64);
+
+impl ContainerId {
+    /// Largest sequence number of one writer.
+    pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
+
+    /// The `sequence`-th container of `writer`; bits above 48 are dropped.
+    pub fn new(writer: WriterId, sequence: u64) -> Self {
+        Self((u64::from(writer.0) << 48) | (sequence & Self::SEQUENCE_MAX))
+    }
+
+    /// Who wrote it.
+    pub fn writer(self) -> WriterId {
+        WriterId((self.0 >> 48) as u16)
+    }
+
+    /// Position in its writer's own sequence.
+    pub fn sequence(self) -> u64 {
+        self.0 & Self::SEQUENCE_MAX
+    }
+}
+
+impl fmt::Display for ContainerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.writer().0, self.sequence())
+    }
+}
+
+impl fmt::Debug for ContainerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Number of a committed root; each commit adds one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Generation(pub u64);
+
+impl Generation {
+    /// The generation after this one.
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Nanoseconds since 1970-01-01 UTC; negative before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct UnixNanos(pub i64);
+
+/// Who asks for an I/O. Reaches the scheduler, so that shares can be kept per origin.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Origin {
+    /// A client of a front end.
+    #[default]
+    Foreground,
+    /// Storing new snapshots.
+    Backup,
+    /// Giving snapshots back.
+    Restore,
+    /// Verification in the background.
+    Scrub,
+}
+
+/// What an I/O is for (Differentiated Storage Services): 0 is unclassified; the meaning of the
+/// others is policy.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct IoClass(pub u8);
