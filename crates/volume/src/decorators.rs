@@ -1,0 +1,12 @@
+//! Volumes around volumes: read-only, counted, faulty.
+//!
+//! Invariant: a decorator changes only what its name says and passes everything else through.
+//! The program wraps exports with these; tests count and break things with them.
+
+mod counted;
+mod faulty;
+mod read_only;
+
+pub use counted::{Counted, Counts};
+pub use faulty::{Failure, Faulty, Operation};
+pub use read_only::ReadOnly;
