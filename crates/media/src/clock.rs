@@ -15,7 +15,9 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> UnixNanos {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
     }
 }

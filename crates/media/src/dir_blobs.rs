@@ -98,7 +98,9 @@ impl DirBlobs {
             entries => entries?,
         };
         for entry in entries {
-            self.shared.disk.remove(&format!("{UNNAMED}/{}", entry.name))?;
+            self.shared
+                .disk
+                .remove(&format!("{UNNAMED}/{}", entry.name))?;
         }
         Ok(())
     }
@@ -161,10 +163,12 @@ impl Shared {
         self.make_dirs(dir)?;
         let number = self.unnamed_next.fetch_add(1, Ordering::Relaxed);
         let unnamed = format!("{UNNAMED}/{}.{number}", name.replace('/', "."));
-        let written = self.write_unnamed(&unnamed, bytes).and_then(|()| match how {
-            Put::Replace => self.disk.rename(&unnamed, name),
-            Put::IfAbsent => self.disk.rename_new(&unnamed, name),
-        });
+        let written = self
+            .write_unnamed(&unnamed, bytes)
+            .and_then(|()| match how {
+                Put::Replace => self.disk.rename(&unnamed, name),
+                Put::IfAbsent => self.disk.rename_new(&unnamed, name),
+            });
         if let Err(e) = written {
             // Best effort: space comes back now rather than at the next writer's sweep.
             let _ = self.disk.remove(&unnamed);
@@ -188,7 +192,8 @@ impl Shared {
         self.make_dirs(parent(dir))?;
         self.disk.make_dir(dir)?;
         // Also when it existed: the process that made it may have died before its sync.
-        self.disk.sync_dir(parent(dir), Barrier::DirectoryBeforeNames)?;
+        self.disk
+            .sync_dir(parent(dir), Barrier::DirectoryBeforeNames)?;
         lock(&self.state).dirs_known.insert(dir.to_owned());
         Ok(())
     }
@@ -204,9 +209,16 @@ impl Blobs for DirBlobs {
             return self.shared.store(name, &bytes, how);
         }
         while state.waiting.len() >= self.queue_max {
-            state = self.shared.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(|e| e.into_inner());
         }
-        state.waiting.push_back(Job { name: name.to_owned(), bytes });
+        state.waiting.push_back(Job {
+            name: name.to_owned(),
+            bytes,
+        });
         drop(state);
         self.shared.changed.notify_all();
         Ok(())
@@ -232,7 +244,9 @@ impl Blobs for DirBlobs {
         match self.shared.disk.remove(name) {
             Err(e) if e.kind != MediaErrorKind::NotFound => Err(e),
             _ => {
-                lock(&self.shared.state).dirs_unsynced.insert(parent(name).to_owned());
+                lock(&self.shared.state)
+                    .dirs_unsynced
+                    .insert(parent(name).to_owned());
                 Ok(())
             }
         }
@@ -252,7 +266,11 @@ impl Blobs for DirBlobs {
     fn barrier(&self, point: Barrier) -> Result<(), MediaError> {
         let mut state = lock(&self.shared.state);
         while state.running > 0 || !state.waiting.is_empty() {
-            state = self.shared.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(|e| e.into_inner());
         }
         refuse_poisoned(&mut state, "barrier", "")?;
         let dirs = std::mem::take(&mut state.dirs_unsynced);

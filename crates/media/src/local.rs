@@ -52,12 +52,18 @@ impl Disk for LocalDisk {
             .mode(0o600)
             .open(self.path(path));
         let file = io("open", path, file)?;
-        Ok(Arc::new(LocalFile { file, name: path.to_owned() }))
+        Ok(Arc::new(LocalFile {
+            file,
+            name: path.to_owned(),
+        }))
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let file = io("open", path, File::open(self.path(path)))?;
-        Ok(Arc::new(LocalFile { file, name: path.to_owned() }))
+        Ok(Arc::new(LocalFile {
+            file,
+            name: path.to_owned(),
+        }))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {

@@ -1,0 +1,136 @@
+//! The settings of a pool, fixed when it is made. Blob `config`, kept twice (see `mirrored`).
+
+use crate::bytes::{Fault, Reader, Result, Writer};
+use crate::mirrored;
+use crate::preamble::Kind;
+use units::{PoolId, UnixNanos};
+
+const WHAT: &str = "config";
+/// Version of this layout. 1: 2026-11, first.
+pub const CONFIG_VERSION: u16 = 1;
+/// Incompatible features that this program knows: none yet.
+pub const FEATURES_INCOMPAT_KNOWN: u64 = 0;
+/// Features that a writer has to know: none yet.
+pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
+
+/// How region payloads are sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Seal {
+    /// Not encrypted.
+    None = 0,
+    /// AES-256-GCM, 16 bytes of tag after the bytes.
+    Aes256Gcm = 1,
+}
+
+impl Seal {
+    /// From its stored number.
+    pub fn from_u8(value: u8) -> Option<Self> {
+        match value {
+            0 => Some(Self::None),
+            1 => Some(Self::Aes256Gcm),
+            _ => None,
+        }
+    }
+}
+
+/// How region payloads are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Codec {
+    /// As they are.
+    None = 0,
+    /// One zstd frame.
+    Zstd = 1,
+    /// One LZ4 block; the raw length is in the region header.
+    Lz4 = 2,
+}
+
+impl Codec {
+    /// From its stored number.
+    pub fn from_u8(value: u8) -> Option<Self> {
+        match value {
+            0 => Some(Self::None),
+            1 => Some(Self::Zstd),
+            2 => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+}
+
+/// What every writer of a pool must agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Name of the pool.
+    pub pool: PoolId,
+    /// May be ignored by who does not know them.
+    pub features_compat: u64,
+    /// Must be known to write.
+    pub features_ro_compat: u64,
+    /// Must be known to read.
+    pub features_incompat: u64,
+    /// When it was made.
+    pub created: UnixNanos,
+    /// Whether payloads are sealed.
+    pub seal: Seal,
+    /// The master key of a pool without encryption (fingerprints are keyed all the same);
+    /// zeroes when key slots hold it.
+    pub clear_master_key: [u8; 32],
+    /// Number of the splitter whose boundaries this pool uses (`chunking::split`).
+    pub splitter: u8,
+    /// Average content-defined chunk, bytes; minimum a quarter, maximum four times.
+    pub chunk_bytes_average: u32,
+}
+
+impl Config {
+    /// The blob.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u64(self.features_compat)
+            .u64(self.features_ro_compat)
+            .u64(self.features_incompat)
+            .i64(self.created.0)
+            .u8(self.seal as u8)
+            .u8(self.splitter)
+            .u16(0)
+            .u32(self.chunk_bytes_average)
+            .bytes(&self.clear_master_key);
+        mirrored::encode(Kind::Config, CONFIG_VERSION, self.pool, 0, &w.0)
+    }
+
+    /// The settings, and whether one copy inside the blob is damaged.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
+        let copy = mirrored::decode(WHAT, Kind::Config, CONFIG_VERSION, bytes)?;
+        let mut r = Reader::new(WHAT, &copy.payload);
+        let (features_compat, features_ro_compat, features_incompat) =
+            (r.u64()?, r.u64()?, r.u64()?);
+        let unknown = features_incompat & !FEATURES_INCOMPAT_KNOWN;
+        if unknown != 0 {
+            return Err(r.error(Fault::Features(unknown)));
+        }
+        let created = UnixNanos(r.i64()?);
+        let seal = match Seal::from_u8(r.u8()?) {
+            Some(seal) => seal,
+            None => return r.invalid("seal"),
+        };
+        let (splitter, _reserved, chunk_bytes_average) = (r.u8()?, r.u16()?, r.u32()?);
+        if !chunk_bytes_average.is_power_of_two()
+            || !(4096..=256 << 10).contains(&chunk_bytes_average)
+        {
+            return r.invalid("average chunk size");
+        }
+        let config = Self {
+            pool: copy.pool,
+            features_compat,
+            features_ro_compat,
+            features_incompat,
+            created,
+            seal,
+            clear_master_key: r.array()?,
+            splitter,
+            chunk_bytes_average,
+        };
+        r.finish()?;
+        Ok((config, copy.damaged))
+    }
+}

@@ -1,0 +1,344 @@
+//! The container: an immutable blob that describes itself.
+//!
+//! Invariant: header and footer are two copies of one description; every region (and the
+//! directory, which is stored like one) says what it is, where it belongs and how long it is, so
+//! each part can be lost without the others. Regions start at sector boundaries.
+//!
+//! ```text
+//! header 512 | region | region | ... | directory | footer 512
+//! region = region header 48 | stored payload | zeroes up to a multiple of 512
+//! raw region = chunk bytes ... | chunk lengths, u32 each
+//! ```
+
+use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
+use crate::config::{Codec, Seal};
+use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use units::{ContainerId, Fingerprint, Generation, PoolId};
+
+/// Unit of region placement, bytes.
+pub const SECTOR_BYTES: u32 = 512;
+/// Size of header and of footer, bytes.
+pub const HEADER_BYTES: usize = 512;
+/// Size of a region header, bytes.
+pub const REGION_HEADER_BYTES: usize = 48;
+/// Version of this layout. 1: 2026-11, first.
+pub const CONTAINER_VERSION: u16 = 1;
+/// Largest container: region offsets fit 16 bits of sectors (index entries hold them).
+pub const CONTAINER_BYTES_MAX: u32 = 32 << 20;
+/// Largest stored region: its size fits 12 bits of sectors.
+pub const REGION_STORED_BYTES_MAX: u32 = 4095 * SECTOR_BYTES;
+/// Largest raw region; bounds what a reader allocates.
+pub const REGION_RAW_BYTES_MAX: u32 = 8 << 20;
+/// Largest raw directory; bounds what a reader allocates.
+pub const DIRECTORY_RAW_BYTES_MAX: u32 = 64 << 20;
+/// Region index of the directory.
+pub const DIRECTORY_INDEX: u16 = u16::MAX;
+
+const WHAT: &str = "container header";
+const REGION: &str = "region header";
+const REGION_MAGIC: u32 = u32::from_le_bytes(*b"QRGN");
+const _: () = assert!(CONTAINER_BYTES_MAX / SECTOR_BYTES <= 1 << 16);
+
+/// What a container holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ContainerClass {
+    /// Chunks of user data.
+    Data = 0,
+    /// Recipe nodes, directories, catalog nodes.
+    Recipe = 1,
+}
+
+/// The description at both ends of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerHeader {
+    /// The pool it belongs to.
+    pub pool: PoolId,
+    /// Its number.
+    pub id: ContainerId,
+    /// What it holds.
+    pub class: ContainerClass,
+    /// How payloads are sealed.
+    pub seal: Seal,
+    /// Random; the payload key is derived from it, so keys never repeat.
+    pub salt: [u8; 32],
+    /// Number of regions.
+    pub region_count: u16,
+    /// Where the directory's region header starts, sectors.
+    pub directory_sector: u32,
+    /// Length of the whole blob, bytes.
+    pub blob_bytes: u32,
+    /// The generation that its writer was working towards.
+    pub generation: Generation,
+}
+
+impl ContainerHeader {
+    /// The 512 bytes; `footer` says which end.
+    pub fn encode(&self, footer: bool) -> Vec<u8> {
+        let mut w = Writer::new();
+        Preamble::encode(Kind::Container, CONTAINER_VERSION, self.pool, &mut w);
+        w.u64(self.id.0)
+            .u8(self.class as u8)
+            .u8(self.seal as u8)
+            .u16(self.region_count)
+            .u32(self.directory_sector)
+            .u32(self.blob_bytes)
+            .u8(u8::from(footer))
+            .bytes(&[0; 3])
+            .u64(self.generation.0)
+            .bytes(&self.salt);
+        w.0.resize(HEADER_BYTES - 8, 0);
+        let sum = checksum(Kind::Container.seed(), &w.0);
+        w.u64(sum);
+        w.0
+    }
+
+    /// From the 512 bytes at either end.
+    pub fn decode(bytes: &[u8], footer: bool) -> Result<Self> {
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Container, CONTAINER_VERSION)?;
+        let mut whole = Reader::new(WHAT, bytes);
+        let covered = whole.take(HEADER_BYTES - 8)?;
+        verify(WHAT, Kind::Container.seed(), covered, whole.u64()?)?;
+        let mut r = Reader::new(WHAT, covered);
+        r.take(PREAMBLE_BYTES)?;
+        let id = ContainerId(r.u64()?);
+        let class = match r.u8()? {
+            0 => ContainerClass::Data,
+            1 => ContainerClass::Recipe,
+            _ => return r.invalid("class"),
+        };
+        let Some(seal) = Seal::from_u8(r.u8()?) else {
+            return r.invalid("seal");
+        };
+        let (region_count, directory_sector, blob_bytes) = (r.u16()?, r.u32()?, r.u32()?);
+        if r.u8()? != u8::from(footer) {
+            return Err(r.error(Fault::Misplaced));
+        }
+        r.take(3)?;
+        let header = Self {
+            pool: preamble.pool,
+            id,
+            class,
+            seal,
+            region_count,
+            directory_sector,
+            blob_bytes,
+            generation: Generation(r.u64()?),
+            salt: r.array()?,
+        };
+        if header.blob_bytes > CONTAINER_BYTES_MAX
+            || u64::from(header.directory_sector) * u64::from(SECTOR_BYTES)
+                >= u64::from(header.blob_bytes)
+        {
+            return r.invalid("length");
+        }
+        Ok(header)
+    }
+}
+
+/// What stands before every stored payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionHeader {
+    /// The container it belongs to.
+    pub container: ContainerId,
+    /// Its number there; [`DIRECTORY_INDEX`] for the directory.
+    pub index: u16,
+    /// How the payload is compressed.
+    pub codec: Codec,
+    /// Length of the stored payload, bytes, tag included.
+    pub stored_bytes: u32,
+    /// Length after decompression, bytes.
+    pub raw_bytes: u32,
+    /// Chunks inside.
+    pub chunk_count: u32,
+    /// XXH3-64 of the stored payload, seeded by place: scrub needs no key.
+    pub payload_checksum: u64,
+}
+
+impl RegionHeader {
+    /// The bytes that the seal binds: all but the checksums.
+    pub fn associated_data(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(REGION_MAGIC)
+            .u16(self.index)
+            .u8(self.codec as u8)
+            .u8(0)
+            .u64(self.container.0)
+            .u32(self.stored_bytes)
+            .u32(self.raw_bytes)
+            .u32(self.chunk_count)
+            .u32(0);
+        w.0
+    }
+
+    /// The 48 bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer(self.associated_data());
+        w.u64(self.payload_checksum);
+        let sum = checksum(Kind::Container.seed() ^ 1, &w.0);
+        w.u64(sum);
+        w.0
+    }
+
+    /// From 48 bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut r = Reader::new(REGION, bytes);
+        let covered = r.take(REGION_HEADER_BYTES - 8)?;
+        let sum = r.u64()?;
+        let mut r = Reader::new(REGION, covered);
+        if r.u32()? != REGION_MAGIC {
+            return Err(r.error(Fault::BadMagic));
+        }
+        verify(REGION, Kind::Container.seed() ^ 1, covered, sum)?;
+        let index = r.u16()?;
+        let Some(codec) = Codec::from_u8(r.u8()?) else {
+            return r.invalid("codec");
+        };
+        r.u8()?;
+        let container = ContainerId(r.u64()?);
+        let (stored_bytes, raw_bytes, chunk_count) = (r.u32()?, r.u32()?, r.u32()?);
+        r.u32()?;
+        let raw_max = if index == DIRECTORY_INDEX {
+            DIRECTORY_RAW_BYTES_MAX
+        } else {
+            REGION_RAW_BYTES_MAX
+        };
+        if stored_bytes > CONTAINER_BYTES_MAX || raw_bytes > raw_max {
+            return r.invalid("length");
+        }
+        let payload_checksum = r.u64()?;
+        Ok(Self {
+            container,
+            index,
+            codec,
+            stored_bytes,
+            raw_bytes,
+            chunk_count,
+            payload_checksum,
+        })
+    }
+
+    /// Checksum of a payload at this place.
+    pub fn checksum_payload(container: ContainerId, index: u16, payload: &[u8]) -> u64 {
+        checksum(
+            container.0.rotate_left(16) ^ u64::from(index) ^ Kind::Container.seed(),
+            payload,
+        )
+    }
+
+    /// Fails unless `payload` is what was written here.
+    pub fn verify_payload(&self, payload: &[u8]) -> Result<()> {
+        let found = Self::checksum_payload(self.container, self.index, payload);
+        if payload.len() == self.stored_bytes as usize && found == self.payload_checksum {
+            return Ok(());
+        }
+        let expected = self.payload_checksum;
+        Err(FormatError::new(
+            "region",
+            Fault::BadChecksum { expected, found },
+        ))
+    }
+
+    /// Sectors from this header to the next one.
+    pub fn sectors(&self) -> u32 {
+        (REGION_HEADER_BYTES as u32)
+            .saturating_add(self.stored_bytes)
+            .div_ceil(SECTOR_BYTES)
+    }
+}
+
+/// Splits a raw region into the lengths of its chunks: `(chunk bytes, lengths)`.
+pub fn split_region(raw: &[u8], chunk_count: u32) -> Result<(&[u8], Vec<u32>)> {
+    const WHAT: &str = "region";
+    let table = (chunk_count as usize)
+        .checked_mul(4)
+        .and_then(|t| raw.len().checked_sub(t));
+    let Some((data, table)) = table.and_then(|at| raw.split_at_checked(at)) else {
+        return Err(FormatError::new(WHAT, Fault::Truncated));
+    };
+    let mut r = Reader::new(WHAT, table);
+    let mut lengths = Vec::with_capacity(chunk_count as usize);
+    let mut total = 0u64;
+    for _ in 0..chunk_count {
+        let len = r.u32()?;
+        total += u64::from(len);
+        lengths.push(len);
+    }
+    if total != data.len() as u64 {
+        return r.invalid("chunk lengths");
+    }
+    Ok((data, lengths))
+}
+
+/// One region as the directory tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct DirectoryRegion {
+    /// Where its header starts, sectors.
+    pub sector: u32,
+    /// Length of its stored payload, bytes.
+    pub stored_bytes: u32,
+    /// Its chunks in order: fingerprint and length in bytes.
+    pub chunks: Vec<(Fingerprint, u32)>,
+}
+
+/// The directory of a container: every chunk, region by region.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Directory {
+    /// Regions in order.
+    pub regions: Vec<DirectoryRegion>,
+}
+
+impl Directory {
+    /// The raw bytes: region table, then all fingerprints, then all lengths (columns compress).
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u32(self.regions.len() as u32);
+        for region in &self.regions {
+            w.u32(region.sector)
+                .u32(region.stored_bytes)
+                .u32(region.chunks.len() as u32);
+        }
+        for (fingerprint, _) in self.regions.iter().flat_map(|r| &r.chunks) {
+            w.bytes(&fingerprint.0);
+        }
+        for (_, len) in self.regions.iter().flat_map(|r| &r.chunks) {
+            w.u32(*len);
+        }
+        w.0
+    }
+
+    /// From raw bytes.
+    pub fn decode(raw: &[u8]) -> Result<Self> {
+        let mut r = Reader::new("directory", raw);
+        let count = r.u32()? as usize;
+        let mut table = Reader::new("directory", r.take(count.saturating_mul(12))?);
+        let mut heads = Vec::with_capacity(count);
+        let mut total = 0usize;
+        for _ in 0..count {
+            let head = (table.u32()?, table.u32()?, table.u32()? as usize);
+            total = total.saturating_add(head.2);
+            heads.push(head);
+        }
+        let mut fingerprints = Reader::new("directory", r.take(total.saturating_mul(32))?);
+        let mut lengths = Reader::new("directory", r.take(total.saturating_mul(4))?);
+        r.finish()?;
+        let mut regions = Vec::with_capacity(count);
+        for (sector, stored_bytes, chunk_count) in heads {
+            let mut chunks = Vec::with_capacity(chunk_count);
+            for _ in 0..chunk_count {
+                chunks.push((Fingerprint(fingerprints.array()?), lengths.u32()?));
+            }
+            regions.push(DirectoryRegion {
+                sector,
+                stored_bytes,
+                chunks,
+            });
+        }
+        Ok(Self { regions })
+    }
+
+    /// Chunks in all regions.
+    pub fn chunk_count(&self) -> usize {
+        self.regions.iter().map(|r| r.chunks.len()).sum()
+    }
+}

@@ -1,0 +1,1 @@
+//! The fingerprint index (written by another hand at this moment).

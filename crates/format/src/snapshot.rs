@@ -1,0 +1,158 @@
+//! Catalog entries: snapshots, keyed by time and id, so that the catalog lists them oldest first.
+//!
+//! | field | size |
+//! |---|---|
+//! | version, kind | 2 |
+//! | object root | |
+//! | name, host, user, program | sized text |
+//! | paths, tags | count, then sized bytes |
+//! | files, directories, logical bytes, added bytes, duration ms | varints |
+//! | parent snapshot id (zeroes: none) | 16 |
+
+use crate::bytes::{Fault, Reader, Result, Writer};
+use crate::recipe::ObjectRoot;
+use units::{SnapshotId, UnixNanos};
+
+const WHAT: &str = "snapshot";
+/// Version of this layout. 1: 2026-11, first.
+pub const SNAPSHOT_VERSION: u8 = 1;
+/// First byte of a snapshot's catalog key.
+pub const SNAPSHOT_KEY_TAG: u8 = b's';
+
+/// What a snapshot is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum SnapshotKind {
+    /// A file tree; the root is a directory object.
+    Tree = 1,
+    /// A disk image; the root is its bytes, in fixed chunks.
+    Image = 2,
+    /// A stream from standard input or a command; the root is its bytes.
+    Stream = 3,
+}
+
+/// One snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its name, random.
+    pub id: SnapshotId,
+    /// When it was taken.
+    pub taken: UnixNanos,
+    /// What it is of.
+    pub kind: SnapshotKind,
+    /// Its contents.
+    pub root: ObjectRoot,
+    /// Name of the image or stream; empty for trees.
+    pub name: String,
+    /// Host it was taken on.
+    pub host: String,
+    /// User who took it.
+    pub user: String,
+    /// Program and version.
+    pub program: String,
+    /// Source paths, any bytes.
+    pub paths: Vec<Vec<u8>>,
+    /// Tags, sorted.
+    pub tags: Vec<String>,
+    /// Regular files, symlinks and other non-directories.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Bytes as the source counts them.
+    pub logical_bytes: u64,
+    /// Bytes that this snapshot added to the pool, stored.
+    pub added_bytes: u64,
+    /// How long it took, ms.
+    pub duration_ms: u64,
+    /// The snapshot it was compared with; all zero for none.
+    pub parent: SnapshotId,
+}
+
+impl Snapshot {
+    /// Catalog key.
+    pub fn key(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u8(SNAPSHOT_KEY_TAG);
+        // Big-endian with the sign flipped: byte order is time order.
+        w.bytes(&(self.taken.0 as u64 ^ (1 << 63)).to_be_bytes())
+            .bytes(&self.id.0);
+        w.0
+    }
+
+    /// Catalog value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u8(SNAPSHOT_VERSION).u8(self.kind as u8);
+        self.root.encode(&mut w);
+        for text in [&self.name, &self.host, &self.user, &self.program] {
+            w.sized(text.as_bytes());
+        }
+        w.varint(self.paths.len() as u64);
+        self.paths.iter().for_each(|p| {
+            w.sized(p);
+        });
+        w.varint(self.tags.len() as u64);
+        self.tags.iter().for_each(|t| {
+            w.sized(t.as_bytes());
+        });
+        w.varint(self.files)
+            .varint(self.directories)
+            .varint(self.logical_bytes)
+            .varint(self.added_bytes)
+            .varint(self.duration_ms)
+            .bytes(&self.parent.0);
+        w.0
+    }
+
+    /// From key and value.
+    pub fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
+        let mut k = Reader::new(WHAT, key);
+        if k.u8()? != SNAPSHOT_KEY_TAG {
+            return k.invalid("key");
+        }
+        let taken = UnixNanos((u64::from_be_bytes(k.array()?) ^ (1 << 63)) as i64);
+        let id = SnapshotId(k.array()?);
+        k.finish()?;
+        let mut r = Reader::new(WHAT, value);
+        let version = r.u8()?;
+        if version != SNAPSHOT_VERSION {
+            return Err(r.error(Fault::Version(version.into())));
+        }
+        let kind = match r.u8()? {
+            1 => SnapshotKind::Tree,
+            2 => SnapshotKind::Image,
+            3 => SnapshotKind::Stream,
+            _ => return r.invalid("kind"),
+        };
+        let root = ObjectRoot::decode(&mut r)?;
+        let (name, host, user, program) = (r.text()?, r.text()?, r.text()?, r.text()?);
+        let mut paths = Vec::new();
+        for _ in 0..r.varint()? {
+            paths.push(r.sized()?.to_vec());
+        }
+        let mut tags = Vec::new();
+        for _ in 0..r.varint()? {
+            tags.push(r.text()?);
+        }
+        let snapshot = Self {
+            id,
+            taken,
+            kind,
+            root,
+            name,
+            host,
+            user,
+            program,
+            paths,
+            tags,
+            files: r.varint()?,
+            directories: r.varint()?,
+            logical_bytes: r.varint()?,
+            added_bytes: r.varint()?,
+            duration_ms: r.varint()?,
+            parent: SnapshotId(r.array()?),
+        };
+        r.finish()?;
+        Ok(snapshot)
+    }
+}
