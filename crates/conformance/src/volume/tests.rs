@@ -1,0 +1,162 @@
+//! The suites on the volumes of the waist, and the canaries that must fail them.
+
+use super::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use volume::{
+    Counted, Counts, Failure, Faulty, MemoryVolume, Operation, ReadOnly, VolumeError, VolumeInfo,
+};
+
+#[test]
+fn memory() {
+    volume_suite(&|size| Box::new(MemoryVolume::new(size)));
+}
+
+#[test]
+fn decorators() {
+    volume_suite(&|size| Box::new(Checked::new(MemoryVolume::new(size))));
+    let counts = Arc::new(Counts::default());
+    volume_suite(&|size| Box::new(Counted::new(MemoryVolume::new(size), counts.clone())));
+    volume_suite(&|size| Box::new(Faulty::new(MemoryVolume::new(size), Vec::new())));
+    volume_suite(&|size| Box::new(Arc::new(MemoryVolume::new(size))));
+}
+
+fn patterned(size: usize) -> (MemoryVolume, Vec<u8>) {
+    let volume = MemoryVolume::new(size as u64);
+    let mut bytes: Vec<u8> = (0..size).map(|i| (i / 7) as u8).collect();
+    bytes[size / 4..size / 2].fill(0);
+    let context = RequestContext::default();
+    let (before, after) = (&bytes[..size / 4], &bytes[size / 2..]);
+    let write = volume.write(context, 0, before, Durability::Volatile);
+    write.unwrap();
+    let write = volume.write(context, size as u64 / 2, after, Durability::Volatile);
+    write.unwrap();
+    (volume, bytes)
+}
+
+#[test]
+fn read_only() {
+    for size in [1, 4097, 1 << 20] {
+        let (volume, bytes) = patterned(size);
+        read_only_volume_suite(Box::new(ReadOnly::new(volume)), &bytes);
+    }
+}
+
+/// One way to be wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wrong {
+    Nothing,
+    LosesTheLastByteOfAWrite,
+    ForgetsToDiscard,
+    ZeroesTooMuch,
+    CallsDataZero,
+    ExtentsStopShort,
+    IgnoresBreak,
+    LiesAboutItsSize,
+    ReadsOneOff,
+}
+
+struct Canary(MemoryVolume, Wrong);
+
+impl Volume for Canary {
+    fn info(&self) -> VolumeInfo {
+        self.0.info()
+    }
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes() + u64::from(self.1 == Wrong::LiesAboutItsSize)
+    }
+    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
+        let wrong = self.1 == Wrong::ReadsOneOff && at >= 4096;
+        self.0.read(context, at - u64::from(wrong), into)
+    }
+    fn write(
+        &self,
+        context: RequestContext,
+        at: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        let lost = usize::from(self.1 == Wrong::LosesTheLastByteOfAWrite);
+        let data = &data[..data.len() - lost];
+        self.0.write(context, at, data, durability)
+    }
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.0.flush(context)
+    }
+    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
+        match self.1 {
+            Wrong::ForgetsToDiscard => Ok(()),
+            _ => self.0.discard(context, at, len),
+        }
+    }
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        let more = self.1 == Wrong::ZeroesTooMuch && at + len < self.0.size_bytes();
+        let len = len + u64::from(more);
+        self.0.write_zeroes(context, at, len, may_free, durability)
+    }
+    fn extents(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        let len = len - u64::from(self.1 == Wrong::ExtentsStopShort && len > 1);
+        self.0.extents(context, at, len, &mut |mut piece| {
+            piece.zero |= self.1 == Wrong::CallsDataZero;
+            match visit(piece) {
+                ControlFlow::Break(()) if self.1 == Wrong::IgnoresBreak => visit(piece),
+                flow => flow,
+            }
+        })
+    }
+}
+
+#[test]
+fn canaries_fail() {
+    let passes = |wrong| {
+        let suite = || volume_suite(&|size| Box::new(Canary(MemoryVolume::new(size), wrong)));
+        catch_unwind(AssertUnwindSafe(suite)).is_ok()
+    };
+    assert!(passes(Wrong::Nothing), "the right one passes");
+    // The wrapper protects visitors from a volume that goes on after a break.
+    assert!(passes(Wrong::IgnoresBreak));
+    for wrong in [
+        Wrong::LosesTheLastByteOfAWrite,
+        Wrong::ForgetsToDiscard,
+        Wrong::ZeroesTooMuch,
+        Wrong::CallsDataZero,
+        Wrong::ExtentsStopShort,
+        Wrong::LiesAboutItsSize,
+        Wrong::ReadsOneOff,
+    ] {
+        assert!(!passes(wrong), "{wrong:?} must not pass");
+    }
+}
+
+#[test]
+fn read_only_canaries_fail() {
+    let fails = |volume: Box<dyn Volume>, bytes: &[u8]| {
+        let suite = AssertUnwindSafe(|| read_only_volume_suite(volume, bytes));
+        catch_unwind(suite).is_err()
+    };
+    let (volume, bytes) = patterned(10_000);
+    assert!(fails(Box::new(volume), &bytes), "a writable one");
+    let (volume, mut bytes) = patterned(10_000);
+    bytes[9_999] ^= 1;
+    assert!(
+        fails(Box::new(ReadOnly::new(volume)), &bytes),
+        "other bytes"
+    );
+    let (volume, bytes) = patterned(10_000);
+    let always = vec![Failure::always(Operation::Extents, VolumeErrorKind::Io)];
+    let faulty = ReadOnly::new(Faulty::new(volume, always));
+    assert!(fails(Box::new(faulty), &bytes), "failing extents");
+}
