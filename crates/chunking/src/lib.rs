@@ -1,1 +1,19 @@
-//! placeholder until the first line is written
+//! Split, fingerprint, compress, seal: pure functions over bytes.
+//!
+//! Invariant: no I/O, no clock, no randomness; boundaries and fingerprints are part of the format
+//! and frozen by golden vectors. The store calls this.
+#![forbid(unsafe_code)]
+
+mod compress;
+mod fingerprint;
+mod kdf;
+mod seal;
+mod split;
+mod zero;
+
+pub use compress::{CompressError, Compression, Compressor, Decompressor};
+pub use fingerprint::{FingerprintKey, derive_key};
+pub use kdf::{Argon2Cost, stretch_password};
+pub use seal::{SealKey, TAG_BYTES};
+pub use split::{SPLITTER_NUMBER, Splitter};
+pub use zero::is_zero;

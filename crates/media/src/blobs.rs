@@ -45,6 +45,9 @@ pub trait Blobs: Send + Sync {
     /// Removes a blob; a missing one is not an error.
     fn delete(&self, name: &str) -> Result<(), MediaError>;
 
+    /// Removes what crashed writers left half-written. Only the holder of the pool's lock may.
+    fn sweep(&self) -> Result<(), MediaError>;
+
     /// Counts a blob that another process put among those the next barrier makes durable.
     fn adopt(&self, name: &str);
 

@@ -91,20 +91,6 @@ impl DirBlobs {
         }
     }
 
-    /// Removes what crashed writers left without a name. Only the holder of the pool's lock may.
-    pub fn sweep_unnamed(&self) -> Result<(), MediaError> {
-        let entries = match self.shared.disk.list(UNNAMED) {
-            Err(e) if e.kind == MediaErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
-        for entry in entries {
-            self.shared
-                .disk
-                .remove(&format!("{UNNAMED}/{}", entry.name))?;
-        }
-        Ok(())
-    }
-
     fn file(&self, name: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
         let mut open = lock(&self.open);
         if let Some(file) = open.get(name) {
@@ -250,6 +236,19 @@ impl Blobs for DirBlobs {
                 Ok(())
             }
         }
+    }
+
+    fn sweep(&self) -> Result<(), MediaError> {
+        let entries = match self.shared.disk.list(UNNAMED) {
+            Err(e) if e.kind == MediaErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            self.shared
+                .disk
+                .remove(&format!("{UNNAMED}/{}", entry.name))?;
+        }
+        Ok(())
     }
 
     fn adopt(&self, name: &str) {

@@ -1,0 +1,165 @@
+//! Compression of regions with reused contexts.
+//!
+//! Invariant: what does not shrink is stored as it is; decompression never yields more than the
+//! caller's limit.
+
+use std::fmt;
+
+/// What to compress with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Store as it is.
+    None,
+    /// LZ4 block.
+    Lz4,
+    /// zstd at a level (-7 to 19).
+    Zstd(i32),
+}
+
+/// Damaged compressed bytes, or more than the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressError;
+
+impl fmt::Display for CompressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("compressed bytes are damaged")
+    }
+}
+
+impl std::error::Error for CompressError {}
+
+/// Compresses one region after another.
+pub struct Compressor {
+    with: Compression,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Compressor {
+    /// Fails only when the level does not exist or memory is short.
+    pub fn new(with: Compression) -> Result<Self, CompressError> {
+        let zstd = match with {
+            Compression::Zstd(level) => {
+                let mut context = zstd::bulk::Compressor::new(level).map_err(|_| CompressError)?;
+                // Regions carry their own checksum, size and type.
+                context.include_checksum(false).map_err(|_| CompressError)?;
+                context
+                    .include_contentsize(false)
+                    .map_err(|_| CompressError)?;
+                Some(context)
+            }
+            _ => None,
+        };
+        Ok(Self { with, zstd })
+    }
+
+    /// Appends the compressed form of `raw` to `out` and returns true, or appends nothing and
+    /// returns false when it would not be smaller.
+    pub fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let written = match self.with {
+            Compression::None => None,
+            Compression::Lz4 => {
+                out.resize(
+                    start + lz4_flex::block::get_maximum_output_size(raw.len()),
+                    0,
+                );
+                let into = out.get_mut(start..).unwrap_or_default();
+                lz4_flex::block::compress_into(raw, into).ok()
+            }
+            Compression::Zstd(_) => self.zstd.as_mut().and_then(|context| {
+                out.resize(start + raw.len(), 0);
+                let into = out.get_mut(start..).unwrap_or_default();
+                context.compress_to_buffer(raw, into).ok()
+            }),
+        };
+        let smaller = written.filter(|len| *len < raw.len());
+        out.truncate(start + smaller.unwrap_or(0));
+        smaller.is_some()
+    }
+}
+
+/// Decompresses one region after another.
+pub struct Decompressor {
+    zstd: zstd::bulk::Decompressor<'static>,
+}
+
+impl Decompressor {
+    /// Fails only when memory is short.
+    pub fn new() -> Result<Self, CompressError> {
+        let zstd = zstd::bulk::Decompressor::new().map_err(|_| CompressError)?;
+        Ok(Self { zstd })
+    }
+
+    /// A zstd frame of exactly `raw_len` bytes.
+    pub fn zstd(&mut self, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, CompressError> {
+        let mut raw = Vec::with_capacity(raw_len);
+        let len = self
+            .zstd
+            .decompress_to_buffer(stored, &mut raw)
+            .map_err(|_| CompressError)?;
+        if len == raw_len {
+            Ok(raw)
+        } else {
+            Err(CompressError)
+        }
+    }
+
+    /// An LZ4 block of exactly `raw_len` bytes.
+    pub fn lz4(&mut self, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, CompressError> {
+        let mut raw = vec![0; raw_len];
+        let len = lz4_flex::block::decompress_into(stored, &mut raw).map_err(|_| CompressError)?;
+        if len == raw_len {
+            Ok(raw)
+        } else {
+            Err(CompressError)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_and_refuses_damage() {
+        let raw: Vec<u8> = (0..200_000u32)
+            .flat_map(|n| (n / 7).to_le_bytes())
+            .collect();
+        for with in [
+            Compression::Lz4,
+            Compression::Zstd(1),
+            Compression::Zstd(-3),
+        ] {
+            let mut out = vec![1, 2, 3];
+            assert!(Compressor::new(with).unwrap().compress(&raw, &mut out));
+            assert!(out.len() < raw.len());
+            let stored = &out[3..];
+            let mut d = Decompressor::new().unwrap();
+            let back = |d: &mut Decompressor, s: &[u8], len| match with {
+                Compression::Lz4 => d.lz4(s, len),
+                _ => d.zstd(s, len),
+            };
+            assert_eq!(back(&mut d, stored, raw.len()).unwrap(), raw);
+            assert!(back(&mut d, stored, raw.len() - 1).is_err());
+            assert!(back(&mut d, &stored[..stored.len() / 2], raw.len()).is_err());
+        }
+    }
+
+    #[test]
+    fn noise_is_left_alone() {
+        let mut state = 1u64;
+        let noise: Vec<u8> = (0..100_000)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        let mut out = Vec::new();
+        assert!(
+            !Compressor::new(Compression::Zstd(1))
+                .unwrap()
+                .compress(&noise, &mut out)
+        );
+        assert!(out.is_empty());
+    }
+}

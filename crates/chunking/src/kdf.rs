@@ -1,0 +1,24 @@
+//! From a password to a key: Argon2id 1.3 (RFC 9106).
+
+use argon2::{Algorithm, Argon2, Params, Version};
+
+/// Cost of one guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argon2Cost {
+    /// Memory, KiB.
+    pub memory_kib: u32,
+    /// Passes.
+    pub passes: u32,
+    /// Lanes.
+    pub lanes: u32,
+}
+
+/// 32 bytes from a password and a salt; `None` when the cost is out of Argon2's bounds.
+pub fn stretch_password(password: &[u8], salt: &[u8; 32], cost: Argon2Cost) -> Option<[u8; 32]> {
+    let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(32)).ok()?;
+    let mut key = [0; 32];
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into(password, salt, &mut key)
+        .ok()?;
+    Some(key)
+}

@@ -1,0 +1,73 @@
+//! AES-256-GCM over payloads.
+//!
+//! Invariant: a (key, nonce) pair seals at most one payload. Keys of containers are derived from a
+//! random salt, and the nonce is the number of the region there.
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+/// Bytes that a seal adds.
+pub const TAG_BYTES: usize = 16;
+
+/// A key that seals payloads under distinct nonces.
+pub struct SealKey(LessSafeKey);
+
+impl SealKey {
+    /// From 32 secret bytes.
+    pub fn new(key: &[u8; 32]) -> Self {
+        // The length is right by type, the only reason for an error.
+        let key = UnboundKey::new(&AES_256_GCM, key).expect("32 bytes are an AES-256 key");
+        Self(LessSafeKey::new(key))
+    }
+
+    /// Seals `buffer[start..]` in place and appends the tag; `bound` must be given again to open.
+    pub fn seal(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let payload = buffer.get_mut(start..).unwrap_or_default();
+        // Fails only above 64 GiB, which no payload reaches.
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(nonce, Aad::from(bound), payload)
+            .expect("payload below the cipher's limit");
+        buffer.extend_from_slice(tag.as_ref());
+    }
+
+    /// Opens in place and cuts the tag off; false (and garbage in the buffer) when bytes, place
+    /// or key are wrong.
+    pub fn open(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>) -> bool {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        match self.0.open_in_place(nonce, Aad::from(bound), buffer) {
+            Ok(plain) => {
+                let len = plain.len();
+                buffer.truncate(len);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_only_what_was_sealed_here() {
+        let key = SealKey::new(&[3; 32]);
+        let mut sealed = b"head payload".to_vec();
+        key.seal([1; 12], b"place", &mut sealed, 5);
+        assert_eq!(sealed.len(), 12 + TAG_BYTES);
+        let sealed = sealed[5..].to_vec();
+        let open = |key: &SealKey, nonce, bound: &[u8], mut bytes: Vec<u8>| {
+            key.open(nonce, bound, &mut bytes).then_some(bytes)
+        };
+        assert_eq!(
+            open(&key, [1; 12], b"place", sealed.clone()).unwrap(),
+            b"payload"
+        );
+        assert!(open(&key, [2; 12], b"place", sealed.clone()).is_none());
+        assert!(open(&key, [1; 12], b"other", sealed.clone()).is_none());
+        assert!(open(&SealKey::new(&[4; 32]), [1; 12], b"place", sealed.clone()).is_none());
+        assert!(open(&key, [1; 12], b"place", sealed[1..].to_vec()).is_none());
+        assert!(open(&key, [1; 12], b"place", Vec::new()).is_none());
+    }
+}
