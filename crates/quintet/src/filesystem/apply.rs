@@ -1,0 +1,325 @@
+//! Making a tree look as it did: directories, files, links and special files in a target.
+//!
+//! Invariant: everything is made and changed relative to an open directory, one name at a time and
+//! without following links, so nothing outside the target is touched. A file that is replaced is
+//! old or new, never half. Directories get their metadata after their contents. The restore
+//! driver calls this.
+
+use super::metadata::{self, Privileges, Reached, Shortfalls};
+use super::overwrite::{Existing, ExistingKind, Placement};
+use super::target_file::TargetFile;
+use super::{PathError, as_path, join};
+use format::tree::{Entry, EntryKind, Timestamp};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+/// Nobody else looks into what is not finished.
+const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
+const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// An open directory of the target. Shared by the files that are being written in it.
+#[derive(Debug)]
+pub struct TargetDirectory {
+    fd: OwnedFd,
+    path: Vec<u8>,
+}
+
+impl TargetDirectory {
+    /// Opens the top of the target, made with its parents when it is not there. Links on the way
+    /// to it are the user's and are followed.
+    pub fn create_top(path: &Path) -> Result<Arc<Self>, PathError> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|e| PathError::new("make directory", path, e))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|e| PathError::new("open directory", path, e))?;
+        let path = path.as_os_str().as_encoded_bytes().to_vec();
+        Ok(Arc::new(Self { fd, path }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        as_path(&self.path)
+    }
+
+    /// Where `name` in it is.
+    pub fn path_of(&self, name: &CStr) -> PathBuf {
+        as_path(&join(&self.path, name.to_bytes())).to_owned()
+    }
+
+    /// Opens a directory some levels below (`a/b/c`), without following links or leaving this one.
+    pub fn open_beneath(&self, relative: &CStr) -> Result<Arc<Self>, PathError> {
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let opened =
+            match rustix::fs::openat2(&self.fd, relative, DIRECTORY, Mode::empty(), resolve) {
+                // Kernels before 5.6, and sandboxes that do not know the call.
+                Err(Errno::NOSYS | Errno::PERM) => self.walk_beneath(relative),
+                opened => opened,
+            };
+        let fd = opened.map_err(|e| self.error("open directory", relative, e))?;
+        let path = join(&self.path, relative.to_bytes());
+        Ok(Arc::new(Self { fd, path }))
+    }
+
+    fn walk_beneath(&self, relative: &CStr) -> rustix::io::Result<OwnedFd> {
+        let mut at: Option<OwnedFd> = None;
+        let names = relative.to_bytes().split(|b| *b == b'/');
+        for name in names.filter(|name| !name.is_empty() && *name != b".") {
+            if name == b".." {
+                return Err(Errno::XDEV);
+            }
+            let from = at.as_ref().map_or(self.fd.as_fd(), |fd| fd.as_fd());
+            at = Some(rustix::fs::openat(from, name, DIRECTORY, Mode::empty())?);
+        }
+        match at {
+            Some(fd) => Ok(fd),
+            None => rustix::fs::openat(&self.fd, c".", DIRECTORY, Mode::empty()),
+        }
+    }
+
+    /// What is there under `name`, links not followed.
+    pub fn existing(&self, name: &CStr) -> Result<Option<Existing>, PathError> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        match rustix::fs::statx(&self.fd, name, flags, StatxFlags::BASIC_STATS) {
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(self.error("stat", name, e)),
+            Ok(stat) => Ok(Some(Existing {
+                kind: match FileType::from_raw_mode(stat.stx_mode.into()) {
+                    FileType::RegularFile => ExistingKind::File,
+                    FileType::Directory => ExistingKind::Directory,
+                    _ => ExistingKind::Other,
+                },
+                len: stat.stx_size,
+                modified: Timestamp {
+                    seconds: stat.stx_mtime.tv_sec,
+                    nanos: stat.stx_mtime.tv_nsec,
+                },
+            })),
+        }
+    }
+
+    /// A directory with that name: made, or opened when it is there. A file in its place is
+    /// removed when `replace_others` allows it. Metadata come last: [`Self::finish`].
+    pub fn make_directory(
+        &self,
+        name: &CStr,
+        replace_others: bool,
+    ) -> Result<Arc<Self>, PathError> {
+        let fail = |e| self.error("make directory", name, e);
+        match rustix::fs::mkdirat(&self.fd, name, PRIVATE_DIRECTORY) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => return Err(fail(e)),
+        }
+        let opened = match rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty()) {
+            Err(Errno::NOTDIR | Errno::LOOP) if replace_others => {
+                rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()).map_err(fail)?;
+                rustix::fs::mkdirat(&self.fd, name, PRIVATE_DIRECTORY).map_err(fail)?;
+                rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty())
+            }
+            opened => opened,
+        };
+        let fd = opened.map_err(fail)?;
+        self.make_writable(&fd);
+        let path = join(&self.path, name.to_bytes());
+        Ok(Arc::new(Self { fd, path }))
+    }
+
+    /// An existing directory may forbid its owner to write; its mode is set again at the end.
+    fn make_writable(&self, fd: &OwnedFd) {
+        if let Ok(stat) = rustix::fs::fstat(fd) {
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            if !mode.contains(Mode::RWXU) {
+                // When it fails, making files in it fails too and says so.
+                let _ = rustix::fs::fchmod(fd, mode | Mode::RWXU);
+            }
+        }
+    }
+
+    /// Owner, attributes, mode and times of this directory, after everything in it.
+    pub fn finish(&self, entry: &Entry, privileges: Privileges, shortfalls: &mut Shortfalls) {
+        let to = Reached::Opened(self.fd.as_fd());
+        metadata::apply(to, &self.path, self.path(), entry, privileges, shortfalls);
+    }
+
+    /// Starts a regular file. It has its name (or keeps what was there) until
+    /// [`TargetFile::finish`].
+    pub fn create_file(
+        self: &Arc<Self>,
+        name: &CStr,
+        placement: Placement,
+    ) -> Result<TargetFile, PathError> {
+        let fail = |e| self.error("create", name, e);
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let new = flags | OFlags::CREATE | OFlags::EXCL;
+        match rustix::fs::openat(&self.fd, name, new, PRIVATE_FILE) {
+            Ok(fd) => {
+                return Ok(TargetFile::fresh(
+                    Arc::clone(self),
+                    name.to_owned(),
+                    None,
+                    fd,
+                ));
+            }
+            Err(Errno::EXIST) => {}
+            Err(e) => return Err(fail(e)),
+        }
+        if placement == Placement::Rewrite {
+            // Read-only, running and special files are replaced instead.
+            let opened =
+                rustix::fs::openat(&self.fd, name, flags | OFlags::NONBLOCK, Mode::empty());
+            if let Some(fd) = opened.ok().filter(is_regular) {
+                return Ok(TargetFile::existing(Arc::clone(self), name.to_owned(), fd));
+            }
+        }
+        let (unfinished, fd) = self
+            .with_free_name(|name| rustix::fs::openat(&self.fd, name, new, PRIVATE_FILE))
+            .map_err(fail)?;
+        let name = name.to_owned();
+        Ok(TargetFile::fresh(
+            Arc::clone(self),
+            name,
+            Some(unfinished),
+            fd,
+        ))
+    }
+
+    /// Makes a symbolic link, device, pipe or socket with its metadata, in place of what is there.
+    pub fn place(
+        &self,
+        name: &CStr,
+        entry: &Entry,
+        privileges: Privileges,
+        shortfalls: &mut Shortfalls,
+    ) -> Result<(), PathError> {
+        let (operation, file_type, device) = match &entry.kind {
+            EntryKind::Symlink { .. } => ("make link", FileType::Symlink, 0),
+            EntryKind::BlockDevice { device } => ("make device", FileType::BlockDevice, *device),
+            EntryKind::CharDevice { device } => ("make device", FileType::CharacterDevice, *device),
+            EntryKind::Fifo => ("make pipe", FileType::Fifo, 0),
+            EntryKind::Socket => ("make socket", FileType::Socket, 0),
+            EntryKind::File { .. } | EntryKind::Directory { .. } => {
+                return Err(self.error("place", name, Errno::INVAL));
+            }
+        };
+        let make = |name: &CStr| match &entry.kind {
+            EntryKind::Symlink { target } => {
+                rustix::fs::symlinkat(target.as_slice(), &self.fd, name)
+            }
+            _ => rustix::fs::mknodat(&self.fd, name, file_type, PRIVATE_FILE, device),
+        };
+        let fail = |e| self.error(operation, name, e);
+        let unfinished = match make(name) {
+            Ok(()) => None,
+            Err(Errno::EXIST) => Some(self.with_free_name(make).map_err(fail)?.0),
+            Err(e) => return Err(fail(e)),
+        };
+        let made = unfinished.as_deref().unwrap_or(name);
+        let path = self.path_of(name);
+        if file_type == FileType::Symlink {
+            let to = Reached::Link(self.fd.as_fd(), made);
+            metadata::apply(to, &self.path, &path, entry, privileges, shortfalls);
+        } else {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let handle = rustix::fs::openat(&self.fd, made, flags, Mode::empty()).map_err(fail)?;
+            let to = Reached::Handle(handle.as_fd());
+            metadata::apply(to, &self.path, &path, entry, privileges, shortfalls);
+        }
+        match unfinished {
+            Some(unfinished) => self.rename_over(&unfinished, name),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a file made earlier (`from_name` in `from`) one more name, in place of what is there.
+    pub fn link(&self, name: &CStr, from: &Self, from_name: &CStr) -> Result<(), PathError> {
+        let make =
+            |to: &CStr| rustix::fs::linkat(&from.fd, from_name, &self.fd, to, AtFlags::empty());
+        let fail = |e| self.error("make hard link", name, e);
+        match make(name) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => {
+                let (unfinished, ()) = self.with_free_name(make).map_err(fail)?;
+                self.rename_over(&unfinished, name)?;
+                // Renaming one name of a file over another one of it leaves both.
+                let _ = rustix::fs::unlinkat(&self.fd, &unfinished, AtFlags::empty());
+                Ok(())
+            }
+            Err(e) => Err(fail(e)),
+        }
+    }
+
+    /// Removes a file, or an empty directory.
+    pub fn remove(&self, name: &CStr) -> Result<(), PathError> {
+        let removed = match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR),
+            removed => removed,
+        };
+        removed.map_err(|e| self.error("remove", name, e))
+    }
+
+    /// Moves a finished file to its name, over a file or an empty directory.
+    pub(super) fn rename_over(&self, from: &CStr, to: &CStr) -> Result<(), PathError> {
+        let rename = || rustix::fs::renameat(&self.fd, from, &self.fd, to);
+        let renamed = match rename() {
+            Err(Errno::ISDIR) => {
+                rustix::fs::unlinkat(&self.fd, to, AtFlags::REMOVEDIR).and_then(|()| rename())
+            }
+            renamed => renamed,
+        };
+        renamed.map_err(|e| {
+            let _ = rustix::fs::unlinkat(&self.fd, from, AtFlags::empty());
+            self.error("replace", to, e)
+        })
+    }
+
+    /// Calls `make` with names that nobody uses until one is free.
+    fn with_free_name<T>(
+        &self,
+        make: impl Fn(&CStr) -> rustix::io::Result<T>,
+    ) -> rustix::io::Result<(CString, T)> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let process = rustix::process::getpid().as_raw_nonzero();
+        for _ in 0..1000 {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let name = format!(".quintet-unfinished-{process}-{number}");
+            let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+            match make(&name) {
+                Err(Errno::EXIST) => {}
+                made => return made.map(|made| (name, made)),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    fn error(&self, operation: &'static str, name: &CStr, e: Errno) -> PathError {
+        PathError::new(operation, self.path_of(name), e)
+    }
+}
+
+impl AsFd for TargetDirectory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn is_regular(fd: &OwnedFd) -> bool {
+    rustix::fs::fstat(fd)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Looking at a source tree: directory by directory, one `statx` and one `listxattr` an entry.
+//!
+//! Invariant: everything below a top directory is reached through directory handles, one name at a
+//! time, without following links. Nothing is read but metadata; contents go through
+//! [`super::open_file`]. The backup driver calls this.
+
+use super::open_file::OpenFile;
+use super::xattrs::{self, XattrHolder};
+use super::{PathError, as_path, join};
+use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind, Timestamp};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Statx, StatxFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Bytes of names fetched by one call; large directories need a few calls.
+const LISTING_BUFFER_BYTES: usize = 32 << 10;
+const STAT_FLAGS: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
+
+/// An open source directory.
+#[derive(Debug)]
+pub struct Directory {
+    fd: OwnedFd,
+    path: Vec<u8>,
+}
+
+/// What is known of an entry without reading its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// All metadata. The content of files and directories is [`ObjectRoot::EMPTY`], `sparse` is
+    /// false and, after [`Directory::stat`], `xattrs` is empty: the driver fills them in.
+    pub entry: Entry,
+    /// Length in bytes.
+    pub len: u64,
+    /// Bytes that the file system allocated; less than `len` for sparse and compressed files.
+    pub allocated_bytes: u64,
+}
+
+impl Captured {
+    /// The entry is a regular file that may have holes: worth asking for its data map.
+    pub fn may_have_holes(&self) -> bool {
+        matches!(self.entry.kind, EntryKind::File { .. }) && self.allocated_bytes < self.len
+    }
+
+    /// Nothing that the file system records of a change differs from an earlier snapshot's entry:
+    /// same inode, type, length, modification and change time.
+    pub fn unchanged_since(&self, earlier: &Entry) -> bool {
+        let now = &self.entry;
+        let same_kind = match (&now.kind, &earlier.kind) {
+            (EntryKind::File { .. }, EntryKind::File { content, .. }) => content.len == self.len,
+            (EntryKind::Directory { .. }, EntryKind::Directory { .. }) => true,
+            (a, b) => a == b,
+        };
+        same_kind
+            && now.modified == earlier.modified
+            && now.changed == earlier.changed
+            && now.inode == earlier.inode
+    }
+}
+
+impl Directory {
+    /// Opens a top directory: a path that the user gave, so links in it are followed.
+    pub fn open(path: &Path) -> Result<Self, PathError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|e| PathError::new("open directory", path, e))?;
+        let path = path.as_os_str().as_encoded_bytes().to_vec();
+        Ok(Self { fd, path })
+    }
+
+    /// Opens a directory in this one; fails when it is a link.
+    pub fn open_child(&self, name: &CStr) -> Result<Self, PathError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = without_atime(flags, |flags| {
+            rustix::fs::openat(&self.fd, name, flags, Mode::empty())
+        })
+        .map_err(|e| self.error("open directory", name, e))?;
+        let path = join(&self.path, name.to_bytes());
+        Ok(Self { fd, path })
+    }
+
+    /// Where it is, as it was reached.
+    pub fn path(&self) -> &Path {
+        as_path(&self.path)
+    }
+
+    /// Path of an entry, as its directory was reached.
+    pub fn path_of(&self, name: &CStr) -> PathBuf {
+        as_path(&join(&self.path, name.to_bytes())).to_owned()
+    }
+
+    /// All names but `.` and `..`, sorted by bytes.
+    pub fn names(&self) -> Result<Vec<CString>, PathError> {
+        let mut names = Vec::new();
+        // From its start, also the second time.
+        rustix::fs::seek(&self.fd, SeekFrom::Start(0))
+            .map_err(|e| PathError::new("list", self.path(), e))?;
+        let mut buffer = [MaybeUninit::<u8>::uninit(); LISTING_BUFFER_BYTES];
+        let mut listing = RawDir::new(&self.fd, &mut buffer);
+        while let Some(entry) = listing.next() {
+            let entry = entry.map_err(|e| PathError::new("list", self.path(), e))?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Metadata of an entry without its extended attributes: one system call, two for links.
+    pub fn stat(&self, name: &CStr) -> Result<Captured, PathError> {
+        let stat = rustix::fs::statx(&self.fd, name, STAT_FLAGS, StatxFlags::BASIC_STATS)
+            .map_err(|e| self.error("stat", name, e))?;
+        self.captured(name, name.to_bytes().to_vec(), &stat)
+    }
+
+    /// All metadata of an entry, read by name. `unreadable` collects attributes that could not
+    /// be read; the entry then lacks them.
+    ///
+    /// Files whose content is read anyway are cheaper and safer with [`Directory::stat`] and
+    /// [`OpenFile::xattrs`].
+    pub fn capture(
+        &self,
+        name: &CStr,
+        unreadable: &mut Vec<PathError>,
+    ) -> Result<Captured, PathError> {
+        let mut captured = self.stat(name)?;
+        captured.entry.xattrs = self.xattrs(name, unreadable);
+        Ok(captured)
+    }
+
+    /// Extended attributes of an entry, read by name, sorted by name.
+    pub fn xattrs(&self, name: &CStr, unreadable: &mut Vec<PathError>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let holder = XattrHolder::named(&self.fd, &self.path, name);
+        xattrs::read_all(&holder, unreadable)
+    }
+
+    /// All metadata of this directory itself under a name of the caller's choice: for tops that
+    /// have no parent in the snapshot.
+    pub fn capture_self(
+        &self,
+        name: &[u8],
+        unreadable: &mut Vec<PathError>,
+    ) -> Result<Captured, PathError> {
+        let flags = AtFlags::EMPTY_PATH | STAT_FLAGS;
+        let stat = rustix::fs::statx(&self.fd, c"", flags, StatxFlags::BASIC_STATS)
+            .map_err(|e| PathError::new("stat", self.path(), e))?;
+        let mut captured = self.captured(c"", name.to_vec(), &stat)?;
+        let holder = XattrHolder::opened(self.fd.as_fd(), self.path());
+        captured.entry.xattrs = xattrs::read_all(&holder, unreadable);
+        Ok(captured)
+    }
+
+    /// Opens a regular file for reading, without touching its access time where that is allowed.
+    pub fn open_file(&self, name: &CStr) -> Result<OpenFile, PathError> {
+        // Not to wait for a writer when somebody put a pipe in the file's place.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = without_atime(flags, |flags| {
+            rustix::fs::openat(&self.fd, name, flags, Mode::empty())
+        })
+        .map_err(|e| self.error("open", name, e))?;
+        OpenFile::new(fd, self.path_of(name))
+    }
+
+    fn captured(&self, name: &CStr, stored: Vec<u8>, stat: &Statx) -> Result<Captured, PathError> {
+        let mode = u32::from(stat.stx_mode);
+        let rdev = rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor);
+        let content = ObjectRoot::EMPTY;
+        let kind = match FileType::from_raw_mode(mode) {
+            FileType::RegularFile => EntryKind::File {
+                content,
+                sparse: false,
+            },
+            FileType::Directory => EntryKind::Directory { content },
+            FileType::Symlink => EntryKind::Symlink {
+                target: rustix::fs::readlinkat(&self.fd, name, Vec::with_capacity(256))
+                    .map_err(|e| self.error("read link", name, e))?
+                    .into_bytes(),
+            },
+            FileType::BlockDevice => EntryKind::BlockDevice { device: rdev },
+            FileType::CharacterDevice => EntryKind::CharDevice { device: rdev },
+            FileType::Fifo => EntryKind::Fifo,
+            FileType::Socket => EntryKind::Socket,
+            FileType::Unknown => return Err(self.error("stat", name, Errno::NOTSUP)),
+        };
+        let entry = Entry {
+            name: stored,
+            kind,
+            mode: mode & 0o7777,
+            uid: stat.stx_uid,
+            gid: stat.stx_gid,
+            modified: timestamp(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+            changed: timestamp(stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
+            inode: stat.stx_ino,
+            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            links: stat.stx_nlink.into(),
+            xattrs: Vec::new(),
+        };
+        Ok(Captured {
+            entry,
+            len: stat.stx_size,
+            allocated_bytes: stat.stx_blocks.saturating_mul(512),
+        })
+    }
+
+    fn error(&self, operation: &'static str, name: &CStr, e: Errno) -> PathError {
+        PathError::new(operation, self.path_of(name), e)
+    }
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Only the owner of a file (and root) may open it without touching its access time.
+fn without_atime(
+    flags: OFlags,
+    open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>,
+) -> rustix::io::Result<OwnedFd> {
+    match open(flags | OFlags::NOATIME) {
+        Err(Errno::PERM) => open(flags),
+        opened => opened,
+    }
+}
+
+fn timestamp(seconds: i64, nanos: u32) -> Timestamp {
+    Timestamp { seconds, nanos }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Giving a restored file its owner, attributes, mode and times, in the order that keeps them.
+//!
+//! Invariant: owner first (it clears set-user-ID bits and capabilities), then attributes (they need
+//! write permission), then mode, and times last. Reached by handle only: whoever renames things in
+//! the target meanwhile cannot turn a change to another file.
+
+use super::PathError;
+use super::xattrs::{self, XattrHolder, handle_path};
+use format::tree::{Entry, EntryKind, Timestamp};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+const SET_ID_BITS: u32 = 0o6000;
+
+/// What this process may do to the files that it makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Privileges {
+    /// May give files away (root, or `CAP_CHOWN` in effect as far as we know: user id 0).
+    pub change_owner: bool,
+}
+
+impl Privileges {
+    /// Of this process.
+    pub fn of_process() -> Self {
+        Self {
+            change_owner: rustix::process::geteuid().is_root(),
+        }
+    }
+}
+
+/// What could not be made as it was. The files are there with their content.
+#[derive(Debug, Default)]
+pub struct Shortfalls {
+    /// One a path and piece of metadata.
+    pub warnings: Vec<PathError>,
+    /// Files that belong to the restoring user because only root may give files away.
+    pub owners_not_set: u64,
+}
+
+impl Shortfalls {
+    /// Adds another's.
+    pub fn absorb(&mut self, other: Self) {
+        self.warnings.extend(other.warnings);
+        self.owners_not_set += other.owners_not_set;
+    }
+}
+
+/// How the file at hand is reached.
+#[derive(Clone, Copy)]
+pub(super) enum Reached<'a> {
+    /// Opened for real: files and directories.
+    Opened(BorrowedFd<'a>),
+    /// By an `O_PATH` handle: devices, pipes, sockets.
+    Handle(BorrowedFd<'a>),
+    /// As a name in an open directory: symbolic links, which have no handle that takes changes.
+    Link(BorrowedFd<'a>, &'a CStr),
+}
+
+/// Sets everything of `entry` but its content.
+pub(super) fn apply(
+    to: Reached<'_>,
+    directory_path: &[u8],
+    path: &Path,
+    entry: &Entry,
+    privileges: Privileges,
+    shortfalls: &mut Shortfalls,
+) {
+    let owned = set_owner(to, path, entry, privileges, shortfalls);
+    let holder = match to {
+        Reached::Opened(fd) => XattrHolder::opened(fd, path),
+        Reached::Handle(fd) => XattrHolder::handle(fd, path),
+        Reached::Link(directory, name) => XattrHolder::beneath(&directory, directory_path, name),
+    };
+    xattrs::bring_to(&holder, &entry.xattrs, &mut shortfalls.warnings);
+    // A program that runs as its owner must not run as somebody else instead.
+    let mode = match owned {
+        true => entry.mode,
+        false => entry.mode & !SET_ID_BITS | directory_bits(entry),
+    };
+    let mut warn = |operation, result: rustix::io::Result<()>| {
+        if let Err(e) = result {
+            shortfalls.warnings.push(PathError::new(operation, path, e));
+        }
+    };
+    if mode != entry.mode {
+        warn("keep set-user-ID bits", Err(Errno::PERM));
+    }
+    warn("set mode", set_mode(to, Mode::from_raw_mode(mode)));
+    warn("set times", set_times(to, entry.modified));
+}
+
+/// Set-group-ID on a directory only says who owns its files.
+fn directory_bits(entry: &Entry) -> u32 {
+    match entry.kind {
+        EntryKind::Directory { .. } => entry.mode & SET_ID_BITS,
+        _ => 0,
+    }
+}
+
+/// True when the file has the owner and group of `entry` afterwards.
+fn set_owner(
+    to: Reached<'_>,
+    path: &Path,
+    entry: &Entry,
+    privileges: Privileges,
+    shortfalls: &mut Shortfalls,
+) -> bool {
+    let stat = match to {
+        Reached::Opened(fd) => rustix::fs::fstat(fd),
+        Reached::Handle(fd) => rustix::fs::statat(fd, c"", AtFlags::EMPTY_PATH),
+        Reached::Link(directory, name) => {
+            rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        }
+    };
+    let present = match stat {
+        Ok(stat) => (stat.st_uid, stat.st_gid),
+        Err(e) => {
+            shortfalls.warnings.push(PathError::new("stat", path, e));
+            return false;
+        }
+    };
+    if present == (entry.uid, entry.gid) {
+        return true;
+    }
+    // Without privileges the group may still be one of ours.
+    let uid = privileges.change_owner.then(|| Uid::from_raw(entry.uid));
+    let gid = Some(Gid::from_raw(entry.gid));
+    let changed = match to {
+        Reached::Opened(fd) => rustix::fs::fchown(fd, uid, gid),
+        Reached::Handle(fd) => rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH),
+        Reached::Link(directory, name) => {
+            rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+        }
+    };
+    match changed {
+        Ok(()) if privileges.change_owner || present.0 == entry.uid => true,
+        Ok(()) => {
+            shortfalls.owners_not_set += 1;
+            false
+        }
+        Err(_) if !privileges.change_owner => {
+            shortfalls.owners_not_set += 1;
+            false
+        }
+        Err(e) => {
+            shortfalls
+                .warnings
+                .push(PathError::new("set owner", path, e));
+            false
+        }
+    }
+}
+
+fn set_mode(to: Reached<'_>, mode: Mode) -> rustix::io::Result<()> {
+    match to {
+        Reached::Opened(fd) => rustix::fs::fchmod(fd, mode),
+        Reached::Handle(fd) => rustix::fs::chmod(handle_path(fd).as_c_str(), mode),
+        // Links have no mode of their own on Linux.
+        Reached::Link(..) => Ok(()),
+    }
+}
+
+fn set_times(to: Reached<'_>, modified: Timestamp) -> rustix::io::Result<()> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: modified.seconds,
+            tv_nsec: modified.nanos.into(),
+        },
+    };
+    match to {
+        Reached::Opened(fd) => rustix::fs::futimens(fd, &times),
+        Reached::Handle(fd) => {
+            let path = handle_path(fd);
+            rustix::fs::utimensat(rustix::fs::CWD, &path, &times, AtFlags::empty())
+        }
+        Reached::Link(directory, name) => {
+            rustix::fs::utimensat(directory.as_fd(), name, &times, AtFlags::SYMLINK_NOFOLLOW)
+        }
+    }
+}

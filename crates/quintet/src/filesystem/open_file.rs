@@ -1,0 +1,104 @@
+//! A source file opened for reading.
+//!
+//! Invariant: it is a regular file, whatever its name has come to mean since it was listed.
+
+use super::PathError;
+use super::capture::Captured;
+use super::data_map::{self, Segment};
+use super::xattrs::{self, XattrHolder};
+use format::tree::{Entry, Timestamp};
+use rustix::fs::{Advice, FileType};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// See the module's head. Reads may come from many threads.
+#[derive(Debug)]
+pub struct OpenFile {
+    file: File,
+    path: PathBuf,
+    len: u64,
+}
+
+impl OpenFile {
+    pub(super) fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, PathError> {
+        let stat = rustix::fs::fstat(&fd).map_err(|e| PathError::new("stat", &path, e))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            let why = io::Error::other("is no longer a regular file");
+            return Err(PathError::new("open", path, why));
+        }
+        let len = u64::try_from(stat.st_size).unwrap_or(0);
+        let file = File::from(fd);
+        Ok(Self { file, path, len })
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length when it was opened.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// It had no bytes when it was opened.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Fills as much of `into` as the file has from `offset`: less only at its end.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(PathError::new("read", &self.path, e)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Data and holes up to the length it had when it was opened.
+    pub fn data_map(&self) -> Result<Vec<Segment>, PathError> {
+        data_map::of(self.file.as_fd(), self.len)
+            .map_err(|e| PathError::new("find holes", &self.path, e))
+    }
+
+    /// Extended attributes, sorted by name; those that cannot be read go to `unreadable`.
+    pub fn xattrs(&self, unreadable: &mut Vec<PathError>) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let holder = XattrHolder::opened(self.file.as_fd(), &self.path);
+        xattrs::read_all(&holder, unreadable)
+    }
+
+    /// Tells the kernel that it will be read once from the front. Best effort.
+    pub fn expect_sequential(&self) {
+        // Only a hint: a file system that does not take it reads just as well.
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    /// Someone wrote to the file since `captured` was taken: what was read may mix old and new.
+    pub fn changed_since(&self, captured: &Captured) -> Result<bool, PathError> {
+        let stat =
+            rustix::fs::fstat(&self.file).map_err(|e| PathError::new("stat", &self.path, e))?;
+        let Entry {
+            modified, inode, ..
+        } = captured.entry;
+        let now = Timestamp {
+            seconds: stat.st_mtime,
+            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+        };
+        let len = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok(now != modified || stat.st_ino != inode || len != captured.len)
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,147 @@
+//! A regular file being restored.
+//!
+//! Invariant: until [`TargetFile::finish`] the name leads to what was there before (unless the file
+//! is rewritten in place, or was not there); a file that is dropped unfinished leaves nothing behind.
+
+use super::PathError;
+use super::apply::TargetDirectory;
+use super::metadata::{self, Privileges, Reached, Shortfalls};
+use format::tree::Entry;
+use rustix::fs::{AtFlags, FallocateFlags};
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+
+/// See the module's head. Writes may come from many threads, in any order.
+#[derive(Debug)]
+pub struct TargetFile {
+    directory: Arc<TargetDirectory>,
+    name: CString,
+    /// The name it has until it is finished, when its own is taken.
+    unfinished: Option<CString>,
+    file: File,
+    /// It was there before and is rewritten: what is not written keeps its bytes.
+    rewritten: bool,
+    finished: bool,
+}
+
+impl TargetFile {
+    pub(super) fn fresh(
+        directory: Arc<TargetDirectory>,
+        name: CString,
+        unfinished: Option<CString>,
+        fd: OwnedFd,
+    ) -> Self {
+        Self {
+            directory,
+            name,
+            unfinished,
+            file: File::from(fd),
+            rewritten: false,
+            finished: false,
+        }
+    }
+
+    pub(super) fn existing(directory: Arc<TargetDirectory>, name: CString, fd: OwnedFd) -> Self {
+        let mut file = Self::fresh(directory, name, None, fd);
+        file.rewritten = true;
+        file
+    }
+
+    /// Where it will be.
+    pub fn path(&self) -> PathBuf {
+        self.directory.path_of(&self.name)
+    }
+
+    /// It has bytes from before: compare before writing, and [`TargetFile::zero_at`] its holes.
+    pub fn is_rewritten(&self) -> bool {
+        self.rewritten
+    }
+
+    /// Writes all of `data` at `offset`.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), PathError> {
+        self.file
+            .write_all_at(data, offset)
+            .map_err(|e| self.error("write", e))
+    }
+
+    /// Fills as much of `into` as there is from `offset`: what a rewritten file holds already.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.error("read", e)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Makes a range read as zeroes that takes no space where the file system can do that. Costs
+    /// nothing in a new file, where what is not written is a hole.
+    pub fn zero_at(&self, offset: u64, len: u64) -> Result<(), PathError> {
+        if !self.rewritten || len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if rustix::fs::fallocate(&self.file, flags, offset, len).is_ok() {
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < len {
+            let count = (len - done).min(ZEROES.len() as u64);
+            let zeroes = ZEROES.get(..count as usize).unwrap_or_default();
+            self.write_at(offset + done, zeroes)?;
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Cuts the file to `len`, gives it the metadata of `entry` and its name.
+    pub fn finish(
+        mut self,
+        entry: &Entry,
+        len: u64,
+        privileges: Privileges,
+        shortfalls: &mut Shortfalls,
+    ) -> Result<(), PathError> {
+        let present = self.file.metadata().map_err(|e| self.error("stat", e))?;
+        if present.len() != len {
+            self.file
+                .set_len(len)
+                .map_err(|e| self.error("set length", e))?;
+        }
+        let to = Reached::Opened(self.file.as_fd());
+        let directory = self.directory.path().as_os_str().as_encoded_bytes();
+        let path = self.path();
+        metadata::apply(to, directory, &path, entry, privileges, shortfalls);
+        self.finished = true;
+        match self.unfinished.take() {
+            Some(unfinished) => self.directory.rename_over(&unfinished, &self.name),
+            None => Ok(()),
+        }
+    }
+
+    fn error(&self, operation: &'static str, e: io::Error) -> PathError {
+        PathError::new(operation, self.path(), e)
+    }
+}
+
+impl Drop for TargetFile {
+    fn drop(&mut self) {
+        if self.finished || self.rewritten {
+            return;
+        }
+        let name = self.unfinished.as_ref().unwrap_or(&self.name);
+        // Best effort: the reason why it is unfinished is being reported already.
+        let _ = rustix::fs::unlinkat(&self.directory, name, AtFlags::empty());
+    }
+}

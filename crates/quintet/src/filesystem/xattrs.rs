@@ -1,0 +1,219 @@
+//! Extended attributes (ACLs and capabilities included) of one file, read and brought to a wanted set.
+//!
+//! Invariant: lists are sorted by name, as a directory object wants them; what is not permitted is
+//! reported, one error an attribute, and the rest is done.
+
+use super::{PathError, as_path, join};
+use rustix::fs::XattrFlags;
+use rustix::io::{Errno, Result};
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+
+/// Names and values, sorted by name.
+pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Longest path that the kernel takes in one piece, with its NUL.
+const PATH_BYTES_MAX: usize = 4096;
+/// First guesses: most lists are empty and most values are short.
+const LIST_BYTES: usize = 512;
+const VALUE_BYTES: usize = 256;
+/// The kernel's limit for a list and for a value.
+const XATTR_BYTES_MAX: usize = 64 << 10;
+
+/// Whose attributes.
+pub struct XattrHolder<'a> {
+    access: Access<'a>,
+    /// For messages; empty when `access` says it.
+    path: Cow<'a, Path>,
+}
+
+enum Access<'a> {
+    Opened(BorrowedFd<'a>),
+    /// The last component is not followed.
+    Named(CString),
+    /// Of an `O_PATH` handle: its name below `/proc`, followed.
+    Handle(CString),
+}
+
+impl<'a> XattrHolder<'a> {
+    /// A file or directory that is open.
+    pub fn opened(fd: BorrowedFd<'a>, path: &'a Path) -> Self {
+        Self {
+            access: Access::Opened(fd),
+            path: Cow::Borrowed(path),
+        }
+    }
+
+    /// An entry of a directory that is reached by `path`. The kernel has no `*xattrat` that we can
+    /// call, so the whole path is walked again: cheaper than a walk through `/proc`, which is
+    /// left for paths that are too long.
+    pub fn named(directory: &impl AsFd, path: &[u8], name: &CStr) -> Self {
+        let whole = join(path, name.to_bytes());
+        if whole.len() >= PATH_BYTES_MAX {
+            return Self::beneath(directory, path, name);
+        }
+        Self {
+            access: Access::Named(c_string(whole)),
+            path: Cow::Borrowed(Path::new("")),
+        }
+    }
+
+    /// An entry of an open directory, safe against anyone who moves directories meanwhile.
+    pub fn beneath(directory: &impl AsFd, path: &[u8], name: &CStr) -> Self {
+        Self {
+            access: Access::Named(in_proc(directory.as_fd(), name)),
+            path: Cow::Owned(as_path(&join(path, name.to_bytes())).to_owned()),
+        }
+    }
+
+    /// What an `O_PATH` handle stands for; not a symbolic link.
+    pub fn handle(fd: BorrowedFd<'_>, path: &'a Path) -> Self {
+        Self {
+            access: Access::Handle(handle_path(fd)),
+            path: Cow::Borrowed(path),
+        }
+    }
+
+    fn list(&self, into: &mut [u8]) -> Result<usize> {
+        match &self.access {
+            Access::Opened(fd) => rustix::fs::flistxattr(fd, into),
+            Access::Named(path) => rustix::fs::llistxattr(path, into),
+            Access::Handle(path) => rustix::fs::listxattr(path, into),
+        }
+    }
+
+    fn get(&self, name: &CStr, into: &mut [u8]) -> Result<usize> {
+        match &self.access {
+            Access::Opened(fd) => rustix::fs::fgetxattr(fd, name, into),
+            Access::Named(path) => rustix::fs::lgetxattr(path, name, into),
+            Access::Handle(path) => rustix::fs::getxattr(path, name, into),
+        }
+    }
+
+    fn set(&self, name: &CStr, value: &[u8]) -> Result<()> {
+        let flags = XattrFlags::empty();
+        match &self.access {
+            Access::Opened(fd) => rustix::fs::fsetxattr(fd, name, value, flags),
+            Access::Named(path) => rustix::fs::lsetxattr(path, name, value, flags),
+            Access::Handle(path) => rustix::fs::setxattr(path, name, value, flags),
+        }
+    }
+
+    fn remove(&self, name: &CStr) -> Result<()> {
+        match &self.access {
+            Access::Opened(fd) => rustix::fs::fremovexattr(fd, name),
+            Access::Named(path) => rustix::fs::lremovexattr(path, name),
+            Access::Handle(path) => rustix::fs::removexattr(path, name),
+        }
+    }
+
+    fn error(&self, operation: &'static str, e: Errno) -> PathError {
+        match &self.access {
+            Access::Named(path) if self.path.as_os_str().is_empty() => {
+                PathError::new(operation, as_path(path.to_bytes()), e)
+            }
+            _ => PathError::new(operation, &*self.path, e),
+        }
+    }
+}
+
+/// All attributes that this process may read; those that fail go to `unreadable`.
+pub fn read_all(holder: &XattrHolder<'_>, unreadable: &mut Vec<PathError>) -> Xattrs {
+    let mut short = [0; LIST_BYTES];
+    let mut long = Vec::new();
+    let names = match fetch(&mut short, &mut long, |into| holder.list(into)) {
+        Ok(names) => names,
+        Err(Errno::NOTSUP) => return Xattrs::new(),
+        Err(e) => {
+            unreadable.push(holder.error("list attributes", e));
+            return Xattrs::new();
+        }
+    };
+    let mut xattrs = Xattrs::new();
+    for name in names.split_inclusive(|b| *b == 0) {
+        let Ok(name) = CStr::from_bytes_with_nul(name) else {
+            continue;
+        };
+        let mut short = [0; VALUE_BYTES];
+        let mut long = Vec::new();
+        match fetch(&mut short, &mut long, |into| holder.get(name, into)) {
+            Ok(value) => xattrs.push((name.to_bytes().to_vec(), value.to_vec())),
+            // Removed since it was listed.
+            Err(Errno::NODATA) => {}
+            Err(e) => unreadable.push(holder.error("read attribute", e)),
+        }
+    }
+    xattrs.sort_unstable();
+    xattrs
+}
+
+/// Makes the attributes equal to `wanted`: sets what differs, removes what is too much (inherited
+/// ACLs above all), but leaves labels that the system gives to every file.
+pub fn bring_to(
+    holder: &XattrHolder<'_>,
+    wanted: &[(Vec<u8>, Vec<u8>)],
+    failed: &mut Vec<PathError>,
+) {
+    let mut unreadable = Vec::new();
+    let present = read_all(holder, &mut unreadable);
+    for (name, _) in &present {
+        let labels = [
+            b"security.selinux".as_slice(),
+            b"security.ima",
+            b"security.evm",
+        ];
+        if labels.contains(&name.as_slice()) || wanted.iter().any(|(w, _)| w == name) {
+            continue;
+        }
+        if let Err(e) = c_name(name).and_then(|name| holder.remove(&name)) {
+            failed.push(holder.error("remove attribute", e));
+        }
+    }
+    for attribute in wanted {
+        if present.contains(attribute) {
+            continue;
+        }
+        if let Err(e) = c_name(&attribute.0).and_then(|name| holder.set(&name, &attribute.1)) {
+            failed.push(holder.error("set attribute", e));
+        }
+    }
+}
+
+/// `/proc/self/fd/N`: a path that means the handle itself.
+pub(super) fn handle_path(fd: BorrowedFd<'_>) -> CString {
+    c_string(format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes())
+}
+
+/// Calls with the short buffer, then with one that is large enough.
+fn fetch<'b>(
+    short: &'b mut [u8],
+    long: &'b mut Vec<u8>,
+    call: impl Fn(&mut [u8]) -> Result<usize>,
+) -> Result<&'b [u8]> {
+    match call(short) {
+        Ok(len) => Ok(short.get(..len).unwrap_or_default()),
+        Err(Errno::RANGE) => {
+            long.resize(XATTR_BYTES_MAX, 0);
+            let len = call(long)?;
+            Ok(long.get(..len).unwrap_or_default())
+        }
+        Err(e) => Err(e),
+    }
+}
+
+fn in_proc(directory: BorrowedFd<'_>, name: &CStr) -> CString {
+    let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name.to_bytes());
+    c_string(path)
+}
+
+/// Paths come from the kernel or from checked names: no NUL in them.
+fn c_string(bytes: Vec<u8>) -> CString {
+    CString::new(bytes).unwrap_or_default()
+}
+
+fn c_name(name: &[u8]) -> Result<CString> {
+    CString::new(name).map_err(|_| Errno::INVAL)
+}

@@ -1,0 +1,7 @@
+//! The program's own rooms: command line, settings, progress, and the door to the file system.
+//!
+//! Invariant: only this crate knows the command line; the store never sees a flag, a terminal or
+//! a source file. `main.rs` calls [`filesystem`] and its neighbours through the commands.
+#![forbid(unsafe_code)]
+
+pub mod filesystem;
