@@ -1,0 +1,145 @@
+//! The two buffers of a connection.
+//!
+//! Invariant: bytes are never moved or cleared on the hot path, and a buffer that grew for one
+//! large request shrinks again. Sessions and workers own one each.
+
+use crate::stream::Stream;
+use std::io;
+
+/// Input that a connection keeps, bytes: many small requests, or a write of usual size.
+const INPUT_BYTES: usize = 256 << 10;
+/// Output that a buffer keeps after it grew, bytes.
+const OUTPUT_KEPT_BYTES: usize = 4 << 20;
+
+/// Bytes received and not used yet.
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; INPUT_BYTES],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    /// Everything that is there.
+    pub(crate) fn available(&self) -> &[u8] {
+        self.bytes.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The first `len` bytes after `skip` ones, if they are there.
+    pub(crate) fn peek(&self, skip: usize, len: usize) -> Option<&[u8]> {
+        let rest = self.available().get(skip..)?;
+        rest.get(..len)
+    }
+
+    /// Forgets the first `len` bytes, or all if there are fewer.
+    pub(crate) fn consume(&mut self, len: usize) {
+        self.start = self.start.saturating_add(len).min(self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Makes sure that `needed` bytes fit from the start on, growing if it must.
+    fn make_room(&mut self, needed: usize) {
+        let keep = self.end - self.start;
+        if self.bytes.len() > INPUT_BYTES && needed.max(keep) <= INPUT_BYTES {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.bytes.truncate(INPUT_BYTES);
+            self.bytes.shrink_to_fit();
+            (self.start, self.end) = (0, keep);
+        } else if self.start + needed > self.bytes.len() || self.end == self.bytes.len() {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, keep);
+            if needed > self.bytes.len() {
+                self.bytes.resize(needed, 0);
+            }
+        }
+    }
+
+    /// Waits for bytes, with room for a message of `needed`; 0 means that there are no more.
+    pub(crate) fn fill(&mut self, stream: &dyn Stream, needed: usize) -> io::Result<usize> {
+        self.make_room(needed);
+        let free = self.bytes.get_mut(self.end..).unwrap_or_default();
+        debug_assert!(
+            !free.is_empty(),
+            "a full buffer is used before it is filled"
+        );
+        let received = stream.recv(free)?;
+        self.end += received;
+        Ok(received)
+    }
+
+    /// Takes what arrived meanwhile; true if something did.
+    pub(crate) fn fill_now(&mut self, stream: &dyn Stream) -> io::Result<bool> {
+        self.make_room(0);
+        let free = self.bytes.get_mut(self.end..).unwrap_or_default();
+        if free.is_empty() {
+            return Ok(true);
+        }
+        // The end of the stream is left for the next fill to report.
+        let received = stream.recv_now(free)?.unwrap_or(0);
+        self.end += received;
+        Ok(received > 0)
+    }
+}
+
+/// Replies that were not sent yet. The vector stays initialised beyond `end`, so that reserving
+/// room for data costs no clearing.
+#[derive(Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    end: usize,
+}
+
+impl Output {
+    pub(crate) fn len(&self) -> usize {
+        self.end
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end == 0
+    }
+
+    /// Everything that is there.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.end).unwrap_or_default()
+    }
+
+    /// Forgets what came after the first `len` bytes.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.end = self.end.min(len);
+    }
+
+    /// `len` bytes at the end, of unspecified content. `len` is limited by the caller.
+    pub(crate) fn reserve(&mut self, len: usize) -> &mut [u8] {
+        let start = self.end;
+        let end = start + len;
+        if end > self.bytes.len() {
+            let grown = end.next_power_of_two().max(4096);
+            self.bytes.resize(grown, 0);
+        }
+        self.end = end;
+        &mut self.bytes[start..end]
+    }
+
+    /// Appends `bytes`.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.reserve(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Forgets everything and gives memory back after an unusually large reply.
+    pub(crate) fn clear(&mut self) {
+        self.end = 0;
+        if self.bytes.len() > OUTPUT_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What each command of the transmission phase does to the volume and what it replies.
+//!
+//! Invariant: every request gets exactly one complete reply in `out`, an error included; nothing
+//! of a failed reply stays in front of the error. Connections and their workers call this.
+
+mod read;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use crate::REQUEST_BYTES_MAX;
+use crate::buffers::Output;
+use crate::errno::{errno, words};
+use crate::negotiation::Agreed;
+use crate::stats::Tally;
+use crate::wire::constants::{chunk, command_flag as flag};
+use crate::wire::replies::{ChunkHeader, Errno, Style, chunk_header, simple};
+use crate::wire::requests::{Command, Request};
+use std::sync::Arc;
+use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
+
+/// A volume as one client agreed to see it.
+pub(crate) struct Export {
+    volume: Checked<Arc<dyn Volume>>,
+    style: Style,
+    allocation: bool,
+    read_only: bool,
+    context: RequestContext,
+}
+
+/// Why a command failed.
+enum Failure {
+    /// The client asked for something wrong.
+    Refused(Errno),
+    /// The volume failed.
+    Volume(VolumeError),
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Self {
+        Self::Refused(errno)
+    }
+}
+
+impl From<VolumeError> for Failure {
+    fn from(error: VolumeError) -> Self {
+        Self::Volume(error)
+    }
+}
+
+impl Export {
+    pub(crate) fn new(agreed: Agreed) -> Self {
+        let read_only = agreed.volume.info().read_only;
+        Self {
+            volume: Checked::new(agreed.volume),
+            style: agreed.style,
+            allocation: agreed.allocation,
+            read_only,
+            context: RequestContext::default(),
+        }
+    }
+
+    /// True if requests have extended headers.
+    pub(crate) fn extended(&self) -> bool {
+        self.style == Style::Extended
+    }
+
+    /// True if the request may wait for a device.
+    pub(crate) fn slow(&self, request: &Request) -> bool {
+        match Command::from_number(request.command) {
+            Some(Command::Read | Command::BlockStatus) => {
+                let (offset, len) = (request.offset_bytes, request.len_bytes);
+                !self.volume.is_cached(self.context, offset, len)
+            }
+            Some(Command::Write) => request.flags & flag::FUA != 0 && !self.read_only,
+            Some(Command::Flush | Command::Trim | Command::WriteZeroes) => !self.read_only,
+            Some(Command::Cache | Command::Disconnect) | None => false,
+        }
+    }
+
+    /// Carries a request out and appends its reply.
+    pub(crate) fn execute(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        out: &mut Output,
+        tally: &mut Tally,
+    ) {
+        let Some(command) = Command::from_number(request.command) else {
+            tally.errors += 1;
+            return self.refuse(request, Errno::Invalid, out);
+        };
+        tally.request(command);
+        let before = out.len();
+        let failure = match self.run(command, request, payload, out, tally) {
+            Ok(()) => return,
+            Err(failure) => failure,
+        };
+        let errno = match failure {
+            Failure::Refused(errno) => errno,
+            Failure::Volume(error) => errno(command, error.kind),
+        };
+        out.truncate(before);
+        tally.errors += 1;
+        self.refuse(request, errno, out);
+    }
+
+    fn run(
+        &self,
+        command: Command,
+        request: &Request,
+        payload: &[u8],
+        out: &mut Output,
+        tally: &mut Tally,
+    ) -> Result<(), Failure> {
+        let extended = self.extended();
+        if request.flags & !allowed_flags(command, self.style) != 0 {
+            return Err(Errno::Invalid.into());
+        }
+        let (offset, len) = (request.offset_bytes, request.len_bytes);
+        let context = self.context;
+        let durability = match request.flags & flag::FUA != 0 {
+            true => Durability::Durable,
+            false => Durability::Volatile,
+        };
+        match command {
+            Command::Read => {
+                self.read(request, out)?;
+                tally.read_bytes += len;
+                return Ok(());
+            }
+            Command::BlockStatus => return self.block_status(request, out),
+            Command::Write => {
+                if extended && request.flags & flag::PAYLOAD_LEN == 0 {
+                    return Err(Errno::Invalid.into());
+                }
+                self.volume.write(context, offset, payload, durability)?;
+                tally.written_bytes += len;
+            }
+            Command::Flush => self.volume.flush(context)?,
+            Command::Trim => {
+                self.volume.discard(context, offset, len)?;
+                if durability == Durability::Durable {
+                    self.volume.flush(context)?;
+                }
+            }
+            Command::Cache => {
+                self.check_range(offset, len)?;
+                self.volume.prefetch(context, offset, len);
+            }
+            Command::WriteZeroes => {
+                let may_free = request.flags & flag::NO_HOLE == 0;
+                if request.flags & flag::FAST_ZERO != 0 && !may_free {
+                    // Zeroes that keep their space may cost as much as writing them.
+                    return Err(Errno::NotSupported.into());
+                }
+                let volume = &self.volume;
+                volume.write_zeroes(context, offset, len, may_free, durability)?;
+            }
+            // Sessions end on it; as a request it has no reply, so none can be right.
+            Command::Disconnect => return Err(Errno::Invalid.into()),
+        }
+        self.done(request, out);
+        Ok(())
+    }
+
+    fn check_range(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), Failure> {
+        match offset_bytes.checked_add(len_bytes) {
+            Some(end) if end <= self.volume.size_bytes() => Ok(()),
+            _ => Err(Errno::Invalid.into()),
+        }
+    }
+
+    /// Appends the header of a chunk.
+    fn chunk(&self, request: &Request, kind: u16, done: bool, payload: u32, out: &mut Output) {
+        let header = ChunkHeader {
+            kind,
+            done,
+            cookie: request.cookie,
+            offset_bytes: request.offset_bytes,
+            payload_bytes: payload,
+        };
+        out.push(chunk_header(self.style, header).as_bytes());
+    }
+
+    /// Appends a reply that says only that it worked.
+    fn done(&self, request: &Request, out: &mut Output) {
+        match self.style {
+            Style::Simple | Style::Structured => {
+                out.push(simple(request.cookie, None).as_bytes());
+            }
+            Style::Extended => self.chunk(request, chunk::NONE, true, 0, out),
+        }
+    }
+
+    /// Appends a reply that says only that it failed.
+    fn refuse(&self, request: &Request, errno: Errno, out: &mut Output) {
+        if self.style == Style::Simple {
+            return out.push(simple(request.cookie, Some(errno)).as_bytes());
+        }
+        let words = words(errno).as_bytes();
+        let len = words.len() as u16;
+        self.chunk(request, chunk::ERROR, true, 6 + u32::from(len), out);
+        out.push(&(errno as u32).to_be_bytes());
+        out.push(&len.to_be_bytes());
+        out.push(words);
+    }
+}
+
+/// The flags that mean something with `command`; FUA is allowed with all of them.
+fn allowed_flags(command: Command, style: Style) -> u16 {
+    let own = match command {
+        Command::Read if style != Style::Simple => flag::DF,
+        Command::Write if style == Style::Extended => flag::PAYLOAD_LEN,
+        Command::WriteZeroes => flag::NO_HOLE | flag::FAST_ZERO,
+        Command::BlockStatus => flag::REQ_ONE,
+        _ => 0,
+    };
+    flag::FUA | own
+}
+
+/// The largest read that is served, as a length in memory.
+fn read_len(request: &Request) -> Result<usize, Failure> {
+    if request.len_bytes > u64::from(REQUEST_BYTES_MAX) {
+        return Err(Errno::Invalid.into());
+    }
+    Ok(request.len_bytes as usize)
+}

@@ -1,0 +1,90 @@
+//! Entry points for fuzzers: any bytes in, no panic and no hang out.
+//!
+//! Invariant: the same bytes do the same thing. The fuzz targets and the seeded loops of the
+//! tests call these.
+
+use crate::exports::{Exports, FixedExports};
+use crate::negotiation::Negotiation;
+use crate::session::Session;
+use crate::stream::Stream;
+use crate::wire::{options, requests};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use volume::{MemoryVolume, ReadOnly};
+
+/// Feeds `data` to every decoder of the handshake, and to the negotiation as one option: its
+/// first byte chooses which.
+pub fn fuzz_options(data: &[u8]) {
+    let _ = options::decode_header(data);
+    let _ = options::decode_info(data);
+    let _ = options::decode_contexts(data);
+    let _ = options::decode_name(data);
+    if let Some((option, rest)) = data.split_first() {
+        let exports = exports();
+        let mut out = Vec::new();
+        let mut negotiation = Negotiation::new(&exports, true);
+        negotiation.option(8, &[], &mut out);
+        negotiation.option(u32::from(*option), rest, &mut out);
+    }
+}
+
+/// Feeds `data` to the decoder of requests.
+pub fn fuzz_requests(data: &[u8]) {
+    for extended in [false, true] {
+        if let Some(request) = requests::decode(data, extended) {
+            let _ = request.payload_bytes(extended);
+            let again = requests::encode(&request, extended);
+            assert_eq!(requests::decode(&again, extended), Some(request));
+        }
+    }
+}
+
+/// Lets a client send exactly `data` over a whole session, against small volumes in memory.
+pub fn fuzz_session(data: &[u8]) {
+    let session = Session {
+        stream: Arc::new(Replay(Mutex::new(data.to_vec().into()))),
+        exports: Arc::new(exports()),
+        counters: Arc::default(),
+        handshake_limit: Duration::from_secs(10),
+        send_limit: Duration::from_secs(10),
+        stopping: Arc::default(),
+    };
+    session.run();
+}
+
+fn exports() -> impl Exports + use<> {
+    FixedExports::default()
+        .with("disk", Arc::new(MemoryVolume::new(1 << 20)))
+        .with("odd", Arc::new(ReadOnly::new(MemoryVolume::new(12_345))))
+        .with_default("disk")
+}
+
+/// A client that has sent everything and reads everything.
+struct Replay(Mutex<std::collections::VecDeque<u8>>);
+
+impl Stream for Replay {
+    fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        io::Read::read(&mut *left, into)
+    }
+    fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        self.recv(into).map(Some)
+    }
+    fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+    fn set_recv_timeout(&self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+    fn set_send_timeout(&self, _: Option<Duration>) -> io::Result<()> {
+        Ok(())
+    }
+    fn shutdown_recv(&self) {
+        self.shutdown();
+    }
+    fn shutdown(&self) {
+        let left = self.0.lock();
+        left.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,168 @@
+//! Listening sockets: where plain NBD may be served, and how they are made and removed.
+//!
+//! Invariant: a unix socket never accepts before its mode is 0600; only a socket that this
+//! process made is removed. The server calls this.
+
+use crate::error::ServerError;
+use crate::stream::Stream;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BACKLOG: i32 = 128;
+/// Send buffer asked for, bytes; the system may give less.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// A socket that can be waited for and accepted from.
+pub(super) struct Listener {
+    socket: Socket,
+    /// Removed on drop.
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    pub(super) fn bind_unix(path: &Path) -> Result<Self, ServerError> {
+        remove_stale(path)?;
+        let io = |doing| move |error: rustix::io::Errno| ServerError::io(doing)(error.into());
+        let flags = SocketFlags::CLOEXEC;
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, flags, None);
+        let socket = socket.map_err(io("make a socket"))?;
+        let address = SocketAddrUnix::new(path).map_err(io("use the socket's path"))?;
+        rustix::net::bind(&socket, &address).map_err(io("bind the socket"))?;
+        // From here on the path is ours, and drop removes it.
+        let listener = Self {
+            socket: Socket::Unix(UnixListener::from(socket)),
+            path: Some(path.to_owned()),
+        };
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::chmod(path, mode).map_err(io("protect the socket"))?;
+        rustix::net::listen(listener.fd(), BACKLOG).map_err(io("listen on the socket"))?;
+        listener.prepare()
+    }
+
+    pub(super) fn bind_tcp(address: SocketAddr) -> Result<Self, ServerError> {
+        if !address.ip().is_loopback() {
+            return Err(ServerError::NotLoopback(address));
+        }
+        let listener = TcpListener::bind(address);
+        Self::from_tcp(listener.map_err(ServerError::io("listen on the address"))?)
+    }
+
+    pub(super) fn from_unix(listener: UnixListener) -> Result<Self, ServerError> {
+        let socket = Socket::Unix(listener);
+        Self { socket, path: None }.prepare()
+    }
+
+    pub(super) fn from_tcp(listener: TcpListener) -> Result<Self, ServerError> {
+        let address = listener.local_addr();
+        let address = address.map_err(ServerError::io("ask for the address"))?;
+        if !address.ip().is_loopback() {
+            return Err(ServerError::NotLoopback(address));
+        }
+        let socket = Socket::Tcp(listener);
+        Self { socket, path: None }.prepare()
+    }
+
+    /// Accepting never waits: another process may share the socket and be faster.
+    fn prepare(self) -> Result<Self, ServerError> {
+        match &self.socket {
+            Socket::Unix(listener) => listener.set_nonblocking(true),
+            Socket::Tcp(listener) => listener.set_nonblocking(true),
+        }
+        .map_err(ServerError::io("prepare the socket"))?;
+        Ok(self)
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Unix(listener) => listener.as_fd(),
+            Socket::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    pub(super) fn tcp_address(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Unix(_) => None,
+            Socket::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    /// Waits for a connection; false when the other end of `woken` was closed.
+    pub(super) fn wait(&self, woken: &UnixStream) -> bool {
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.fd(), PollFlags::IN),
+            PollFd::new(woken, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) => fds[1].revents().is_empty(),
+            Err(rustix::io::Errno::INTR) => true,
+            Err(_) => false,
+        }
+    }
+
+    /// Takes a connection if there is one.
+    pub(super) fn accept(&self) -> io::Result<Option<Arc<dyn Stream>>> {
+        let accepted = match &self.socket {
+            Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(false)?;
+                let _ =
+                    rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+                Ok(Arc::new(stream) as Arc<dyn Stream>)
+            }),
+            Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
+                stream.set_nonblocking(false)?;
+                // A reply is one send: waiting for more to send only costs time.
+                stream.set_nodelay(true)?;
+                rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
+                Ok(Arc::new(stream) as Arc<dyn Stream>)
+            }),
+        };
+        match accepted {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::Interrupted
+                | io::ErrorKind::ConnectionAborted => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes a socket that nobody listens on any more.
+fn remove_stale(path: &Path) -> Result<(), ServerError> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !found.file_type().is_socket() {
+        return Err(ServerError::NotASocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(ServerError::io("remove a dead server's socket"))
+        }
+        _ => Err(ServerError::SocketInUse(path.to_owned())),
+    }
+}

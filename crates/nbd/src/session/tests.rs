@@ -1,0 +1,342 @@
+//! Clients that misbehave, clients that go deep, and volumes that take their time.
+
+use super::*;
+use crate::exports::FixedExports;
+use crate::fuzzing;
+use crate::test_client::{Client, serving, session};
+use crate::wire::requests::encode;
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
+
+fn exports() -> Arc<dyn Exports> {
+    Arc::new(FixedExports::default().with("disk", Arc::new(MemoryVolume::new(1 << 20))))
+}
+
+#[test]
+fn a_whole_session() {
+    let (mut client, thread, counters) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[8]);
+    assert_eq!(client.errno(Command::Flush, 0, 0, 0), 0);
+    client.ask(Command::Disconnect, 0, 0, 0);
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Clean);
+    let stats = counters.snapshot();
+    assert_eq!(stats.requests_total[Command::Flush as usize], 1);
+    assert_eq!(stats.connections_dropped_total, 0);
+}
+
+#[test]
+fn leaving_between_requests_is_clean_and_inside_one_is_not() {
+    let (client, thread, _) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[]);
+    drop(client);
+    assert_eq!(thread.join().unwrap(), End::Clean);
+    let (mut client, thread, counters) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[]);
+    client.ask(Command::Write, 0, 0, 1000);
+    client.send(&[1; 999]);
+    drop(client);
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+    assert_eq!(counters.snapshot().connections_dropped_total, 1);
+}
+
+#[test]
+fn garbage_ends_the_session() {
+    // Before the options, as an option, and as a request.
+    let (mut client, thread, _) = session(exports(), |_| {});
+    client.greet(0xffff_ffff);
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+
+    let (mut client, thread, _) = session(exports(), |_| {});
+    client.greet(3);
+    client.send(b"GET / HTTP/1.1\r\n");
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+
+    let (mut client, thread, _) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[]);
+    client.send(&[0x25; 28]);
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+}
+
+#[test]
+fn huge_lengths_are_refused_without_memory() {
+    let (mut client, thread, _) = session(exports(), |_| {});
+    client.greet(3);
+    client.option(7, &vec![0; 100_000]);
+    assert_eq!(client.option_replies()[0].0, (1 << 31) | 9, "too big");
+    client.go("disk");
+    drop(client);
+    assert_eq!(thread.join().unwrap(), End::Clean);
+
+    let (mut client, thread, _) = session(exports(), |_| {});
+    client.greet(3);
+    client.send(b"IHAVEOPT\0\0\0\x07\xff\xff\xff\xff");
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+
+    let (mut client, thread, _) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[]);
+    client.ask(Command::Write, 0, 0, u64::from(u32::MAX));
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+}
+
+#[test]
+fn the_largest_write_and_read_are_served() {
+    let (mut client, _thread, _) = serving(Arc::new(MemoryVolume::new(40 << 20)), &[]);
+    let len = REQUEST_BYTES_MAX as usize;
+    client.ask(Command::Write, 0, 3, len as u64);
+    client.send(&vec![0x77; len]);
+    assert_eq!(client.reply(0).error, 0);
+    client.ask(Command::Read, 0, 3, len as u64);
+    assert!(client.reply(len).payload.iter().all(|b| *b == 0x77));
+}
+
+#[test]
+fn a_client_that_says_nothing_is_dropped_in_time() {
+    let short = |s: &mut Session| s.handshake_limit = Duration::from_millis(100);
+    let (mut client, thread, counters) = session(exports(), short);
+    client.greet(3);
+    // Half an option, then silence.
+    client.send(b"IHAVE");
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+    assert_eq!(counters.snapshot().handshakes_failed_total, 1);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_dropped_in_time() {
+    let short = |s: &mut Session| s.send_limit = Duration::from_millis(200);
+    let (mut client, thread, _) = session(exports(), short);
+    client.greet(3);
+    client.go("disk");
+    let ask = Request {
+        flags: 0,
+        command: 0,
+        cookie: 1,
+        offset_bytes: 0,
+        len_bytes: 1 << 20,
+    };
+    client.send(&encode(&ask, false).repeat(32));
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+}
+
+#[test]
+fn old_newstyle_clients_may_only_name_an_export() {
+    let (mut client, thread, _) = session(exports(), |_| {});
+    client.greet(0);
+    client.option(1, b"disk");
+    assert_eq!(client.receive(134)[..8], (1_u64 << 20).to_be_bytes());
+    assert_eq!(client.errno(Command::Flush, 0, 0, 0), 0);
+    drop(client);
+    assert_eq!(thread.join().unwrap(), End::Clean);
+    let (mut client, thread, _) = session(exports(), |_| {});
+    client.greet(0);
+    client.option(3, &[]);
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Dropped);
+}
+
+#[test]
+fn a_deep_queue_is_answered_in_few_sends() {
+    let (mut client, _thread, counters) = serving(Arc::new(MemoryVolume::new(1 << 20)), &[]);
+    let ask = |cookie| Request {
+        flags: 0,
+        command: 0,
+        cookie,
+        offset_bytes: 0,
+        len_bytes: 8,
+    };
+    let all: Vec<u8> = (0..1000).flat_map(|c| encode(&ask(c), false)).collect();
+    client.send(&all);
+    for cookie in 0..1000 {
+        let reply = client.reply(8);
+        assert_eq!((reply.cookie, reply.error), (cookie, 0));
+    }
+    let buckets = counters.snapshot().latency_us;
+    assert_eq!(buckets.iter().sum::<u64>(), 1000);
+}
+
+/// A device that is never cached and counts how many reads are inside it at once.
+struct Slow {
+    inner: MemoryVolume,
+    inside: AtomicUsize,
+    most: AtomicUsize,
+    panics: bool,
+}
+
+impl Slow {
+    fn new(panics: bool) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryVolume::new(1 << 20),
+            inside: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            panics,
+        })
+    }
+}
+
+impl Volume for Slow {
+    fn info(&self) -> VolumeInfo {
+        self.inner.info()
+    }
+    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
+        let inside = self.inside.fetch_add(1, Relaxed) + 1;
+        self.most.fetch_max(inside, Relaxed);
+        thread::sleep(Duration::from_millis(5));
+        self.inside.fetch_sub(1, Relaxed);
+        assert!(!self.panics, "a bug in the volume");
+        self.inner.read(context, at, into)
+    }
+    fn write(
+        &self,
+        context: RequestContext,
+        at: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.inner.write(context, at, data, durability)
+    }
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.inner.flush(context)
+    }
+    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
+        self.inner.discard(context, at, len)
+    }
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.inner
+            .write_zeroes(context, at, len, may_free, durability)
+    }
+    fn extents(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        visit: &mut dyn FnMut(Extent) -> std::ops::ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.inner.extents(context, at, len, visit)
+    }
+    fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
+        false
+    }
+}
+
+fn reads_under_way(client: &mut Client, volume: &Slow, count: u64) {
+    let asked: Vec<u64> = (0..count)
+        .map(|n| client.ask(Command::Read, 0, n * 4096, 4096))
+        .collect();
+    let mut answered: Vec<u64> = (0..count).map(|_| client.reply(4096).cookie).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, asked);
+    let most = volume.most.load(Relaxed);
+    assert!(most >= 16, "only {most} reads at once");
+}
+
+#[test]
+fn slow_reads_are_under_way_together() {
+    let volume = Slow::new(false);
+    let (mut client, thread, counters) = serving(volume.clone(), &[]);
+    reads_under_way(&mut client, &volume, 128);
+    client.ask(Command::Disconnect, 0, 0, 0);
+    assert_eq!(thread.join().unwrap(), End::Clean);
+    assert_eq!(counters.snapshot().requests_total[0], 128);
+}
+
+#[test]
+fn goodbye_waits_for_what_is_under_way() {
+    let volume = Slow::new(false);
+    let (mut client, thread, _) = serving(volume, &[]);
+    for n in 0..20 {
+        client.ask(Command::Read, 0, n * 4096, 4096);
+    }
+    client.ask(Command::Disconnect, 0, 0, 0);
+    for _ in 0..20 {
+        assert_eq!(client.reply(4096).error, 0);
+    }
+    assert!(client.closed());
+    assert_eq!(thread.join().unwrap(), End::Clean);
+}
+
+#[test]
+fn a_panic_in_the_volume_ends_the_connection() {
+    let (mut client, thread, _) = serving(Slow::new(true), &[]);
+    for n in 0..4 {
+        client.ask(Command::Read, 0, n * 4096, 4096);
+    }
+    assert!(client.closed());
+    // Either a worker or the connection's own thread met it.
+    let _ = thread.join();
+}
+
+/// SplitMix64 (Steele et al. 2014).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn random(state: &mut u64, len: usize) -> Vec<u8> {
+    (0..len).map(|_| next(state) as u8).collect()
+}
+
+#[test]
+fn random_bytes_never_panic_or_hang() {
+    let mut state = 20_26;
+    for round in 0..20_000 {
+        let len = next(&mut state) as usize % 64;
+        let bytes = random(&mut state, len);
+        fuzzing::fuzz_options(&bytes);
+        fuzzing::fuzz_requests(&bytes);
+        if round % 20 == 0 {
+            fuzzing::fuzz_session(&bytes);
+        }
+    }
+}
+
+#[test]
+fn nearly_right_sessions_never_panic_or_hang() {
+    let mut state = 7;
+    for _ in 0..1500 {
+        let mut bytes = b"\0\0\0\x03".to_vec();
+        let extended = next(&mut state).is_multiple_of(2);
+        for option in [if extended { 11 } else { 8 }, 10, 9, 3, 6, 7] {
+            let data: &[u8] = match option {
+                9 | 10 => b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation",
+                6 | 7 => b"\0\0\0\0\0\x01\0\x01",
+                _ => b"",
+            };
+            bytes.extend_from_slice(b"IHAVEOPT\0\0\0");
+            bytes.push(option);
+            bytes.extend_from_slice(&(data.len() as u32).to_be_bytes());
+            bytes.extend_from_slice(data);
+        }
+        for cookie in 0..20 {
+            let request = Request {
+                flags: (next(&mut state) % 64) as u16,
+                command: (next(&mut state) % 9) as u16,
+                cookie,
+                offset_bytes: next(&mut state) % (1 << 20),
+                len_bytes: next(&mut state) % (1 << (next(&mut state) % 24)),
+            };
+            bytes.extend_from_slice(&encode(&request, extended));
+            if request.payload_bytes(extended) > 0 {
+                let len = request.len_bytes.min(70_000) as usize;
+                bytes.resize(bytes.len() + len, 9);
+            }
+        }
+        if next(&mut state).is_multiple_of(2) {
+            let place = next(&mut state) as usize % bytes.len();
+            bytes[place] ^= 1 << (next(&mut state) % 8);
+        }
+        let len = bytes.len() - next(&mut state) as usize % 40;
+        fuzzing::fuzz_session(&bytes[..len]);
+    }
+}

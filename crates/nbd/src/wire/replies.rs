@@ -1,0 +1,121 @@
+//! Layouts of replies in the transmission phase.
+//!
+//! Invariant: headers have a fixed length per style, known before the payload is; the style is
+//! chosen once, in the handshake. Commands call this.
+
+use super::constants::{EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
+
+/// How replies look, chosen by the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// An error and perhaps data.
+    Simple,
+    /// Chunks.
+    Structured,
+    /// Chunks with 64-bit lengths.
+    Extended,
+}
+
+/// An error as the client sees it, in Linux numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Errno {
+    /// Not allowed.
+    NotPermitted = 1,
+    /// Input/output error.
+    Io = 5,
+    /// Malformed or out of range.
+    Invalid = 22,
+    /// No space, or a write past the end.
+    NoSpace = 28,
+    /// Larger than this server serves in one piece.
+    Overflow = 75,
+    /// Cannot be done (as asked).
+    NotSupported = 95,
+    /// The server is going down.
+    Shutdown = 108,
+}
+
+/// What a chunk header says besides its style.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkHeader {
+    /// Type, see [`chunk`].
+    pub kind: u16,
+    /// Last one of the reply.
+    pub done: bool,
+    /// Of the request.
+    pub cookie: u64,
+    /// Of the request, bytes.
+    pub offset_bytes: u64,
+    /// Payload, bytes; below 4 GiB by the limit on requests.
+    pub payload_bytes: u32,
+}
+
+/// A header of any style.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    bytes: [u8; 32],
+    len: usize,
+}
+
+impl Header {
+    /// The encoded bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+struct Writer(Header);
+
+impl Writer {
+    fn new() -> Self {
+        Self(Header {
+            bytes: [0; 32],
+            len: 0,
+        })
+    }
+
+    fn put<const N: usize>(mut self, field: [u8; N]) -> Self {
+        let end = self.0.len + N;
+        self.0.bytes[self.0.len..end].copy_from_slice(&field);
+        self.0.len = end;
+        self
+    }
+}
+
+/// Length of a chunk's header, bytes.
+pub const STRUCTURED_BYTES: usize = 20;
+/// Length of an extended chunk's header, bytes.
+pub const EXTENDED_BYTES: usize = 32;
+
+/// A simple reply; data follows if the request was a read and `error` is `None`.
+pub fn simple(cookie: u64, error: Option<Errno>) -> Header {
+    let error = error.map_or(0, |e| e as u32);
+    Writer::new()
+        .put(SIMPLE_REPLY_MAGIC.to_be_bytes())
+        .put(error.to_be_bytes())
+        .put(cookie.to_be_bytes())
+        .0
+}
+
+/// The header of a chunk; with [`Style::Extended`] the long one, else the short one.
+pub fn chunk_header(style: Style, header: ChunkHeader) -> Header {
+    let flags = if header.done { chunk::FLAG_DONE } else { 0 };
+    let start = |magic: u32| {
+        Writer::new()
+            .put(magic.to_be_bytes())
+            .put(flags.to_be_bytes())
+            .put(header.kind.to_be_bytes())
+            .put(header.cookie.to_be_bytes())
+    };
+    if style == Style::Extended {
+        start(EXTENDED_REPLY_MAGIC)
+            .put(header.offset_bytes.to_be_bytes())
+            .put(u64::from(header.payload_bytes).to_be_bytes())
+            .0
+    } else {
+        start(STRUCTURED_REPLY_MAGIC)
+            .put(header.payload_bytes.to_be_bytes())
+            .0
+    }
+}

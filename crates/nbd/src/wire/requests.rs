@@ -1,0 +1,132 @@
+//! Layouts of requests in the transmission phase.
+//!
+//! Invariant: a decoded request is only well-formed, not allowed: ranges and flags are checked
+//! where it is carried out. Sessions call this.
+
+use super::constants::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command_flag};
+use super::cursor::Cursor;
+
+/// Length of a compact request without payload, bytes.
+pub const COMPACT_BYTES: usize = 28;
+/// Length of an extended request without payload, bytes.
+pub const EXTENDED_BYTES: usize = 32;
+
+/// What a client can ask for in transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Command {
+    /// Read bytes.
+    Read = 0,
+    /// Write the payload.
+    Write = 1,
+    /// Disconnect, without reply.
+    Disconnect = 2,
+    /// Make acknowledged writes durable.
+    Flush = 3,
+    /// Give space back.
+    Trim = 4,
+    /// Prefetch.
+    Cache = 5,
+    /// Write zeroes.
+    WriteZeroes = 6,
+    /// Describe extents.
+    BlockStatus = 7,
+}
+
+impl Command {
+    /// Every command, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Read,
+        Self::Write,
+        Self::Disconnect,
+        Self::Flush,
+        Self::Trim,
+        Self::Cache,
+        Self::WriteZeroes,
+        Self::BlockStatus,
+    ];
+
+    /// The command with this number, if it is known here.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// A request as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Flags, see [`command_flag`].
+    pub flags: u16,
+    /// Number of the command, known or not.
+    pub command: u16,
+    /// Given back in the reply.
+    pub cookie: u64,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Length of the range or of the payload, bytes.
+    pub len_bytes: u64,
+}
+
+impl Request {
+    /// How many bytes of payload follow the request.
+    pub fn payload_bytes(&self, extended: bool) -> u64 {
+        let has_payload = match extended {
+            true => self.flags & command_flag::PAYLOAD_LEN != 0,
+            false => self.command == Command::Write as u16,
+        };
+        if has_payload { self.len_bytes } else { 0 }
+    }
+}
+
+/// Length of a request without payload, bytes.
+pub fn header_bytes(extended: bool) -> usize {
+    if extended {
+        EXTENDED_BYTES
+    } else {
+        COMPACT_BYTES
+    }
+}
+
+/// Decodes a request of [`header_bytes`]; `None` if too short or with a wrong magic.
+pub fn decode(bytes: &[u8], extended: bool) -> Option<Request> {
+    let mut cursor = Cursor::new(bytes);
+    let magic = if extended {
+        EXTENDED_REQUEST_MAGIC
+    } else {
+        REQUEST_MAGIC
+    };
+    if cursor.u32()? != magic {
+        return None;
+    }
+    Some(Request {
+        flags: cursor.u16()?,
+        command: cursor.u16()?,
+        cookie: cursor.u64()?,
+        offset_bytes: cursor.u64()?,
+        len_bytes: match extended {
+            true => cursor.u64()?,
+            false => u64::from(cursor.u32()?),
+        },
+    })
+}
+
+/// Encodes a request, as a client does.
+pub fn encode(request: &Request, extended: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(EXTENDED_BYTES);
+    let magic = if extended {
+        EXTENDED_REQUEST_MAGIC
+    } else {
+        REQUEST_MAGIC
+    };
+    bytes.extend_from_slice(&magic.to_be_bytes());
+    bytes.extend_from_slice(&request.flags.to_be_bytes());
+    bytes.extend_from_slice(&request.command.to_be_bytes());
+    bytes.extend_from_slice(&request.cookie.to_be_bytes());
+    bytes.extend_from_slice(&request.offset_bytes.to_be_bytes());
+    if extended {
+        bytes.extend_from_slice(&request.len_bytes.to_be_bytes());
+    } else {
+        bytes.extend_from_slice(&(request.len_bytes as u32).to_be_bytes());
+    }
+    bytes
+}
