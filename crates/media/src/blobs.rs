@@ -42,7 +42,8 @@ pub trait Blobs: Send + Sync {
     /// A directory that does not exist is empty. Not cheap: see `design.md` section 7.
     fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError>;
 
-    /// Removes a blob; a missing one is not an error.
+    /// Removes a blob; a missing one is not an error. Durable after the next barrier; until then
+    /// a crash may do it before or without the puts that came earlier.
     fn delete(&self, name: &str) -> Result<(), MediaError>;
 
     /// Removes what crashed writers left half-written. Only the holder of the pool's lock may.
@@ -51,7 +52,11 @@ pub trait Blobs: Send + Sync {
     /// Counts a blob that another process put among those the next barrier makes durable.
     fn adopt(&self, name: &str);
 
-    /// Returns when all earlier puts and adopted blobs are visible and survive power loss.
-    /// After a failure every later put and barrier fails with `Poisoned`.
+    /// Returns when all earlier puts and adopted blobs are visible and survive power loss, and
+    /// all earlier deletes are durable.
+    ///
+    /// After a failed sync, or a put that failed after it had returned, every later put, delete
+    /// and barrier fails with `Poisoned`. A put that tells of its own failure (no space, `Exists`)
+    /// poisons nothing.
     fn barrier(&self, point: Barrier) -> Result<(), MediaError>;
 }

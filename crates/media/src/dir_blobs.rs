@@ -1,19 +1,23 @@
 //! [`Blobs`] over a [`Disk`]: a blob is a file that gets its name only when its bytes are durable.
 //!
-//! Invariant: temp file, bytes, sync, then rename; the directories of new names are synced at the
-//! barrier. Containers are written and synced by background threads ([`Syncing::Threads`]) so that
-//! the disk works while the CPU compresses; the simulator does the same inline.
+//! Invariant: a temp file that is new (never one that a crashed writer left: after a crash that
+//! may be another name of a stored blob), bytes, sync, then rename; the directories of new names
+//! are synced at the barrier. Containers are written and synced by background threads
+//! ([`Syncing::Threads`]) so that the disk works while the CPU compresses; the simulator does the
+//! same inline.
+
+mod open_files;
+mod queue;
 
 use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use open_files::OpenFiles;
+use queue::Queue;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 /// Directory of files that have no name yet; swept at the start of every writer.
 const UNNAMED: &str = "tmp";
-/// Open files kept for reading.
-const OPEN_FILES_MAX: usize = 256;
 
 /// Who waits for the disk during a put.
 #[derive(Clone, Copy, Debug)]
@@ -29,53 +33,33 @@ pub enum Syncing {
     },
 }
 
-struct Job {
-    name: String,
-    bytes: Vec<u8>,
-}
-
-#[derive(Default)]
-struct State {
-    waiting: VecDeque<Job>,
-    running: usize,
-    stop: bool,
-    failed: Option<MediaErrorKind>,
-    first_error: Option<MediaError>,
-    /// Directories with names that are not durable yet.
-    dirs_unsynced: BTreeSet<String>,
-    /// Directories known to exist, with durable entry.
-    dirs_known: BTreeSet<String>,
-}
-
 struct Shared {
     disk: Arc<dyn Disk>,
-    state: Mutex<State>,
-    changed: Condvar,
+    queue: Queue,
+    open: OpenFiles,
     unnamed_next: AtomicU64,
 }
 
 /// Blobs as files. See the module's head.
 pub struct DirBlobs {
     shared: Arc<Shared>,
-    queue_max: usize,
     inline: bool,
-    open: Mutex<HashMap<String, Arc<dyn DiskFile>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl DirBlobs {
     /// Blobs in the top directory of `disk`.
     pub fn new(disk: Arc<dyn Disk>, syncing: Syncing) -> Self {
-        let shared = Arc::new(Shared {
-            disk,
-            state: Mutex::default(),
-            changed: Condvar::new(),
-            unnamed_next: AtomicU64::new(0),
-        });
         let (count, queue_max, inline) = match syncing {
             Syncing::Inline => (0, 0, true),
             Syncing::Threads { threads, queue } => (threads.max(1), queue.max(1), false),
         };
+        let shared = Arc::new(Shared {
+            disk,
+            queue: Queue::new(queue_max),
+            open: OpenFiles::default(),
+            unnamed_next: AtomicU64::new(0),
+        });
         let threads = (0..count)
             .map(|_| {
                 let shared = Arc::clone(&shared);
@@ -84,33 +68,20 @@ impl DirBlobs {
             .collect();
         Self {
             shared,
-            queue_max,
             inline,
-            open: Mutex::default(),
             threads,
         }
     }
 
     fn file(&self, name: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let mut open = lock(&self.open);
-        if let Some(file) = open.get(name) {
-            return Ok(Arc::clone(file));
-        }
-        drop(open);
-        let file = self.shared.disk.open_read(name)?;
-        open = lock(&self.open);
-        if open.len() >= OPEN_FILES_MAX {
-            open.clear();
-        }
-        open.insert(name.to_owned(), Arc::clone(&file));
-        Ok(file)
+        let open = || self.shared.disk.open_read(name);
+        self.shared.open.get(name, open)
     }
 }
 
 impl Drop for DirBlobs {
     fn drop(&mut self) {
-        lock(&self.shared.state).stop = true;
-        self.shared.changed.notify_all();
+        self.shared.queue.stop();
         for thread in self.threads.drain(..) {
             // A panicking thread has already been reported by the panic itself.
             let _ = thread.join();
@@ -120,25 +91,9 @@ impl Drop for DirBlobs {
 
 impl Shared {
     fn work(&self) {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(job) = state.waiting.pop_front() {
-                state.running += 1;
-                drop(state);
-                self.changed.notify_all();
-                let result = self.store(&job.name, &job.bytes, Put::Replace);
-                state = lock(&self.state);
-                state.running -= 1;
-                if let Err(e) = result {
-                    state.failed.get_or_insert(e.kind);
-                    state.first_error.get_or_insert(e);
-                }
-                self.changed.notify_all();
-            } else if state.stop {
-                return;
-            } else {
-                state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
-            }
+        while let Some(job) = self.queue.take() {
+            let running = self.queue.running(job.number);
+            running.end(self.store(&job.name, &job.bytes, Put::Replace));
         }
     }
 
@@ -147,10 +102,15 @@ impl Shared {
         self.make_dirs(UNNAMED)?;
         let dir = parent(name);
         self.make_dirs(dir)?;
-        let number = self.unnamed_next.fetch_add(1, Ordering::Relaxed);
-        let unnamed = format!("{UNNAMED}/{}.{number}", name.replace('/', "."));
-        let written = self
-            .write_unnamed(&unnamed, bytes)
+        let (unnamed, file) = self.create_unnamed(name)?;
+        let written = file
+            .write_at(0, bytes)
+            .and_then(|()| self.synced(file.sync(Barrier::BlobBeforeName)))
+            // Users know the blob, not the file that it was to become.
+            .map_err(|e| MediaError {
+                name: name.to_owned(),
+                ..e
+            })
             .and_then(|()| match how {
                 Put::Replace => self.disk.rename(&unnamed, name),
                 Put::IfAbsent => self.disk.rename_new(&unnamed, name),
@@ -160,54 +120,55 @@ impl Shared {
             let _ = self.disk.remove(&unnamed);
             return Err(e);
         }
-        lock(&self.state).dirs_unsynced.insert(dir.to_owned());
+        self.open.forget(name);
+        self.queue.named(dir);
         Ok(())
     }
 
-    fn write_unnamed(&self, unnamed: &str, bytes: &[u8]) -> Result<(), MediaError> {
-        let file = self.disk.open(unnamed, true)?;
-        file.write_at(0, bytes)?;
-        file.sync(Barrier::BlobBeforeName)
+    /// A file that is nobody else's: another process may be putting the same blob.
+    fn create_unnamed(&self, name: &str) -> Result<(String, Arc<dyn DiskFile>), MediaError> {
+        let flat = name.replace('/', ".");
+        loop {
+            let number = self.unnamed_next.fetch_add(1, Ordering::Relaxed);
+            let unnamed = format!("{UNNAMED}/{flat}.{number}");
+            match self.disk.create_new(&unnamed) {
+                Ok(file) => return Ok((unnamed, file)),
+                Err(e) if e.kind == MediaErrorKind::Exists => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Makes a directory and its parents, each entry durable before it is used.
     fn make_dirs(&self, dir: &str) -> Result<(), MediaError> {
-        if dir.is_empty() || lock(&self.state).dirs_known.contains(dir) {
+        if dir.is_empty() || self.queue.is_known(dir) {
             return Ok(());
         }
-        self.make_dirs(parent(dir))?;
+        let above = parent(dir);
+        self.make_dirs(above)?;
         self.disk.make_dir(dir)?;
         // Also when it existed: the process that made it may have died before its sync.
-        self.disk
-            .sync_dir(parent(dir), Barrier::DirectoryBeforeNames)?;
-        lock(&self.state).dirs_known.insert(dir.to_owned());
+        self.synced(self.disk.sync_dir(above, Barrier::DirectoryBeforeNames))?;
+        self.queue.know(dir);
         Ok(())
+    }
+
+    /// A sync that failed must not be tried again: the next one may succeed without the bytes.
+    fn synced(&self, result: Result<(), MediaError>) -> Result<(), MediaError> {
+        if result.is_err() {
+            self.queue.poison();
+        }
+        result
     }
 }
 
 impl Blobs for DirBlobs {
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
-        let mut state = lock(&self.shared.state);
-        refuse_poisoned(&mut state, "put", name)?;
-        lock(&self.open).remove(name);
         if self.inline || how == Put::IfAbsent {
-            drop(state);
+            self.shared.queue.accept("put", name)?;
             return self.shared.store(name, &bytes, how);
         }
-        while state.waiting.len() >= self.queue_max {
-            state = self
-                .shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(|e| e.into_inner());
-        }
-        state.waiting.push_back(Job {
-            name: name.to_owned(),
-            bytes,
-        });
-        drop(state);
-        self.shared.changed.notify_all();
-        Ok(())
+        self.shared.queue.push(name, bytes)
     }
 
     fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
@@ -226,16 +187,18 @@ impl Blobs for DirBlobs {
     }
 
     fn delete(&self, name: &str) -> Result<(), MediaError> {
-        lock(&self.open).remove(name);
-        match self.shared.disk.remove(name) {
-            Err(e) if e.kind != MediaErrorKind::NotFound => Err(e),
-            _ => {
-                lock(&self.shared.state)
-                    .dirs_unsynced
-                    .insert(parent(name).to_owned());
-                Ok(())
-            }
+        let shared = &self.shared;
+        shared.queue.accept("delete", name)?;
+        let removed = shared.disk.remove(name);
+        shared.open.forget(name);
+        let dir = parent(name);
+        match removed {
+            Ok(()) => shared.queue.named(dir),
+            // Nothing to make durable, and perhaps no directory either.
+            Err(e) if e.kind == MediaErrorKind::NotFound => {}
+            Err(e) => return Err(e),
         }
+        Ok(())
     }
 
     fn sweep(&self) -> Result<(), MediaError> {
@@ -243,10 +206,10 @@ impl Blobs for DirBlobs {
             Err(e) if e.kind == MediaErrorKind::NotFound => return Ok(()),
             entries => entries?,
         };
-        for entry in entries {
-            self.shared
-                .disk
-                .remove(&format!("{UNNAMED}/{}", entry.name))?;
+        // A directory is not ours, and no reason to refuse the pool.
+        for entry in entries.iter().filter(|entry| !entry.is_dir) {
+            let unnamed = format!("{UNNAMED}/{}", entry.name);
+            self.shared.disk.remove(&unnamed)?;
         }
         Ok(())
     }
@@ -254,55 +217,21 @@ impl Blobs for DirBlobs {
     fn adopt(&self, name: &str) {
         // The bytes were synced before the name appeared: only names are in doubt, those of the
         // directories above included.
-        let mut state = lock(&self.shared.state);
         let mut name = name;
         while !name.is_empty() {
             name = parent(name);
-            state.dirs_unsynced.insert(name.to_owned());
+            self.shared.queue.named(name);
         }
     }
 
     fn barrier(&self, point: Barrier) -> Result<(), MediaError> {
-        let mut state = lock(&self.shared.state);
-        while state.running > 0 || !state.waiting.is_empty() {
-            state = self
-                .shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(|e| e.into_inner());
-        }
-        refuse_poisoned(&mut state, "barrier", "")?;
-        let dirs = std::mem::take(&mut state.dirs_unsynced);
-        drop(state);
-        for dir in dirs {
-            if let Err(e) = self.shared.disk.sync_dir(&dir, point) {
-                lock(&self.shared.state).failed = Some(MediaErrorKind::Poisoned);
-                return Err(e);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The first failure is told in full once, then every caller hears `Poisoned`.
-fn refuse_poisoned(
-    state: &mut State,
-    operation: &'static str,
-    name: &str,
-) -> Result<(), MediaError> {
-    if let Some(e) = state.first_error.take() {
-        return Err(e);
-    }
-    match state.failed {
-        Some(_) => Err(MediaError::plain(MediaErrorKind::Poisoned, operation, name)),
-        None => Ok(()),
+        self.shared.queue.barrier(|dirs| {
+            dirs.iter()
+                .try_for_each(|dir| self.shared.disk.sync_dir(dir, point))
+        })
     }
 }
 
 fn parent(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(dir, _)| dir)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

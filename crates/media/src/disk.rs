@@ -16,15 +16,23 @@ pub struct DiskEntry {
 /// Held while it lives; the system releases it when the process dies.
 pub type DiskLock = Box<dyn Any + Send + Sync>;
 
-/// A directory tree on a local disk. Paths are relative, `/`-separated; `""` is the top.
+/// A directory tree on a local disk. Paths are relative, `/`-separated; `""` is the top. A path
+/// that is absolute or has an empty, `.` or `..` component is refused.
 ///
 /// Contract: what was not synced may be lost, torn at 512 bytes or reordered by a crash, names
-/// included: a created, renamed, linked or removed name is durable after `sync_dir` of its
-/// directory (for a rename: of the target's), a file's bytes after `DiskFile::sync`.
+/// included: a created, renamed or removed name is durable after `sync_dir` of its directory, a
+/// file's bytes after `DiskFile::sync`; neither covers the other. After a rename between
+/// directories the new name is durable after `sync_dir` of the target's; the old name may come
+/// back, for the same file, until `sync_dir` of the source's. The simulator (`sim`, module
+/// `crash`) spells out what a crash may do.
 pub trait Disk: Send + Sync {
     /// Opens for reading and writing; with `create`, makes an empty file when there is none and
     /// truncates one that exists.
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError>;
+
+    /// Makes a file that is new, atomically, and opens it for reading and writing: `Exists` when
+    /// the name is taken.
+    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError>;
 
     /// Opens for reading only.
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError>;

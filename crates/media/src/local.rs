@@ -19,13 +19,28 @@ impl LocalDisk {
         Self { top: top.into() }
     }
 
-    /// Makes the top directory, 0700, and its parents.
+    /// Makes the top directory, 0700, and its parents. What was made is durable: nothing below
+    /// could be otherwise.
     pub fn create_top(&self) -> Result<(), MediaError> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.top)
-            .map_err(|e| MediaError::from_io("create", &self.top.display().to_string(), e))
+        let name = self.top.display().to_string();
+        let missing: Vec<&Path> = self
+            .top
+            .ancestors()
+            .take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir())
+            .collect();
+        for dir in missing.into_iter().rev() {
+            let made = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(dir);
+            io("create", &name, made)?;
+            let above = match dir.parent() {
+                Some(above) if !above.as_os_str().is_empty() => above,
+                _ => Path::new("."),
+            };
+            io("sync", &name, File::open(above).and_then(|d| d.sync_all()))?;
+        }
+        Ok(())
     }
 
     /// Where the tree stands.
@@ -33,8 +48,23 @@ impl LocalDisk {
         &self.top
     }
 
-    fn path(&self, path: &str) -> PathBuf {
-        self.top.join(path)
+    /// Only plain names stay below the top.
+    fn path(&self, operation: &'static str, path: &str) -> Result<PathBuf, MediaError> {
+        let plain = |name: &str| !matches!(name, "" | "." | "..");
+        if !path.is_empty() && !path.split('/').all(plain) {
+            let source = std::io::ErrorKind::InvalidInput.into();
+            return Err(MediaError::from_io(operation, path, source));
+        }
+        Ok(self.top.join(path))
+    }
+
+    fn open_with(
+        &self,
+        operation: &'static str,
+        path: &str,
+        options: &OpenOptions,
+    ) -> Result<File, MediaError> {
+        io(operation, path, options.open(self.path(operation, path)?))
     }
 }
 
@@ -44,53 +74,51 @@ fn io<T>(operation: &'static str, name: &str, r: std::io::Result<T>) -> Result<T
 
 impl Disk for LocalDisk {
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(create)
-            .truncate(create)
-            .mode(0o600)
-            .open(self.path(path));
-        let file = io("open", path, file)?;
-        Ok(Arc::new(LocalFile {
-            file,
-            name: path.to_owned(),
-        }))
+        let mut options = writing();
+        let options = options.create(create).truncate(create);
+        let file = self.open_with("open", path, options)?;
+        Ok(LocalFile::shared(file, path))
+    }
+
+    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        let file = self.open_with("open", path, writing().create_new(true))?;
+        Ok(LocalFile::shared(file, path))
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let file = io("open", path, File::open(self.path(path)))?;
-        Ok(Arc::new(LocalFile {
-            file,
-            name: path.to_owned(),
-        }))
+        let file = self.open_with("open", path, OpenOptions::new().read(true))?;
+        Ok(LocalFile::shared(file, path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        io("rename", to, fs::rename(self.path(from), self.path(to)))
+        let (source, target) = (self.path("rename", from)?, self.path("rename", to)?);
+        io("rename", to, fs::rename(source, target))
     }
 
     fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let (source, target) = (self.path(from), self.path(to));
+        let (source, target) = (self.path("rename", from)?, self.path("rename", to)?);
         match renameat_with(CWD, &source, CWD, &target, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(()),
             // File systems without RENAME_NOREPLACE (NFS, some FUSE) still have link.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
                 io("link", to, fs::hard_link(&source, &target))?;
-                io("unlink", from, fs::remove_file(&source))
+                // The new name stands: to say otherwise would deny a put that took place. The old
+                // one is swept later, as after a crash here.
+                let _ = fs::remove_file(&source);
+                Ok(())
             }
             Err(e) => Err(MediaError::from_io("rename", to, e.into())),
         }
     }
 
     fn remove(&self, path: &str) -> Result<(), MediaError> {
-        io("remove", path, fs::remove_file(self.path(path)))
+        io("remove", path, fs::remove_file(self.path("remove", path)?))
     }
 
     fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
         let mut entries = Vec::new();
-        for entry in io("list", dir, fs::read_dir(self.path(dir)))? {
+        for entry in io("list", dir, fs::read_dir(self.path("list", dir)?))? {
             let entry = io("list", dir, entry)?;
             let is_dir = io("list", dir, entry.file_type())?.is_dir();
             // Our own names are ASCII; others are not ours and are left alone.
@@ -103,7 +131,10 @@ impl Disk for LocalDisk {
     }
 
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        match fs::DirBuilder::new().mode(0o700).create(self.path(dir)) {
+        match fs::DirBuilder::new()
+            .mode(0o700)
+            .create(self.path("create", dir)?)
+        {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
             Err(e) => Err(MediaError::from_io("create", dir, e)),
@@ -111,19 +142,13 @@ impl Disk for LocalDisk {
     }
 
     fn sync_dir(&self, dir: &str, _point: Barrier) -> Result<(), MediaError> {
-        let handle = io("sync", dir, File::open(self.path(dir)))?;
+        let handle = io("sync", dir, File::open(self.path("sync", dir)?))?;
         io("sync", dir, handle.sync_all())
     }
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.path(path));
-        let file = io("lock", path, file)?;
+        let mut options = writing();
+        let file = self.open_with("lock", path, options.create(true).truncate(false))?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(fs::TryLockError::WouldBlock) => {
@@ -134,9 +159,23 @@ impl Disk for LocalDisk {
     }
 }
 
+/// Files are made 0600.
+fn writing() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
 struct LocalFile {
     file: File,
     name: String,
+}
+
+impl LocalFile {
+    fn shared(file: File, name: &str) -> Arc<dyn DiskFile> {
+        let name = name.to_owned();
+        Arc::new(Self { file, name })
+    }
 }
 
 impl DiskFile for LocalFile {

@@ -1,0 +1,220 @@
+//! Puts that wait or run, names that are not durable yet, and the failure that ends it all.
+//!
+//! Invariant: jobs are numbered in the order of their puts and a barrier waits for all earlier
+//! ones; one barrier syncs at a time, so none returns while another still syncs names that it
+//! should cover; after a failure nothing is accepted. Called by `dir_blobs`.
+
+use crate::{MediaError, MediaErrorKind};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// A blob to be stored.
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+#[derive(Default)]
+struct State {
+    number_next: u64,
+    waiting: VecDeque<Job>,
+    /// Names by number.
+    running: BTreeMap<u64, String>,
+    stop: bool,
+    failed: bool,
+    /// The failure that nobody heard of yet.
+    first_error: Option<MediaError>,
+    /// A barrier is syncing.
+    syncing: bool,
+    /// Directories with names that are not durable yet.
+    dirs_unsynced: BTreeSet<String>,
+    /// Directories known to exist, with durable entry.
+    dirs_known: BTreeSet<String>,
+}
+
+impl State {
+    /// The first failure is told in full once, then every caller hears `Poisoned`.
+    fn refuse_poisoned(&mut self, operation: &'static str, name: &str) -> Result<(), MediaError> {
+        if let Some(e) = self.first_error.take() {
+            return Err(e);
+        }
+        if self.failed {
+            let kind = MediaErrorKind::Poisoned;
+            return Err(MediaError::plain(kind, operation, name));
+        }
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.waiting.iter().any(|job| job.name == name)
+            || self.running.values().any(|running| running == name)
+    }
+
+    /// A job numbered below `number` is not done.
+    fn has_before(&self, number: u64) -> bool {
+        let first = self.waiting.front().map(|job| job.number);
+        let oldest = self.running.keys().next().copied();
+        [first, oldest]
+            .into_iter()
+            .flatten()
+            .any(|job| job < number)
+    }
+}
+
+/// See the module's head.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    waiting_max: usize,
+}
+
+impl Queue {
+    pub(super) fn new(waiting_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            waiting_max,
+        }
+    }
+
+    /// Before anything is changed directly: refuses after a failure, and waits for the queued put
+    /// of the same name, which comes first.
+    pub(super) fn accept(&self, operation: &'static str, name: &str) -> Result<(), MediaError> {
+        let mut state = self.wait_while(self.lock(), |state| state.has(name));
+        state.refuse_poisoned(operation, name)
+    }
+
+    /// Queues a put when there is room.
+    pub(super) fn push(&self, name: &str, bytes: Vec<u8>) -> Result<(), MediaError> {
+        let max = self.waiting_max;
+        let crowded = |state: &State| state.waiting.len() >= max || state.has(name);
+        let mut state = self.wait_while(self.lock(), crowded);
+        state.refuse_poisoned("put", name)?;
+        let number = state.number_next;
+        state.number_next += 1;
+        let name = name.to_owned();
+        state.waiting.push_back(Job {
+            number,
+            name,
+            bytes,
+        });
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The next put, when there is one; none when no more will come.
+    pub(super) fn take(&self) -> Option<Job> {
+        let idle = |state: &State| state.waiting.is_empty() && !state.stop;
+        let mut state = self.wait_while(self.lock(), idle);
+        let job = state.waiting.pop_front()?;
+        state.running.insert(job.number, job.name.clone());
+        self.changed.notify_all();
+        Some(job)
+    }
+
+    /// Keeps job `number` running until its end is told, or its thread panics.
+    pub(super) fn running(&self, number: u64) -> Running<'_> {
+        Running {
+            queue: self,
+            number,
+            ended: false,
+        }
+    }
+
+    /// No more puts will come; those that wait are still done.
+    pub(super) fn stop(&self) {
+        self.lock().stop = true;
+        self.changed.notify_all();
+    }
+
+    /// The caller was told of a failure after which nothing may be accepted.
+    pub(super) fn poison(&self) {
+        let mut state = self.lock();
+        state.failed = true;
+        // Nobody was promised these, and nobody will be.
+        state.waiting.clear();
+        self.changed.notify_all();
+    }
+
+    /// A name in `dir` is not durable yet.
+    pub(super) fn named(&self, dir: &str) {
+        self.lock().dirs_unsynced.insert(dir.to_owned());
+    }
+
+    pub(super) fn is_known(&self, dir: &str) -> bool {
+        self.lock().dirs_known.contains(dir)
+    }
+
+    /// `dir` exists and its entry is durable.
+    pub(super) fn know(&self, dir: &str) {
+        self.lock().dirs_known.insert(dir.to_owned());
+    }
+
+    /// Waits for all earlier puts, then has `sync` make the names durable, without the lock.
+    pub(super) fn barrier(
+        &self,
+        sync: impl FnOnce(&BTreeSet<String>) -> Result<(), MediaError>,
+    ) -> Result<(), MediaError> {
+        let state = self.lock();
+        let number = state.number_next;
+        let busy = |state: &State| state.syncing || state.has_before(number);
+        let mut state = self.wait_while(state, busy);
+        state.refuse_poisoned("barrier", "")?;
+        let dirs = std::mem::take(&mut state.dirs_unsynced);
+        state.syncing = true;
+        drop(state);
+        let result = sync(&dirs);
+        let mut state = self.lock();
+        state.syncing = false;
+        drop(state);
+        match result {
+            Ok(()) => self.changed.notify_all(),
+            Err(_) => self.poison(),
+        }
+        result
+    }
+
+    fn wait_while<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        condition: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        self.changed
+            .wait_while(state, |state| condition(state))
+            .unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A job that runs. Dropped without an end (its thread panicked) it counts as failed: a barrier
+/// must not wait for it for ever.
+pub(super) struct Running<'a> {
+    queue: &'a Queue,
+    number: u64,
+    ended: bool,
+}
+
+impl Running<'_> {
+    /// The job is done. Its failure is kept for the next caller.
+    pub(super) fn end(mut self, result: Result<(), MediaError>) {
+        self.ended = true;
+        if let Err(e) = result {
+            self.queue.lock().first_error.get_or_insert(e);
+            self.queue.poison();
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.queue.poison();
+        }
+        self.queue.lock().running.remove(&self.number);
+        self.queue.changed.notify_all();
+    }
+}
