@@ -1,1 +1,36 @@
-//! placeholder until the first line is written
+//! The simulator: a disk that forgets what was not synced, and an explorer of what it may forget.
+//!
+//! Invariant: everything here is a function of its arguments and a seed: no time, no randomness of
+//! the system, no real file. [`SimDisk`] implements `media::Disk` in memory and records what was
+//! done to it; [`Explorer`] runs a [`Scenario`] once, builds the states in which a power loss may
+//! leave the disk (`crash` states the fault model) and has the scenario check each of them. Tests
+//! of the store call this; no production code does.
+#![forbid(unsafe_code)]
+
+mod block;
+mod content;
+mod crash;
+mod damage;
+mod disk;
+mod explore;
+mod fault;
+mod file;
+mod history;
+mod image;
+mod pending;
+mod plan;
+mod record;
+mod seed;
+mod slab;
+
+pub use crash::CrashPoint;
+pub use damage::Damage;
+pub use disk::SimDisk;
+pub use explore::{Explorer, Failure, Report, Step};
+pub use fault::{Counts, Fault};
+pub use history::{Expected, History, Scenario};
+pub use image::Image;
+pub use pending::Walker;
+pub use plan::{Plan, Rest, Tear};
+pub use record::{Effect, Entry, Op, Recording};
+pub use seed::Seed;

@@ -1,0 +1,192 @@
+//! What a scenario is, and what it was told when: operations, acknowledgements and the log.
+//!
+//! Invariant: an operation counts as acknowledged at a place of the log when the scenario said so
+//! at or before that place; until then it is in flight and may or may not have taken place. Called
+//! by scenarios while they run and by the explorer for each crash point.
+
+use crate::disk::SimDisk;
+use crate::seed::mix;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// In-flight operations of which [`Expected::models`] has every subset.
+const SUBSETS_OF_MAX: usize = 5;
+
+/// A system under test with a history to run on it. One value is one seed.
+pub trait Scenario: Sync {
+    /// An operation of the history.
+    type Op: Clone + Debug + Send + Sync;
+    /// What somebody who heard all acknowledgements knows. The default is the start.
+    type Model: Clone + Default + Send + Sync;
+
+    /// What `op` does when it takes place.
+    fn apply(&self, model: &mut Self::Model, op: &Self::Op);
+
+    /// Runs the history once, recorded. Must do the same each time.
+    fn run(&self, disk: &Arc<SimDisk>, history: &History<Self::Op>) -> Result<(), String>;
+
+    /// Opens the system on the disk that a crash left, and says what is wrong with it. What it
+    /// writes (recovery) is explored in turn when [`crate::Explorer::recovery_depth`] says so; it
+    /// must not undo or replace what `expected` names.
+    fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String>;
+}
+
+/// What may be found after a crash.
+pub struct Expected<S: Scenario + ?Sized> {
+    /// With every acknowledged operation and nothing else.
+    pub acked: S::Model,
+    /// Operations begun and not acknowledged: they may or may not have taken place.
+    pub in_flight: Vec<S::Op>,
+    /// What is allowed: `acked`, with any subset of the operations in flight (with each prefix of
+    /// them when there are more than five).
+    pub models: Vec<S::Model>,
+}
+
+/// Names an operation of a [`History`].
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket(usize);
+
+struct Event<O> {
+    op: O,
+    begun: usize,
+    /// Where in the log its fate was known, and whether it took place.
+    known: Option<(usize, bool)>,
+}
+
+/// The operations of one run and when each was acknowledged.
+pub struct History<O> {
+    disk: Arc<SimDisk>,
+    events: Mutex<Vec<Event<O>>>,
+    start: AtomicUsize,
+}
+
+impl<O: Clone> History<O> {
+    pub(crate) fn new(disk: Arc<SimDisk>) -> Self {
+        Self {
+            disk,
+            events: Mutex::default(),
+            start: AtomicUsize::new(0),
+        }
+    }
+
+    /// Crash points before this moment are not explored (the pool's creation, say).
+    pub fn explore_from_here(&self) {
+        self.start.store(self.disk.position(), Ordering::Relaxed);
+    }
+
+    /// An operation begins.
+    pub fn begin(&self, op: O) -> Ticket {
+        let begun = self.disk.position();
+        let mut events = self.events();
+        events.push(Event {
+            op,
+            begun,
+            known: None,
+        });
+        Ticket(events.len() - 1)
+    }
+
+    /// It was acknowledged: from here on it must survive.
+    pub fn ack(&self, ticket: Ticket) {
+        self.known(ticket, true);
+    }
+
+    /// It is known, and durable, that it did not take place: from here on it must not appear. An
+    /// operation that merely failed stays in flight.
+    pub fn forget(&self, ticket: Ticket) {
+        self.known(ticket, false);
+    }
+
+    /// Runs `work` as `op`: acknowledged when it succeeds.
+    pub fn op<T, E>(&self, op: O, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let ticket = self.begin(op);
+        let result = work();
+        if result.is_ok() {
+            self.ack(ticket);
+        }
+        result
+    }
+
+    pub(crate) fn start(&self) -> usize {
+        self.start.load(Ordering::Relaxed)
+    }
+
+    /// Names what is expected at `position`: equal names, equal expectations.
+    pub(crate) fn key(&self, position: usize) -> u64 {
+        self.events().iter().fold(0, |key, event| {
+            mix(
+                key,
+                match fate(event, position) {
+                    Fate::Unborn | Fate::Known(false) => 0,
+                    Fate::Known(true) => 1,
+                    Fate::InFlight => 2,
+                },
+            )
+        })
+    }
+
+    pub(crate) fn expected<S: Scenario<Op = O>>(
+        &self,
+        scenario: &S,
+        position: usize,
+    ) -> Expected<S> {
+        let events = self.events();
+        let in_flight: Vec<usize> = (0..events.len())
+            .filter(|at| matches!(fate(&events[*at], position), Fate::InFlight))
+            .collect();
+        let model = |takes_place: &dyn Fn(usize) -> bool| {
+            let mut model = S::Model::default();
+            for event in events.iter() {
+                let number = in_flight
+                    .iter()
+                    .position(|at| std::ptr::eq(&events[*at], event));
+                let happens = match number {
+                    Some(number) => takes_place(number),
+                    None => matches!(fate(event, position), Fate::Known(true)),
+                };
+                if happens {
+                    scenario.apply(&mut model, &event.op);
+                }
+            }
+            model
+        };
+        let count = in_flight.len();
+        let models = if count <= SUBSETS_OF_MAX {
+            (0..1_u32 << count)
+                .map(|subset| model(&|at| subset & (1 << at) != 0))
+                .collect()
+        } else {
+            (0..=count).map(|prefix| model(&|at| at < prefix)).collect()
+        };
+        Expected {
+            acked: model(&|_| false),
+            in_flight: in_flight.iter().map(|at| events[*at].op.clone()).collect(),
+            models,
+        }
+    }
+
+    fn known(&self, ticket: Ticket, took_place: bool) {
+        let position = self.disk.position();
+        self.events()[ticket.0].known = Some((position, took_place));
+    }
+
+    fn events(&self) -> MutexGuard<'_, Vec<Event<O>>> {
+        self.events.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+enum Fate {
+    /// Nothing that it did is in the log before `position`.
+    Unborn,
+    InFlight,
+    Known(bool),
+}
+
+fn fate<O>(event: &Event<O>, position: usize) -> Fate {
+    match event.known {
+        Some((at, took_place)) if at <= position => Fate::Known(took_place),
+        _ if event.begun < position => Fate::InFlight,
+        _ => Fate::Unborn,
+    }
+}

@@ -1,0 +1,117 @@
+//! What was done to a disk, in order: the write log from which crashes are built.
+//!
+//! Invariant: an entry is recorded when the operation took effect, under the same lock, so that
+//! the log's order is the disk's order. Called by `disk` and `file`, which write it, by `pending`,
+//! which replays it, and by tests that assert the order of operations (style 11).
+
+use crate::image::{DirId, FileId, Image};
+use media::Barrier;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a sync did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// What was pending is durable.
+    Durable,
+    /// Left out by [`crate::SimDisk::without`]: said Ok and did nothing.
+    LeftOut,
+    /// Failed: said so, and what was pending will never be durable.
+    Dropped,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub(crate) dir: DirId,
+    pub(crate) name: Arc<str>,
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields are what the variant's name says")]
+pub enum Op {
+    /// A new empty file.
+    Create { at: Slot, file: FileId },
+    /// Bytes written.
+    Write {
+        file: FileId,
+        offset: u64,
+        data: Arc<[u8]>,
+    },
+    /// Cut or grown.
+    SetLen { file: FileId, len: u64 },
+    /// Moved; what had the new name lost it.
+    Rename { from: Slot, to: Slot, file: FileId },
+    /// A file's name removed.
+    Remove { at: Slot },
+    /// A new directory.
+    MakeDir { at: Slot, dir: DirId },
+    /// A file's sync.
+    SyncFile {
+        file: FileId,
+        point: Barrier,
+        effect: Effect,
+    },
+    /// A directory's sync.
+    SyncDir {
+        dir: DirId,
+        point: Barrier,
+        effect: Effect,
+    },
+    /// The lock was taken.
+    Lock,
+    /// The process died; a new one took over.
+    Kill,
+}
+
+/// One operation and the path it was asked for.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The operation.
+    pub op: Op,
+    /// The path, as given by the caller; the new one for a rename.
+    pub path: Arc<str>,
+}
+
+impl Entry {
+    /// The durability point, when this is a sync.
+    pub fn sync(&self) -> Option<Barrier> {
+        match self.op {
+            Op::SyncFile { point, .. } | Op::SyncDir { point, .. } => Some(point),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() {
+            "."
+        } else {
+            &*self.path
+        };
+        match &self.op {
+            Op::Create { .. } => write!(f, "create {path}"),
+            Op::Write { offset, data, .. } => {
+                write!(f, "write {path} {offset}+{}", data.len())
+            }
+            Op::SetLen { len, .. } => write!(f, "set_len {path} {len}"),
+            Op::Rename { from, .. } => write!(f, "rename {} to {path}", from.name),
+            Op::Remove { .. } => write!(f, "remove {path}"),
+            Op::MakeDir { .. } => write!(f, "make_dir {path}"),
+            Op::SyncFile { point, effect, .. } => write!(f, "sync {path} {point:?} {effect:?}"),
+            Op::SyncDir { point, effect, .. } => write!(f, "sync_dir {path} {point:?} {effect:?}"),
+            Op::Lock => write!(f, "lock {path}"),
+            Op::Kill => write!(f, "kill"),
+        }
+    }
+}
+
+/// What a disk held when recording began and everything done since.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    pub(crate) base: Image,
+    /// The operations.
+    pub log: Arc<Vec<Entry>>,
+}
