@@ -5,5 +5,27 @@
 #![forbid(unsafe_code)]
 
 mod error;
+// Pipeline order, left to right.
+mod catalog;
+mod check;
+mod chunk_map;
+mod container;
+mod index;
+mod pool;
+mod read_path;
+mod recipe;
+mod recovery;
+mod space;
+mod superblock;
+mod write_path;
 
+pub use catalog::InventoryEntry;
+pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
+pub use chunk_map::LookupCounts;
+pub use container::Region;
 pub use error::{Result, StoreError, StoreErrorKind};
+pub use pool::{InitOptions, OpenMode, Pool, SpaceCounts, is_no_pool};
+pub use read_path::{ChunkRef, ImageVolume, ReadCounts, Reader};
+pub use recipe::ObjectBuilder;
+pub use superblock::{NewSecret, SecretKey, SlotInfo};
+pub use write_path::{Committed, Lane, LaneOptions, WriteCounts, WriteSession};

@@ -1,0 +1,331 @@
+//! Check: is everything there that the snapshots need, and is it what was written?
+//!
+//! Invariant: reports, never repairs; finds every damage of what it reads and names the snapshots
+//! and paths that it reaches. `subset n/t` is deterministic: t runs read everything.
+
+use crate::catalog::{InventoryEntry, parse_inventory, visit};
+use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
+use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::read_path::Reader;
+use crate::recipe::visit_nodes;
+use crate::space::{Marked, below, mark_object};
+use format::root::RootRecord;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use units::{ContainerId, Fingerprint, SnapshotId};
+
+/// How much to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckDepth {
+    /// Roots, catalog, directories, recipes: everything but user data.
+    Structure,
+    /// ... and the data of the containers whose number is `part` - 1 modulo `parts`.
+    Data {
+        /// 1 to `parts`.
+        part: u64,
+        /// 1: everything.
+        parts: u64,
+    },
+}
+
+/// A name that damage reaches.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Affected {
+    /// The snapshot.
+    pub snapshot: SnapshotId,
+    /// Path inside, any bytes; empty for images and streams.
+    pub path: Vec<u8>,
+    /// First damaged byte of the object, when the damage is in its data.
+    pub offset: Option<u64>,
+}
+
+/// What check found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Containers whose description was read.
+    pub containers: u64,
+    /// Regions whose data was read, opened, decompressed and hashed.
+    pub regions: u64,
+    /// Their stored bytes.
+    pub data_bytes: u64,
+    /// Snapshots walked.
+    pub snapshots: u64,
+    /// Unique chunks and nodes that snapshots reach.
+    pub chunks: u64,
+    /// Damage, one item each, in words.
+    pub damage: Vec<String>,
+    /// Names that it reaches.
+    pub affected: Vec<Affected>,
+    /// Not damage, but worth knowing (a second copy was lost and will be healed).
+    pub notes: Vec<String>,
+}
+
+impl CheckReport {
+    /// True when everything is as it was written.
+    pub fn is_sound(&self) -> bool {
+        self.damage.is_empty() && self.affected.is_empty()
+    }
+}
+
+/// What check works on.
+pub(crate) struct Checked<'a> {
+    pub reader: &'a Reader,
+    pub containers: &'a ContainerReader,
+    pub chunks: &'a ChunkMap,
+    pub record: &'a RootRecord,
+    pub snapshots: &'a [Snapshot],
+}
+
+/// Told after each container: containers done, stored bytes read.
+pub type CheckProgress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
+
+impl Checked<'_> {
+    pub fn run(&self, depth: CheckDepth, progress: &mut CheckProgress<'_>) -> Result<CheckReport> {
+        if let CheckDepth::Data { part, parts } = depth
+            && !(1..=parts).contains(&part)
+        {
+            let why = format!("subset {part}/{parts}: the part must be 1 to {parts}");
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        let mut report = CheckReport::default();
+        let mut lost = FingerprintSet::default();
+        self.check_containers(depth, &mut report, &mut lost, progress)?;
+        self.check_references(&mut report, &mut lost)?;
+        if !lost.is_empty() {
+            self.name_affected(&lost, &mut report)?;
+        }
+        report.affected.sort();
+        report.affected.dedup();
+        Ok(report)
+    }
+
+    fn inventory(&self) -> Result<BTreeMap<ContainerId, InventoryEntry>> {
+        let mut inventory = BTreeMap::new();
+        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let _ = visit(self.record.catalog, b"c", &mut load, &mut |key, value| {
+            match parse_inventory(key, value)? {
+                Some(entry) => inventory.insert(entry.id, entry),
+                None => return Ok(ControlFlow::Break(())),
+            };
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(inventory)
+    }
+
+    fn check_containers(
+        &self,
+        depth: CheckDepth,
+        report: &mut CheckReport,
+        lost: &mut FingerprintSet,
+        progress: &mut CheckProgress<'_>,
+    ) -> Result<()> {
+        let mut expected = match self.inventory() {
+            Err(e) if e.is_corruption() => {
+                report.damage.push(format!("inventory of containers: {e}"));
+                BTreeMap::new()
+            }
+            other => other?,
+        };
+        let blobs = self.containers.blobs();
+        let mut interrupted = false;
+        visit_containers(blobs, &BTreeMap::new(), &mut |id| {
+            let next = self
+                .record
+                .next_sequence
+                .get(&id.writer())
+                .copied()
+                .unwrap_or(0);
+            if id.sequence() >= next {
+                // An unfinished run's: the next writer adopts it.
+                return Ok(ControlFlow::Continue(()));
+            }
+            let name = container_name(id);
+            let len = blobs.len(&name)?;
+            match expected.remove(&id) {
+                Some(entry) if entry.blob_bytes != 0 && entry.blob_bytes != len => {
+                    let want = entry.blob_bytes;
+                    report
+                        .damage
+                        .push(format!("container {id}: {len} bytes, expected {want}"));
+                }
+                _ => {}
+            }
+            self.check_container(id, len, depth, report, lost)?;
+            if progress(report.containers, report.data_bytes).is_break() {
+                interrupted = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if interrupted {
+            return Err(StoreError::new(StoreErrorKind::Interrupted, "check"));
+        }
+        for id in expected.keys() {
+            report
+                .damage
+                .push(format!("container {id}: missing ({})", container_name(*id)));
+        }
+        Ok(())
+    }
+
+    fn check_container(
+        &self,
+        id: ContainerId,
+        len: u64,
+        depth: CheckDepth,
+        report: &mut CheckReport,
+        lost: &mut FingerprintSet,
+    ) -> Result<()> {
+        report.containers += 1;
+        let contents = match self.containers.contents(id) {
+            Err(e) if e.is_corruption() => {
+                report.damage.push(e.to_string());
+                return Ok(());
+            }
+            other => other?,
+        };
+        report.damage.extend(contents.damage);
+        let shape = self.containers.shape(id)?;
+        if u64::from(shape.header.blob_bytes) != len {
+            let want = shape.header.blob_bytes;
+            report.damage.push(format!(
+                "container {id}: {len} bytes, its header says {want}"
+            ));
+        }
+        if let Err(e) = self.containers.check_footer(id, len)
+            && e.is_corruption()
+        {
+            report.damage.push(e.to_string());
+        }
+        match depth {
+            CheckDepth::Data { part, parts } if id.sequence() % parts == part - 1 => {}
+            _ => return Ok(()),
+        }
+        for region in &contents.directory.regions {
+            let place = RegionPlace {
+                container: id,
+                sector: region.sector,
+            };
+            report.regions += 1;
+            report.data_bytes += u64::from(region.stored_bytes);
+            let mut gone = |why: String| {
+                report.damage.push(why);
+                lost.extend(region.chunks.iter().map(|(f, _)| *f));
+            };
+            match self.containers.region(place, 1) {
+                Ok(decoded) => {
+                    let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
+                    if !found.eq(region.chunks.iter().map(|(f, len)| (f, len))) {
+                        gone(format!(
+                            "region of {id} at sector {}: not the chunks that its directory names",
+                            region.sector
+                        ));
+                    }
+                }
+                Err(e) if e.is_corruption() => gone(e.to_string()),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every chunk that a snapshot reaches must be in a directory; of the lost ones those are not
+    /// lost that another container holds intact.
+    fn check_references(&self, report: &mut CheckReport, lost: &mut FingerprintSet) -> Result<()> {
+        let mut marked = Marked::default();
+        let mut broken = Vec::new();
+        for snapshot in self.snapshots {
+            let is_tree = snapshot.kind == SnapshotKind::Tree;
+            mark_object(
+                self.reader,
+                &snapshot.root,
+                is_tree,
+                &mut marked,
+                &mut |at, e| {
+                    broken.push((*at, e.to_string()));
+                    Ok(())
+                },
+            )?;
+            report.snapshots += 1;
+        }
+        report.chunks = marked.chunks.len() as u64;
+        for (at, why) in broken {
+            report.damage.push(why);
+            lost.insert(at);
+        }
+        lost.retain(|f| self.reader.chunk(f).is_err());
+        let mut near = Near::default();
+        for fingerprint in marked.chunks.keys() {
+            if self.chunks.locate(fingerprint, &mut near)?.is_none() {
+                lost.insert(*fingerprint);
+            }
+        }
+        for fingerprint in lost.iter().filter(|f| marked.chunks.contains_key(*f)) {
+            report
+                .damage
+                .push(format!("chunk {fingerprint} is needed and not there"));
+        }
+        Ok(())
+    }
+
+    /// Walks every snapshot again and names what the lost chunks reach.
+    fn name_affected(&self, lost: &FingerprintSet, report: &mut CheckReport) -> Result<()> {
+        for snapshot in self.snapshots {
+            let is_tree = snapshot.kind == SnapshotKind::Tree;
+            let mut rest = vec![(snapshot.root, is_tree, Vec::new())];
+            while let Some((root, is_tree, path)) = rest.pop() {
+                let offset = self.first_lost(&root, lost)?;
+                if let Some(offset) = offset {
+                    report.affected.push(Affected {
+                        snapshot: snapshot.id,
+                        path: path.clone(),
+                        offset,
+                    });
+                }
+                if !is_tree {
+                    continue;
+                }
+                let entries = match self.reader.directory(&root) {
+                    Err(e) if e.is_corruption() => continue,
+                    other => other?,
+                };
+                for entry in entries {
+                    if let Some((content, is_tree)) = below(&entry) {
+                        let mut path = path.clone();
+                        path.push(b'/');
+                        path.extend_from_slice(&entry.name);
+                        rest.push((content, is_tree, path));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `Some(offset of the first lost byte, when known)` when an object needs a lost chunk.
+    fn first_lost(
+        &self,
+        root: &format::recipe::ObjectRoot,
+        lost: &FingerprintSet,
+    ) -> Result<Option<Option<u64>>> {
+        let mut offset = 0;
+        let mut first = None;
+        let mut load = |f: &Fingerprint| self.reader.recipe_node(f);
+        let walked = visit_nodes(root, &mut load, &mut |fingerprint, level, len| {
+            if lost.contains(fingerprint) {
+                first.get_or_insert(offset);
+            }
+            if level == 0 {
+                offset += len;
+            }
+            Ok(first.is_none())
+        });
+        match walked {
+            Err(e) if e.is_corruption() => Ok(Some(first)),
+            Err(e) => Err(e),
+            Ok(()) => Ok(first.map(Some)),
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! From fingerprint to place: chunks of this session, cached directories, then the fingerprint
+//! index (DDFS, ATC'18: locality first, index second).
+//!
+//! Invariant: a place is told only after the full fingerprint was seen in a container's directory
+//! (or was stored by this process); what the index says is a hint. A chunk that the index does not
+//! know although it should makes all directories be read once: index and directories together are
+//! complete. Called by read path, write path, recovery and check.
+
+use crate::container::{ContainerReader, RegionPlace, visit_containers};
+use crate::error::Result;
+use crate::index::{FingerprintIndex, Location};
+use format::container::Directory;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use units::{ContainerId, Fingerprint, WriterId};
+
+/// Fingerprints are uniform already: their first bytes are the hash.
+#[derive(Default)]
+pub(crate) struct FingerprintHasher(u64);
+
+impl Hasher for FingerprintHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Called with the length prefix and with the 32 bytes; the latter decide.
+        if let Some(first) = bytes.first_chunk::<8>() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+
+    fn write_usize(&mut self, _: usize) {}
+}
+
+pub(crate) type FingerprintMap<V> = HashMap<Fingerprint, V, BuildHasherDefault<FingerprintHasher>>;
+pub(crate) type FingerprintSet = HashSet<Fingerprint, BuildHasherDefault<FingerprintHasher>>;
+
+/// Fingerprints of this session in one generation of the recent set; two generations are kept.
+const RECENT_MAX: usize = 500_000;
+/// Directories that one lane asks first.
+const NEAR_MAX: usize = 4;
+
+/// A directory, ready for look-ups.
+pub(crate) struct LoadedDirectory {
+    pub container: ContainerId,
+    /// Sector and stored bytes of each region.
+    pub regions: Vec<(u32, u32)>,
+    chunks: FingerprintMap<(u16, u32)>,
+}
+
+impl LoadedDirectory {
+    pub fn new(container: ContainerId, directory: &Directory) -> Self {
+        let mut chunks = FingerprintMap::default();
+        chunks.reserve(directory.chunk_count());
+        for (number, region) in (0u16..).zip(&directory.regions) {
+            for (fingerprint, len) in &region.chunks {
+                chunks.insert(*fingerprint, (number, *len));
+            }
+        }
+        let regions = directory
+            .regions
+            .iter()
+            .map(|r| (r.sector, r.stored_bytes))
+            .collect();
+        Self {
+            container,
+            regions,
+            chunks,
+        }
+    }
+
+    /// Where the chunk lies in this container.
+    pub fn find(&self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
+        let (region, len) = self.chunks.get(fingerprint)?;
+        let (sector, stored_bytes) = self.regions.get(usize::from(*region))?;
+        Some(ChunkPlace {
+            region: RegionPlace {
+                container: self.container,
+                sector: *sector,
+            },
+            stored_bytes: *stored_bytes,
+            len: *len,
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        // Hash tables keep 1/8 to 9/16 free: twice the entry is an upper bound.
+        self.chunks.len() * 2 * 44 + self.regions.len() * 8 + 128
+    }
+}
+
+/// Where a chunk lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkPlace {
+    pub region: RegionPlace,
+    pub stored_bytes: u32,
+    pub len: u32,
+}
+
+#[derive(Default)]
+struct Cache {
+    loaded: HashMap<ContainerId, (Arc<LoadedDirectory>, u64)>,
+    bytes: usize,
+    clock: u64,
+}
+
+#[derive(Default)]
+struct Recent {
+    young: FingerprintSet,
+    old: FingerprintSet,
+}
+
+/// What was asked and what it cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookupCounts {
+    /// Answered by chunks of this session.
+    pub recent_hits: u64,
+    /// Answered by a directory in memory.
+    pub directory_hits: u64,
+    /// Asked of the fingerprint index.
+    pub index_probes: u64,
+    /// Index hints that the directory confirmed.
+    pub index_hits: u64,
+    /// Index hints that the directory denied.
+    pub false_positives: u64,
+    /// Directories read from the device.
+    pub directory_reads: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    recent_hits: AtomicU64,
+    directory_hits: AtomicU64,
+    index_probes: AtomicU64,
+    index_hits: AtomicU64,
+    false_positives: AtomicU64,
+    directory_reads: AtomicU64,
+}
+
+/// The last directories that one thread found something in: streams repeat in runs.
+#[derive(Default)]
+pub(crate) struct Near(Vec<Arc<LoadedDirectory>>);
+
+/// All ways from a fingerprint to a place.
+pub(crate) struct ChunkMap {
+    pub index: FingerprintIndex,
+    containers: Arc<ContainerReader>,
+    cache: Mutex<Cache>,
+    cache_bytes_max: usize,
+    recent: Vec<Mutex<Recent>>,
+    /// True once all directories were entered because the index had missed a chunk.
+    rescued: Mutex<bool>,
+    counters: Counters,
+}
+
+impl ChunkMap {
+    pub fn new(
+        index: FingerprintIndex,
+        containers: Arc<ContainerReader>,
+        cache_bytes_max: usize,
+    ) -> Self {
+        Self {
+            index,
+            containers,
+            cache: Mutex::default(),
+            cache_bytes_max,
+            recent: (0..16).map(|_| Mutex::default()).collect(),
+            rescued: Mutex::new(false),
+            counters: Counters::default(),
+        }
+    }
+
+    pub fn counts(&self) -> LookupCounts {
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        LookupCounts {
+            recent_hits: read(&self.counters.recent_hits),
+            directory_hits: read(&self.counters.directory_hits),
+            index_probes: read(&self.counters.index_probes),
+            index_hits: read(&self.counters.index_hits),
+            false_positives: read(&self.counters.false_positives),
+            directory_reads: read(&self.counters.directory_reads),
+        }
+    }
+
+    fn recent(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
+        let shard = usize::from(fingerprint.0[31]) % self.recent.len();
+        lock(self.recent.get(shard).unwrap_or(&self.recent[0]))
+    }
+
+    /// True when the chunk is stored, or is being stored by this process. When false, the caller
+    /// stores it now: nobody else is told so.
+    pub fn claim(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<bool> {
+        if self.recent_holds(fingerprint) {
+            count(&self.counters.recent_hits);
+            return Ok(true);
+        }
+        if self.place(fingerprint, near)?.is_some() {
+            return Ok(true);
+        }
+        let shards = self.recent.len();
+        let mut recent = self.recent(fingerprint);
+        if recent.young.len() >= RECENT_MAX / shards {
+            recent.old = std::mem::take(&mut recent.young);
+        }
+        // Another lane may have come first since the look above.
+        Ok(!recent.young.insert(*fingerprint))
+    }
+
+    fn recent_holds(&self, fingerprint: &Fingerprint) -> bool {
+        let recent = self.recent(fingerprint);
+        recent.young.contains(fingerprint) || recent.old.contains(fingerprint)
+    }
+
+    /// Where the chunk lies, by directories and index; without the rescue of [`Self::locate`].
+    pub fn place(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
+        for (at, directory) in near.0.iter().enumerate() {
+            if let Some(place) = directory.find(fingerprint) {
+                count(&self.counters.directory_hits);
+                near.0.swap(0, at);
+                return Ok(Some(place));
+            }
+        }
+        count(&self.counters.index_probes);
+        let mut found = None;
+        let mut candidates = Vec::new();
+        self.index.lookup(fingerprint, &mut candidates)?;
+        for candidate in candidates {
+            let directory = match self.directory(candidate.container) {
+                Ok(directory) => directory,
+                // Gone or damaged: another candidate may still do, check names the damage.
+                Err(e) if e.is_corruption() => continue,
+                Err(e) => return Err(e),
+            };
+            match directory.find(fingerprint) {
+                Some(place) => {
+                    count(&self.counters.index_hits);
+                    near.0.insert(0, directory);
+                    near.0.truncate(NEAR_MAX);
+                    found = Some(place);
+                    break;
+                }
+                None => {
+                    count(&self.counters.false_positives);
+                    self.index.note_false_positive();
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where a chunk lies that must exist. When the index does not know it, the index lies: all
+    /// directories are read, once per process.
+    pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
+        if let Some(place) = self.place(fingerprint, near)? {
+            return Ok(Some(place));
+        }
+        if !self.enter_all()? {
+            return Ok(None);
+        }
+        self.place(fingerprint, near)
+    }
+
+    /// Enters every container that exists into the index. False when that was done before.
+    fn enter_all(&self) -> Result<bool> {
+        let mut rescued = lock(&self.rescued);
+        if *rescued {
+            return Ok(false);
+        }
+        let entries = self.index.counters().entries;
+        self.index.reset(entries)?;
+        self.enter_from(&BTreeMap::new())?;
+        *rescued = true;
+        Ok(true)
+    }
+
+    /// Enters the containers from these numbers on. Damaged ones are left to check.
+    pub fn enter_from(&self, from: &BTreeMap<WriterId, u64>) -> Result<()> {
+        visit_containers(self.containers.blobs(), from, &mut |id| {
+            match self.containers.contents(id) {
+                Ok(contents) => self.enter(id, &contents.directory)?,
+                Err(e) if e.is_corruption() => {}
+                Err(e) => return Err(e),
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Every place that holds the chunk, for reads that met damage at the first.
+    pub fn all_places(&self, fingerprint: &Fingerprint) -> Result<Vec<ChunkPlace>> {
+        let mut candidates = Vec::new();
+        self.index.lookup(fingerprint, &mut candidates)?;
+        let directories = candidates
+            .iter()
+            .filter_map(|c| self.directory(c.container).ok());
+        Ok(directories.filter_map(|d| d.find(fingerprint)).collect())
+    }
+
+    /// The directory of a container, from memory or read and verified.
+    pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {
+        {
+            let mut cache = lock(&self.cache);
+            cache.clock += 1;
+            let now = cache.clock;
+            if let Some((directory, used)) = cache.loaded.get_mut(&id) {
+                *used = now;
+                return Ok(Arc::clone(directory));
+            }
+        }
+        count(&self.counters.directory_reads);
+        let contents = self.containers.contents(id)?;
+        let directory = Arc::new(LoadedDirectory::new(id, &contents.directory));
+        self.keep(Arc::clone(&directory));
+        Ok(directory)
+    }
+
+    fn keep(&self, directory: Arc<LoadedDirectory>) {
+        let mut cache = lock(&self.cache);
+        cache.clock += 1;
+        let now = cache.clock;
+        cache.bytes += directory.memory_bytes();
+        if let Some((old, _)) = cache.loaded.insert(directory.container, (directory, now)) {
+            cache.bytes -= old.memory_bytes();
+        }
+        while cache.bytes > self.cache_bytes_max && cache.loaded.len() > 1 {
+            let oldest = cache
+                .loaded
+                .iter()
+                .min_by_key(|(_, (_, used))| *used)
+                .map(|(id, _)| *id);
+            if let Some((old, _)) = oldest.and_then(|id| cache.loaded.remove(&id)) {
+                cache.bytes -= old.memory_bytes();
+            }
+        }
+    }
+
+    /// Enters all chunks of a container into the index.
+    pub fn enter(&self, id: ContainerId, directory: &Directory) -> Result<()> {
+        for region in &directory.regions {
+            let sectors = (region.stored_bytes + format::container::REGION_HEADER_BYTES as u32)
+                .div_ceil(format::container::SECTOR_BYTES);
+            let location = Location {
+                container: id,
+                sector: region.sector,
+                sectors,
+            };
+            for (fingerprint, _) in &region.chunks {
+                self.index.insert(fingerprint, location)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

@@ -1,0 +1,227 @@
+//! Filling a container in memory: chunks into regions, regions into the blob.
+//!
+//! Invariant: a chunk's bytes are appended once; a region is compressed and sealed once, under a
+//! nonce (its number) that its container's key never sees again.
+
+use crate::superblock::MasterKey;
+use chunking::{Compressor, SealKey};
+use format::config::{Codec, Seal};
+use format::container::{
+    ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, DirectoryRegion, HEADER_BYTES,
+    REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES,
+};
+use media::Random;
+use units::{ContainerId, Fingerprint, Generation, PoolId};
+
+/// Chunks on their way into one region.
+#[derive(Default)]
+pub(crate) struct RegionBuilder {
+    raw: Vec<u8>,
+    chunks: Vec<(Fingerprint, u32)>,
+}
+
+impl RegionBuilder {
+    /// Appends a chunk.
+    pub fn push(&mut self, fingerprint: Fingerprint, chunk: &[u8]) {
+        self.raw.extend_from_slice(chunk);
+        self.chunks.push((fingerprint, chunk.len() as u32));
+    }
+
+    /// Raw bytes so far.
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// True while there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Chunks so far.
+    pub fn chunks(&self) -> &[(Fingerprint, u32)] {
+        &self.chunks
+    }
+
+    /// Takes the chunks out, in order.
+    pub fn into_chunks(self) -> impl Iterator<Item = (Fingerprint, Vec<u8>)> {
+        let Self { raw, chunks } = self;
+        let mut start = 0;
+        chunks.into_iter().map(move |(fingerprint, len)| {
+            let end = start + len as usize;
+            let chunk = raw.get(start..end).unwrap_or_default().to_vec();
+            start = end;
+            (fingerprint, chunk)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.raw.clear();
+        self.chunks.clear();
+    }
+}
+
+/// A container that is being filled.
+pub(crate) struct ContainerBuilder {
+    header: ContainerHeader,
+    key: Option<SealKey>,
+    blob: Vec<u8>,
+    directory: Directory,
+}
+
+/// A full container, ready to be put.
+pub(crate) struct Finished {
+    pub id: ContainerId,
+    pub class: ContainerClass,
+    pub blob: Vec<u8>,
+    pub directory: Directory,
+}
+
+impl ContainerBuilder {
+    /// An empty container with a fresh salt. `capacity` is what the blob is expected to reach.
+    #[allow(clippy::too_many_arguments)]
+    pub fn new(
+        pool: PoolId,
+        id: ContainerId,
+        class: ContainerClass,
+        generation: Generation,
+        seal: Seal,
+        master: &MasterKey,
+        random: &dyn Random,
+        capacity: usize,
+    ) -> Self {
+        let mut salt = [0; 32];
+        random.fill(&mut salt);
+        let mut blob = Vec::with_capacity(capacity);
+        blob.resize(HEADER_BYTES, 0);
+        Self {
+            header: ContainerHeader {
+                pool,
+                id,
+                class,
+                seal,
+                salt,
+                region_count: 0,
+                directory_sector: 0,
+                blob_bytes: 0,
+                generation,
+            },
+            key: (seal == Seal::Aes256Gcm).then(|| master.container_key(&salt)),
+            blob,
+            directory: Directory::default(),
+        }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ContainerId {
+        self.header.id
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.blob.len()
+    }
+
+    /// True when another region of `raw_bytes` might not fit the numbers of the format.
+    pub fn is_full(&self, raw_bytes: usize, target: usize) -> bool {
+        self.blob.len() + raw_bytes > target
+            || self.directory.regions.len() >= usize::from(DIRECTORY_INDEX - 1)
+    }
+
+    /// Compresses, seals and appends a region; empties the builder. Returns (sector, sectors).
+    pub fn append(
+        &mut self,
+        region: &mut RegionBuilder,
+        with: &mut Compressor,
+        codec: Codec,
+    ) -> (u32, u32) {
+        let index = self.directory.regions.len() as u16;
+        let RegionBuilder { raw, chunks } = region;
+        for (_, len) in chunks.iter() {
+            raw.extend_from_slice(&len.to_le_bytes());
+        }
+        let (sector, stored_bytes) = self.append_payload(index, raw, chunks.len(), with, codec);
+        let chunks = std::mem::take(chunks);
+        self.directory.regions.push(DirectoryRegion {
+            sector,
+            stored_bytes,
+            chunks,
+        });
+        region.clear();
+        let sectors = (self.blob.len() as u32) / SECTOR_BYTES - sector;
+        (sector, sectors)
+    }
+
+    fn append_payload(
+        &mut self,
+        index: u16,
+        raw: &[u8],
+        chunk_count: usize,
+        with: &mut Compressor,
+        codec: Codec,
+    ) -> (u32, u32) {
+        let start = self.blob.len();
+        debug_assert!(start.is_multiple_of(SECTOR_BYTES as usize));
+        let payload_at = start + REGION_HEADER_BYTES;
+        self.blob.resize(payload_at, 0);
+        let codec = if with.compress(raw, &mut self.blob) {
+            codec
+        } else {
+            self.blob.extend_from_slice(raw);
+            Codec::None
+        };
+        let tag = if self.key.is_some() {
+            chunking::TAG_BYTES
+        } else {
+            0
+        };
+        let mut header = RegionHeader {
+            container: self.header.id,
+            index,
+            codec,
+            stored_bytes: (self.blob.len() - payload_at + tag) as u32,
+            raw_bytes: raw.len() as u32,
+            chunk_count: chunk_count as u32,
+            payload_checksum: 0,
+        };
+        if let Some(key) = &self.key {
+            let bound = header.associated_data();
+            key.seal(nonce_of(index), &bound, &mut self.blob, payload_at);
+        }
+        let payload = self.blob.get(payload_at..).unwrap_or_default();
+        header.payload_checksum = RegionHeader::checksum_payload(header.container, index, payload);
+        if let Some(place) = self.blob.get_mut(start..payload_at) {
+            place.copy_from_slice(&header.encode());
+        }
+        let end = self.blob.len().next_multiple_of(SECTOR_BYTES as usize);
+        self.blob.resize(end, 0);
+        ((start as u32) / SECTOR_BYTES, header.stored_bytes)
+    }
+
+    /// Appends directory and footer, fills the header in.
+    pub fn finish(mut self, with: &mut Compressor, codec: Codec) -> Finished {
+        let raw = self.directory.encode();
+        let chunk_count = self.directory.chunk_count();
+        let (sector, _) = self.append_payload(DIRECTORY_INDEX, &raw, chunk_count, with, codec);
+        self.header.region_count = self.directory.regions.len() as u16;
+        self.header.directory_sector = sector;
+        self.header.blob_bytes = (self.blob.len() + HEADER_BYTES) as u32;
+        self.blob.extend_from_slice(&self.header.encode(true));
+        let head = self.header.encode(false);
+        if let Some(place) = self.blob.get_mut(..HEADER_BYTES) {
+            place.copy_from_slice(&head);
+        }
+        Finished {
+            id: self.header.id,
+            class: self.header.class,
+            blob: self.blob,
+            directory: self.directory,
+        }
+    }
+}
+
+/// Nonce of a region: its number. The key is the container's own.
+pub(super) fn nonce_of(index: u16) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..2].copy_from_slice(&index.to_le_bytes());
+    nonce
+}

@@ -1,0 +1,358 @@
+//! Reading containers back, verified.
+
+use super::builder::nonce_of;
+use super::container_name;
+use crate::error::{Result, StoreError};
+use crate::superblock::MasterKey;
+use chunking::{Decompressor, FingerprintKey, SealKey};
+use format::bytes::FormatError;
+use format::config::{Codec, Seal};
+use format::container::{
+    CONTAINER_BYTES_MAX, ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory,
+    DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, split_region,
+};
+use media::{Blobs, MediaErrorKind};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use units::{ContainerId, Fingerprint, PoolId};
+
+/// Containers whose header (and payload key) stays in memory.
+const HEADERS_MAX: usize = 4096;
+
+/// A decoded region: chunks one after another, all verified.
+pub struct Region {
+    /// Chunk bytes, then (not part of any chunk) their lengths.
+    pub raw: Vec<u8>,
+    /// Fingerprint, start and length of each chunk in `raw`.
+    pub chunks: Vec<(Fingerprint, u32, u32)>,
+}
+
+impl Region {
+    /// Bytes of a chunk by its number here.
+    pub fn chunk(&self, number: usize) -> &[u8] {
+        self.chunks.get(number).map_or(&[], |(_, start, len)| {
+            let start = *start as usize;
+            self.raw
+                .get(start..start + *len as usize)
+                .unwrap_or_default()
+        })
+    }
+}
+
+/// Where a region lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RegionPlace {
+    pub container: ContainerId,
+    pub sector: u32,
+}
+
+/// Header facts that reading a region needs.
+pub(crate) struct Shape {
+    pub header: ContainerHeader,
+    key: Option<SealKey>,
+}
+
+/// All that can be known about a container's chunks, and what is damaged on the way there.
+pub(crate) struct Contents {
+    pub class: ContainerClass,
+    pub directory: Directory,
+    /// In words; empty when sound.
+    pub damage: Vec<String>,
+}
+
+/// Reads containers of one pool.
+pub(crate) struct ContainerReader {
+    blobs: Arc<dyn Blobs>,
+    pool: PoolId,
+    master: MasterKey,
+    fingerprints: FingerprintKey,
+    shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
+}
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
+}
+
+impl ContainerReader {
+    pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey) -> Self {
+        let fingerprints = master.fingerprint_key();
+        Self {
+            blobs,
+            pool,
+            master,
+            fingerprints,
+            shapes: Mutex::default(),
+        }
+    }
+
+    /// Where the containers are.
+    pub fn blobs(&self) -> &dyn Blobs {
+        &*self.blobs
+    }
+
+    /// Header or footer, whichever is sound; from memory when it was read before.
+    pub fn shape(&self, id: ContainerId) -> Result<Arc<Shape>> {
+        if let Some(shape) = lock(&self.shapes).get(&id) {
+            return Ok(Arc::clone(shape));
+        }
+        let shape = Arc::new(self.read_shape(id, &mut Vec::new())?);
+        let mut shapes = lock(&self.shapes);
+        if shapes.len() >= HEADERS_MAX {
+            shapes.clear();
+        }
+        shapes.insert(id, Arc::clone(&shape));
+        Ok(shape)
+    }
+
+    fn read_shape(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Shape> {
+        let name = container_name(id);
+        let mut bytes = vec![0; HEADER_BYTES];
+        let head = self
+            .read_end(&name, 0, &mut bytes)
+            .and_then(|()| self.check_end(id, &bytes, false));
+        let header = match head {
+            Ok(header) => header,
+            Err(why) => {
+                if is_media_failure(&why) {
+                    return Err(why);
+                }
+                damage.push(why.to_string());
+                let len = self.blobs.len(&name)?;
+                let at = len.saturating_sub(HEADER_BYTES as u64);
+                self.read_end(&name, at, &mut bytes)?;
+                self.check_end(id, &bytes, true)?
+            }
+        };
+        let key = (header.seal == Seal::Aes256Gcm).then(|| self.master.container_key(&header.salt));
+        Ok(Shape { header, key })
+    }
+
+    fn read_end(&self, name: &str, at: u64, bytes: &mut [u8]) -> Result<()> {
+        self.blobs
+            .read_range(name, at, bytes)
+            .map_err(|e| missing_or_short(name, e))
+    }
+
+    fn check_end(&self, id: ContainerId, bytes: &[u8], footer: bool) -> Result<ContainerHeader> {
+        let at = container_name(id);
+        let header = ContainerHeader::decode(bytes, footer).map_err(|e| damaged(&at, e))?;
+        if header.pool != self.pool || header.id != id {
+            let found = format!("holds container {} of pool {}", header.id, header.pool);
+            return Err(StoreError::corruption("container", at, found));
+        }
+        Ok(header)
+    }
+
+    /// The footer, which reading only needs when the header is damaged.
+    pub fn check_footer(&self, id: ContainerId, len: u64) -> Result<()> {
+        let name = container_name(id);
+        let mut bytes = vec![0; HEADER_BYTES];
+        self.read_end(&name, len.saturating_sub(HEADER_BYTES as u64), &mut bytes)?;
+        self.check_end(id, &bytes, true).map(drop)
+    }
+
+    /// Reads, verifies and decodes the region whose header starts at `sector`.
+    pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
+        let shape = self.shape(place.container)?;
+        let (header, mut payload) = self.stored(place, sectors_hint)?;
+        if header.index == DIRECTORY_INDEX {
+            return Err(place_error(
+                place,
+                "a directory stands where a region should",
+            ));
+        }
+        self.unseal(&shape, &header, place, &mut payload)?;
+        let raw = decompress(&header, payload).map_err(|e| place_error(place, e))?;
+        let (_, lengths) =
+            split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
+        let mut start = 0u32;
+        let mut chunks = Vec::with_capacity(lengths.len());
+        for len in lengths {
+            let bytes = raw
+                .get(start as usize..(start + len) as usize)
+                .unwrap_or_default();
+            chunks.push((self.fingerprints.fingerprint(bytes), start, len));
+            start += len;
+        }
+        Ok(Region { raw, chunks })
+    }
+
+    /// The stored payload of a region, checked against its checksum; needs no key.
+    pub fn stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<(RegionHeader, Vec<u8>)> {
+        let name = container_name(place.container);
+        let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
+        let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
+        let mut bytes = vec![0; hint.max(REGION_HEADER_BYTES)];
+        let read = |at, into: &mut [u8]| {
+            self.blobs
+                .read_range(&name, at, into)
+                .map_err(|e| missing_or_short(&name, e))
+        };
+        read(at, &mut bytes)?;
+        let header = RegionHeader::decode(&bytes).map_err(|e| place_error(place, e))?;
+        if header.container != place.container {
+            return Err(place_error(
+                place,
+                format!("belongs to container {}", header.container),
+            ));
+        }
+        let need = REGION_HEADER_BYTES + header.stored_bytes as usize;
+        if need > bytes.len() {
+            let have = bytes.len();
+            bytes.resize(need, 0);
+            read(at + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
+        }
+        bytes.truncate(need);
+        bytes.drain(..REGION_HEADER_BYTES);
+        header
+            .verify_payload(&bytes)
+            .map_err(|e| place_error(place, e))?;
+        Ok((header, bytes))
+    }
+
+    fn unseal(
+        &self,
+        shape: &Shape,
+        header: &RegionHeader,
+        place: RegionPlace,
+        payload: &mut Vec<u8>,
+    ) -> Result<()> {
+        match &shape.key {
+            Some(key) if !key.open(nonce_of(header.index), &header.associated_data(), payload) => {
+                Err(place_error(place, "its seal does not open"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Every chunk of a container. Uses the directory; when that is damaged, walks the regions.
+    pub fn contents(&self, id: ContainerId) -> Result<Contents> {
+        let mut damage = Vec::new();
+        let shape = self.read_shape(id, &mut damage)?;
+        let place = RegionPlace {
+            container: id,
+            sector: shape.header.directory_sector,
+        };
+        let directory = match self.directory(&shape, place) {
+            Ok(directory) => directory,
+            Err(why) if is_media_failure(&why) => return Err(why),
+            Err(why) => {
+                damage.push(why.to_string());
+                self.walk(id, &mut damage)?
+            }
+        };
+        Ok(Contents {
+            class: shape.header.class,
+            directory,
+            damage,
+        })
+    }
+
+    fn directory(&self, shape: &Shape, place: RegionPlace) -> Result<Directory> {
+        let hint = (shape.header.blob_bytes / SECTOR_BYTES)
+            .saturating_sub(place.sector + 1)
+            .max(1);
+        let (header, mut payload) = self.stored(place, hint)?;
+        if header.index != DIRECTORY_INDEX {
+            return Err(place_error(place, "not a directory"));
+        }
+        self.unseal(shape, &header, place, &mut payload)?;
+        let raw = decompress(&header, payload).map_err(|e| place_error(place, e))?;
+        Directory::decode(&raw).map_err(|e| place_error(place, e))
+    }
+
+    /// Finds regions by their headers, sector by sector where the chain is broken.
+    fn walk(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Directory> {
+        let name = container_name(id);
+        let len = self.blobs.len(&name)?.min(CONTAINER_BYTES_MAX.into());
+        let sectors = (len / u64::from(SECTOR_BYTES)) as u32;
+        let mut directory = Directory::default();
+        let mut sector = 1;
+        let mut head = [0; REGION_HEADER_BYTES];
+        while sector < sectors {
+            let at = u64::from(sector) * u64::from(SECTOR_BYTES);
+            self.blobs.read_range(&name, at, &mut head)?;
+            let place = RegionPlace {
+                container: id,
+                sector,
+            };
+            let header = match RegionHeader::decode(&head) {
+                Ok(h) if h.container == id && h.index != DIRECTORY_INDEX => h,
+                _ => {
+                    sector += 1;
+                    continue;
+                }
+            };
+            match self.region(place, header.sectors()) {
+                Ok(region) => directory.regions.push(DirectoryRegion {
+                    sector,
+                    stored_bytes: header.stored_bytes,
+                    chunks: region.chunks.iter().map(|(f, _, len)| (*f, *len)).collect(),
+                }),
+                Err(why) => damage.push(why.to_string()),
+            }
+            sector += header.sectors().max(1);
+        }
+        Ok(directory)
+    }
+}
+
+fn decompress(header: &RegionHeader, payload: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
+    let raw_len = header.raw_bytes as usize;
+    let raw = match header.codec {
+        Codec::None => Ok(payload),
+        codec => DECOMPRESSOR.with_borrow_mut(|slot| {
+            if slot.is_none() {
+                *slot = Some(Decompressor::new().map_err(|e| e.to_string())?);
+            }
+            let Some(decompressor) = slot else {
+                return Err(String::new());
+            };
+            match codec {
+                Codec::Lz4 => decompressor.lz4(&payload, raw_len),
+                _ => decompressor.zstd(&payload, raw_len),
+            }
+            .map_err(|e| e.to_string())
+        }),
+    }?;
+    if raw.len() == raw_len {
+        Ok(raw)
+    } else {
+        Err("length differs from its header's".to_owned())
+    }
+}
+
+/// A missing or short blob is damage; other failures are the device's.
+fn missing_or_short(name: &str, e: media::MediaError) -> StoreError {
+    let short = e
+        .source
+        .as_ref()
+        .is_some_and(|s| s.kind() == std::io::ErrorKind::UnexpectedEof);
+    match e.kind {
+        MediaErrorKind::NotFound => StoreError::corruption("container", name, "missing"),
+        _ if short => StoreError::corruption("container", name, "shorter than it should be"),
+        _ => e.into(),
+    }
+}
+
+fn is_media_failure(e: &StoreError) -> bool {
+    !e.is_corruption()
+}
+
+fn damaged(at: &str, e: FormatError) -> StoreError {
+    StoreError::corruption(e.what, at, e)
+}
+
+fn place_error(place: RegionPlace, found: impl std::fmt::Display) -> StoreError {
+    let at = format!(
+        "{} sector {}",
+        container_name(place.container),
+        place.sector
+    );
+    StoreError::corruption("region", at, found)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

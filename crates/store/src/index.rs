@@ -1,0 +1,334 @@
+//! The fingerprint index (FPI): where a chunk lies, in 12 bytes an entry (DDFS, ATC'18, section
+//! 4.1; layout in `format::index`).
+//!
+//! It is a hint. A candidate counts once the full fingerprint was seen in a container's directory
+//! or in its data; no candidate means "not indexed", which proves absence only for containers below
+//! the coverage, and only while [`FingerprintIndex::is_damaged`] is false. The file may vanish, be
+//! torn, old or another pool's: then it is empty and the caller inserts again what the containers'
+//! directories say.
+//!
+//! In memory: entries that wait for a merge (`delta`), hot buckets (`cache`), the overflow table and
+//! container numbers, all within the budget given. On the device: one file, see `table`.
+//!
+//! Invariant: an inserted place is a candidate of its fingerprint until the process ends, and after
+//! the next merge until the file is lost; of places inserted for the same fingerprint at least the
+//! latest is. No lock is held across device I/O. Called by write path, read path and recovery.
+
+mod build;
+mod cache;
+mod delta;
+mod grow;
+mod merge;
+mod meters;
+mod numbers;
+mod open;
+mod overflow;
+mod seat;
+mod shares;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use meters::IndexCounters;
+pub use open::Found;
+
+use crate::{Result, StoreError, StoreErrorKind};
+use build::{Builder, Site};
+use cache::Probe;
+use format::index::{Geometry, Key, Place, Record, Tail};
+use media::Disk;
+use meters::Meters;
+use seat::Seat;
+use shares::Shares;
+use state::State;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use units::{ContainerId, Fingerprint, PoolId, WriterId};
+
+/// For each writer: every container below this sequence number is completely in the index.
+pub type Coverage = BTreeMap<WriterId, u64>;
+
+/// Where a chunk's region may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Location {
+    /// The container.
+    pub container: ContainerId,
+    /// First 512-byte sector of the region within it.
+    pub sector: u32,
+    /// Sectors of the region.
+    pub sectors: u32,
+}
+
+/// An index, and what the caller has to know about it.
+pub struct Opened {
+    /// The index.
+    pub index: FingerprintIndex,
+    /// What it holds completely; empty when it starts from nothing.
+    pub coverage: Coverage,
+    /// What was found on the device.
+    pub found: Found,
+}
+
+/// The index of one pool. Shared by all threads of a process; one process at a time writes.
+pub struct FingerprintIndex {
+    site: Site,
+    shares: Shares,
+    state: RwLock<State>,
+    seat: Seat,
+    writes: bool,
+    meters: Meters,
+}
+
+impl FingerprintIndex {
+    /// Opens the index at `path`; makes an empty one when there is none that can be believed. The
+    /// caller holds the pool's lock. Uses at most about `memory_bytes` (1 MiB at least).
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        path: &str,
+        pool: PoolId,
+        memory_bytes: usize,
+    ) -> Result<Opened> {
+        let opened = Self::open_with(disk, path, pool, memory_bytes, true);
+        // What an interrupted growth left, if anything.
+        let _ = opened.index.site.disk.remove(&opened.index.site.new_path());
+        if opened.found != Found::Loaded {
+            opened.index.reset(0)?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens the index without the pool's lock and never writes: what is inserted stays in memory,
+    /// as far as the budget goes. Without a file to believe it starts empty.
+    pub fn open_read_only(
+        disk: Arc<dyn Disk>,
+        path: &str,
+        pool: PoolId,
+        memory_bytes: usize,
+    ) -> Result<Opened> {
+        Ok(Self::open_with(disk, path, pool, memory_bytes, false))
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        path: &str,
+        pool: PoolId,
+        memory_bytes: usize,
+        writes: bool,
+    ) -> Opened {
+        let mut shares = Shares::of(memory_bytes);
+        let site = shares.site(disk, path.to_owned(), pool);
+        let loaded = open::load(&site, writes, shares.tail_bytes_max);
+        if loaded.is_err() && !writes {
+            shares = shares.without_file();
+        }
+        let mut state = State::empty(&shares);
+        let meters = Meters::default();
+        let (standing, found) = match loaded {
+            Ok(loaded) => {
+                meters.stands(&loaded.standing);
+                state.table = Some(Arc::new(loaded.table));
+                state.numbers = loaded.numbers;
+                state.overflow.load(loaded.overflow);
+                (Some(loaded.standing), Found::Loaded)
+            }
+            Err(found) => (None, found),
+        };
+        let coverage = standing
+            .as_ref()
+            .map_or_else(Coverage::new, |s| s.coverage.clone());
+        let index = Self {
+            site,
+            shares,
+            state: RwLock::new(state),
+            seat: Seat::new(standing.filter(|_| writes)),
+            writes,
+            meters,
+        };
+        Opened {
+            index,
+            coverage,
+            found,
+        }
+    }
+
+    /// Replaces `candidates` by the places at which a fingerprint's chunk may lie, the likeliest
+    /// first. Usually none or one; at most one device read. A bucket that cannot be read has no
+    /// candidates and makes the index damaged; it is no error.
+    pub fn lookup(&self, fingerprint: &Fingerprint, candidates: &mut Vec<Location>) -> Result<()> {
+        candidates.clear();
+        Meters::count(&self.meters.probes);
+        let key = Key::of(fingerprint);
+        let state = self.read_state();
+        let mut add = |place| state.add_location(place, candidates);
+        state.overflow.find(key, &mut add);
+        state.active.find(key, &mut add);
+        if let Some(frozen) = &state.frozen {
+            frozen.find(key, &mut add);
+        }
+        let Some(table) = &state.table else {
+            return Ok(());
+        };
+        let path = table.geometry().path(key);
+        let in_memory = candidates.len();
+        let probe = table.cache.probe(table.geometry().bucket(path), |bucket| {
+            bucket.find(Geometry::rest(path), |place| {
+                state.add_location(place, candidates)
+            });
+        });
+        if let Probe::Miss(_) = probe {
+            let table = Arc::clone(table);
+            drop(state);
+            let mut places: Vec<Place> = Vec::new();
+            table.read_places(path, &mut places, &self.meters);
+            if !places.is_empty() {
+                let state = self.read_state();
+                places
+                    .into_iter()
+                    .for_each(|place| state.add_location(place, candidates));
+            }
+        }
+        // A bucket's entries are in the order of insertion, and the latest copy is the one that
+        // garbage collection keeps.
+        candidates
+            .get_mut(in_memory..)
+            .unwrap_or_default()
+            .reverse();
+        Ok(())
+    }
+
+    /// Remembers where a chunk lies. May merge what waits into the file when the memory for that is
+    /// used up.
+    pub fn insert(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
+        loop {
+            {
+                let mut state = self.write_state();
+                let record = state.record(fingerprint, location)?;
+                if state.active.has_room() {
+                    state.active.insert(record);
+                    return Ok(());
+                }
+                if !self.writes {
+                    Meters::count(&self.meters.dropped);
+                    return Ok(());
+                }
+            }
+            self.merge_if_full()?;
+        }
+    }
+
+    /// The same for a fingerprint that had a candidate which was another chunk: it goes to the
+    /// overflow table, where all twelve bytes of the key tell them apart.
+    pub fn insert_colliding(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
+        let mut state = self.write_state();
+        let record = state.record(fingerprint, location)?;
+        self.overflow(&mut state, record);
+        Ok(())
+    }
+
+    /// Makes the index remember what was inserted, and that it is complete up to `coverage`. True
+    /// when the file says so now; false when it keeps its old coverage: because it never writes,
+    /// because it is damaged, or because little waits for a large file (see `Shares::may_wait`),
+    /// and the next open reads a few directories instead.
+    pub fn commit(&self, coverage: &Coverage) -> Result<bool> {
+        let mut seated = self.seat.take();
+        let Some(standing) = &mut seated.standing else {
+            return Ok(false);
+        };
+        let may_wait = {
+            let state = self.read_state();
+            let buckets = state
+                .table
+                .as_ref()
+                .map_or(0, |table| table.geometry().buckets());
+            self.shares.may_wait(state.pending(), buckets)
+        };
+        if may_wait && !self.is_damaged() {
+            return Ok(false);
+        }
+        self.merge(standing, Some(coverage))?;
+        Ok(!self.is_damaged())
+    }
+
+    /// Starts anew with an empty file that holds `entries` before it must grow: the way out of
+    /// damage and imprecision, before inserting everything again. What other threads insert
+    /// meanwhile may be lost.
+    pub fn reset(&self, entries: u64) -> Result<()> {
+        let mut seated = self.seat.take();
+        if self.writes {
+            let geometry = shares::first_size(entries);
+            let (table, standing) =
+                Builder::new(&self.site, geometry)?.finish(0, Tail::default())?;
+            *self.write_state() = State::empty(&self.shares).with(table);
+            self.meters.stands(&standing);
+            seated.standing = Some(standing);
+        } else {
+            *self.write_state() = State::empty(&self.shares);
+        }
+        self.meters.dropped.store(0, Relaxed);
+        self.meters.damaged.store(false, Relaxed);
+        Ok(())
+    }
+
+    /// Something that was indexed is not answered any more: coverage is void until
+    /// [`reset`](Self::reset) and inserting everything again.
+    pub fn is_damaged(&self) -> bool {
+        self.meters.damaged.load(Relaxed)
+    }
+
+    /// False once the file has grown so often (16384-fold) that more than 0.01 % of the lookups may
+    /// see a wrong candidate; [`reset`](Self::reset) and inserting everything again restores it.
+    pub fn is_precise(&self) -> bool {
+        self.read_state()
+            .table
+            .as_ref()
+            .is_none_or(|table| table.geometry().is_precise())
+    }
+
+    /// A candidate was another chunk.
+    pub fn note_false_positive(&self) {
+        Meters::count(&self.meters.false_positives);
+    }
+
+    /// What it did and what it is.
+    pub fn counters(&self) -> IndexCounters {
+        let state = self.read_state();
+        self.meters.with(IndexCounters {
+            overflow_entries: state.overflow.len() as u64,
+            pending_entries: state.pending() as u64,
+            memory_bytes: state.bytes() as u64,
+            ..IndexCounters::default()
+        })
+    }
+
+    fn merge_if_full(&self) -> Result<()> {
+        let mut seated = self.seat.take();
+        // Another thread may have merged while this one waited for the seat.
+        if self.read_state().active.has_room() {
+            return Ok(());
+        }
+        match &mut seated.standing {
+            Some(standing) => self.merge(standing, None),
+            None => Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                "index without a file",
+            )),
+        }
+    }
+
+    fn overflow(&self, state: &mut State, record: Record) {
+        state.tail_changed = true;
+        if !state.overflow.insert(record) {
+            Meters::count(&self.meters.dropped);
+        }
+    }
+
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

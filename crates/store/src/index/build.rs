@@ -1,0 +1,145 @@
+//! Making an index file: written beside the old one from its first byte to its last, then renamed.
+//!
+//! Invariant: the name leads to a whole file or to its predecessor; a file given up leaves nothing
+//! behind. Called by open, grow and reset.
+
+use super::Coverage;
+use super::table::{Standing, Table};
+use format::index::{BUCKET_BYTES, Bucket, Geometry, Header, Seed, Tail};
+use media::{Barrier, Disk, DiskFile, MediaError, MediaErrorKind};
+use std::sync::Arc;
+use units::PoolId;
+
+/// Where an index lives, and how much memory its parts take.
+pub(super) struct Site {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) path: String,
+    pub(super) pool: PoolId,
+    pub(super) cache_bytes: usize,
+    pub(super) window_buckets: u64,
+}
+
+impl Site {
+    /// Name of a file that is being made.
+    pub(super) fn new_path(&self) -> String {
+        format!("{}.new", self.path)
+    }
+
+    fn dir(&self) -> &str {
+        self.path.rsplit_once('/').map_or("", |(dir, _)| dir)
+    }
+
+    fn create(&self) -> Result<Arc<dyn DiskFile>, MediaError> {
+        match self.disk.open(&self.new_path(), true) {
+            // The whole cache directory may have been deleted.
+            Err(e) if e.kind == MediaErrorKind::NotFound && !self.dir().is_empty() => {
+                self.disk.make_dir(self.dir())?;
+                self.disk.open(&self.new_path(), true)
+            }
+            result => result,
+        }
+    }
+}
+
+/// A file being made: buckets are pushed in order.
+pub(super) struct Builder<'a> {
+    site: &'a Site,
+    file: Arc<dyn DiskFile>,
+    geometry: Geometry,
+    seed: Seed,
+    next: u64,
+    buffer: Vec<u8>,
+    done: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts a file of this geometry.
+    pub(super) fn new(site: &'a Site, geometry: Geometry) -> Result<Self, MediaError> {
+        let file = site.create()?;
+        let seed = Seed::new(&site.pool, geometry);
+        Ok(Self {
+            site,
+            file,
+            geometry,
+            seed,
+            next: 0,
+            buffer: Vec::new(),
+            done: false,
+        })
+    }
+
+    /// Number of the bucket that is pushed next.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Appends a bucket.
+    pub(super) fn push(&mut self, bucket: &Bucket) -> Result<(), MediaError> {
+        self.buffer
+            .extend_from_slice(&bucket.encode(self.seed, self.next));
+        self.next += 1;
+        if self.buffer.len() as u64 >= self.site.window_buckets * BUCKET_BYTES as u64 {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Fills up with empty buckets, makes all durable, and gives the file its name.
+    pub(super) fn finish(
+        mut self,
+        entries: u64,
+        tail: Tail,
+    ) -> Result<(Table, Standing), MediaError> {
+        let empty = Bucket::empty();
+        while self.next < self.geometry.buckets() {
+            self.push(&empty)?;
+        }
+        self.flush()?;
+        let header = Header {
+            pool: self.site.pool,
+            sequence: 0,
+            geometry: self.geometry,
+            clean: false,
+            entries,
+            coverage: 0,
+            runs: 0,
+            overflow: 0,
+            tail_checksum: 0,
+        };
+        let mut standing = Standing {
+            header,
+            coverage: Coverage::new(),
+            entries,
+            failed: false,
+        };
+        let file = Arc::clone(&self.file);
+        let table = Table::new(file, &self.site.pool, self.geometry, self.site.cache_bytes);
+        table.mark_clean(&mut standing, tail)?;
+        self.site
+            .disk
+            .rename(&self.site.new_path(), &self.site.path)?;
+        self.done = true;
+        self.site
+            .disk
+            .sync_dir(self.site.dir(), Barrier::IndexBeforeClean)?;
+        Ok((table, standing))
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        let buckets = (self.buffer.len() / BUCKET_BYTES) as u64;
+        let first = self.next.saturating_sub(buckets);
+        self.file
+            .write_at(self.geometry.bucket_offset(first), &self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        if !self.done {
+            // Only tidiness: the next attempt truncates it.
+            let _ = self.site.disk.remove(&self.site.new_path());
+        }
+    }
+}

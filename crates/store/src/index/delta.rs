@@ -1,0 +1,138 @@
+//! Entries that wait in memory for the next merge: an open-addressed table of 24-byte records.
+//!
+//! Invariant: at most `limit` slots, three quarters of them used; a record whose region word is 0
+//! is a free slot (a region has at least one sector). Called by the index under its state lock.
+
+use format::index::{Key, Place, Record};
+
+/// Bytes of a slot.
+pub(super) const SLOT_BYTES: usize = size_of::<Record>();
+const _: () = assert!(SLOT_BYTES == 24);
+
+const SLOTS_FIRST: usize = 1024;
+/// Places of one key beyond which an older one is replaced: it is the same chunk, stored again.
+pub(super) const PLACES_MAX: usize = 4;
+
+const FREE: Record = Record {
+    key: Key { bits: 0, short: 0 },
+    place: Place {
+        container: 0,
+        region: 0,
+    },
+};
+
+/// The table.
+pub(super) struct Delta {
+    slots: Vec<Record>,
+    used: usize,
+    limit: usize,
+}
+
+impl Delta {
+    /// Empty; grows up to `limit` slots.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            used: 0,
+            limit: limit.max(SLOTS_FIRST),
+        }
+    }
+
+    /// Records held.
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Most records it takes.
+    pub(super) fn capacity(&self) -> usize {
+        self.limit / 4 * 3
+    }
+
+    /// Another record may be inserted.
+    pub(super) fn has_room(&self) -> bool {
+        self.used < self.capacity()
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.len() * SLOT_BYTES
+    }
+
+    /// Adds a record; one that is there already is not added again. The caller saw room.
+    pub(super) fn insert(&mut self, record: Record) {
+        debug_assert!(
+            self.has_room() && record.place.region != 0,
+            "room for a real place"
+        );
+        if self.used >= self.slots.len() / 4 * 3 {
+            self.grow();
+        }
+        self.put(record);
+    }
+
+    /// Calls `each` with the places of a key.
+    pub(super) fn find(&self, key: Key, mut each: impl FnMut(Place)) {
+        if self.used == 0 {
+            return;
+        }
+        let (before, from_home) = self.slots.split_at(self.home(key));
+        for slot in from_home
+            .iter()
+            .chain(before)
+            .take_while(|slot| slot.place.region != 0)
+        {
+            if slot.key == key {
+                each(slot.place);
+            }
+        }
+    }
+
+    /// All records, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Record> + '_ {
+        self.slots
+            .iter()
+            .copied()
+            .filter(|slot| slot.place.region != 0)
+    }
+
+    fn put(&mut self, record: Record) {
+        let home = self.home(record.key);
+        let (before, from_home) = self.slots.split_at_mut(home);
+        let mut same = 0;
+        let mut oldest: Option<&mut Record> = None;
+        for slot in from_home.iter_mut().chain(before) {
+            if slot.place.region == 0 {
+                if same < PLACES_MAX {
+                    *slot = record;
+                    self.used += 1;
+                } else if let Some(oldest) = oldest {
+                    *oldest = record;
+                }
+                return;
+            }
+            if slot.key == record.key {
+                if slot.place == record.place {
+                    return;
+                }
+                same += 1;
+                oldest.get_or_insert(slot);
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        let slots = (self.slots.len() * 2).clamp(SLOTS_FIRST, self.limit);
+        let old = std::mem::replace(&mut self.slots, vec![FREE; slots]);
+        self.used = 0;
+        for record in old.into_iter().filter(|slot| slot.place.region != 0) {
+            self.put(record);
+        }
+    }
+
+    /// Where the search for a key starts. The top bits of the key are not used alone: in a delta
+    /// that was filled bucket by bucket they would all be near.
+    fn home(&self, key: Key) -> usize {
+        let mixed = (key.bits ^ u64::from(key.short)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((u128::from(mixed) * self.slots.len() as u128) >> 64) as usize
+    }
+}

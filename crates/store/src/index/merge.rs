@@ -1,0 +1,294 @@
+//! Merging: what waits in memory goes into the file, bucket by bucket in ascending order.
+//!
+//! Invariant: outside a merge the file on the device is clean; a merge marks it unclean before its
+//! first write to a bucket and clean after its last was synced. What is being merged stays visible
+//! to lookups (`frozen`) until the file holds it, and stays there after an error, to be merged
+//! again: merging twice changes nothing. Called by insert (delta full) and commit, seated.
+
+use super::delta::{Delta, PLACES_MAX};
+use super::grow::size_for;
+use super::table::{Standing, Table};
+use super::{Coverage, FingerprintIndex};
+use crate::Result;
+use format::index::{BUCKET_BYTES, Bucket, Geometry, Place, Record};
+use media::{MediaError, MediaErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Touched buckets this near are read and written in one piece.
+const GAP_BUCKETS: u64 = 4;
+
+/// Records looked at before a growth, to learn how many of all are new.
+const SAMPLE_RECORDS: u64 = 1000;
+
+/// What became of a record that was to go into a bucket.
+pub(super) enum Placed {
+    /// It is an entry now.
+    Added,
+    /// It was there before.
+    Known,
+    /// The bucket is full, or holds too many entries that look like it.
+    Refused,
+}
+
+/// Puts an entry into its bucket.
+pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place, same_max: usize) -> Placed {
+    let (mut same, mut known) = (0, false);
+    bucket.find(rest, |other| {
+        same += 1;
+        known |= other == place;
+    });
+    match () {
+        () if known => Placed::Known,
+        () if same < same_max && bucket.push(rest, place) => Placed::Added,
+        () => Placed::Refused,
+    }
+}
+
+impl FingerprintIndex {
+    /// Merges everything that waits; afterwards the file is clean and has this coverage (the one
+    /// it had when `None`; none at all when damaged).
+    pub(super) fn merge(&self, standing: &mut Standing, coverage: Option<&Coverage>) -> Result<()> {
+        let merged = self.merge_rounds(standing, coverage);
+        if standing.failed {
+            self.meters.damaged.store(true, Relaxed);
+        }
+        Ok(merged?)
+    }
+
+    fn merge_rounds(
+        &self,
+        standing: &mut Standing,
+        coverage: Option<&Coverage>,
+    ) -> std::result::Result<(), MediaError> {
+        if standing.failed {
+            return Err(MediaError::plain(
+                MediaErrorKind::Poisoned,
+                "write",
+                &self.site.path,
+            ));
+        }
+        let kept = standing.coverage.clone();
+        // A round that an error ended comes first, under the coverage of its time.
+        if self.read_state().frozen.is_some() {
+            self.merge_round(standing, &kept)?;
+        }
+        let wanted = coverage.unwrap_or(&kept);
+        self.freeze();
+        self.merge_round(standing, wanted)?;
+        self.settle(standing, wanted)
+    }
+
+    fn freeze(&self) {
+        let mut state = self.write_state();
+        if state.active.len() > 0 {
+            let empty = Delta::new(self.shares.delta_slots);
+            state.frozen = Some(Arc::new(std::mem::replace(&mut state.active, empty)));
+        }
+    }
+
+    fn merge_round(
+        &self,
+        standing: &mut Standing,
+        coverage: &Coverage,
+    ) -> std::result::Result<(), MediaError> {
+        let (table, frozen, overflow) = {
+            let state = self.read_state();
+            let (Some(table), Some(frozen)) = (&state.table, &state.frozen) else {
+                return Ok(());
+            };
+            (
+                Arc::clone(table),
+                Arc::clone(frozen),
+                state.overflow.len() as u64,
+            )
+        };
+        let geometry = table.geometry();
+        let mut records: Vec<Record> = frozen.iter().collect();
+        drop(frozen);
+        records.sort_unstable_by_key(|record| geometry.path(record.key));
+        let mut wanted = size_for(geometry, standing.entries + records.len() as u64, overflow);
+        if wanted != geometry {
+            // Directories that were read again bring what is there already.
+            let new = self.estimate_new(&table, &records);
+            wanted = size_for(geometry, standing.entries + new, overflow);
+        }
+        if wanted == geometry {
+            let refused = self.merge_buckets(standing, &table, &records)?;
+            let mut state = self.write_state();
+            refused
+                .into_iter()
+                .for_each(|record| self.overflow(&mut state, record));
+            state.frozen = None;
+        } else {
+            self.grow(standing, &table, &records, wanted, coverage)?;
+        }
+        Ok(())
+    }
+
+    /// Brings header and tail up to date.
+    fn settle(
+        &self,
+        standing: &mut Standing,
+        wanted: &Coverage,
+    ) -> std::result::Result<(), MediaError> {
+        let wanted = self.believable(wanted);
+        let (table, tail) = {
+            let mut state = self.write_state();
+            let changed = std::mem::take(&mut state.tail_changed);
+            let current = standing.header.clean && !changed && standing.coverage == wanted;
+            match &state.table {
+                Some(table) if !current => (Arc::clone(table), state.tail(wanted)),
+                _ => return Ok(()),
+            }
+        };
+        let written = table
+            .mark_unclean(standing)
+            .and_then(|()| table.mark_clean(standing, tail))
+            .inspect_err(|_| self.write_state().tail_changed = true);
+        self.meters.stands(standing);
+        written
+    }
+
+    /// A damaged index promises nothing.
+    pub(super) fn believable(&self, coverage: &Coverage) -> Coverage {
+        if self.is_damaged() {
+            Coverage::new()
+        } else {
+            coverage.clone()
+        }
+    }
+
+    /// Merges sorted records in place; returns those that their buckets refused.
+    fn merge_buckets(
+        &self,
+        standing: &mut Standing,
+        table: &Table,
+        records: &[Record],
+    ) -> std::result::Result<Vec<Record>, MediaError> {
+        let mut refused = Vec::new();
+        let mut pages = Vec::new();
+        let mut rest = records;
+        while let Some(window) = Window::at_front(rest, table.geometry(), self.site.window_buckets)
+        {
+            rest = rest.get(window.records.len()..).unwrap_or_default();
+            pages.resize(window.buckets as usize * BUCKET_BYTES, 0);
+            table.read_pages(window.first, &mut pages);
+            let (changed, added) = self.merge_window(table, &window, &mut pages, &mut refused);
+            if !changed.is_empty() {
+                table.mark_unclean(standing)?;
+                table.write_pages(window.first, &pages, changed)?;
+                standing.entries += added;
+            }
+        }
+        Ok(refused)
+    }
+
+    /// How many of these sorted records are not in the file yet, by a sample: paths are uniform, so
+    /// the first buckets speak for all.
+    fn estimate_new(&self, table: &Table, records: &[Record]) -> u64 {
+        let geometry = table.geometry();
+        let (mut seen, mut new) = (0u64, 0u64);
+        let mut pages = Vec::new();
+        let mut rest = records;
+        while seen < SAMPLE_RECORDS
+            && let Some(window) = Window::at_front(rest, geometry, self.site.window_buckets)
+        {
+            rest = rest.get(window.records.len()..).unwrap_or_default();
+            pages.resize(window.buckets as usize * BUCKET_BYTES, 0);
+            table.read_pages(window.first, &mut pages);
+            for record in window.records {
+                let path = geometry.path(record.key);
+                let number = geometry.bucket(path);
+                let page = pages
+                    .chunks_exact(BUCKET_BYTES)
+                    .nth((number - window.first) as usize);
+                let bucket = page.and_then(|p| Bucket::decode(p, table.seed(), number).ok());
+                let mut known = false;
+                if let Some(bucket) = bucket {
+                    bucket.find(Geometry::rest(path), |place| known |= place == record.place);
+                }
+                seen += 1;
+                new += u64::from(!known);
+            }
+        }
+        let all = records.len() as u128;
+        (all * u128::from(new)).div_ceil(u128::from(seen.max(1))) as u64
+    }
+
+    /// Puts a window's records into its pages; returns the buckets that changed and the number of
+    /// entries they gained.
+    fn merge_window(
+        &self,
+        table: &Table,
+        window: &Window<'_>,
+        pages: &mut [u8],
+        refused: &mut Vec<Record>,
+    ) -> (Vec<(u64, Bucket)>, u64) {
+        let geometry = table.geometry();
+        let bucket_of = |record: &Record| geometry.bucket(geometry.path(record.key));
+        let (mut changed, mut added) = (Vec::new(), 0);
+        let mut groups = window
+            .records
+            .chunk_by(|a, b| bucket_of(a) == bucket_of(b))
+            .peekable();
+        for (number, page) in (window.first..).zip(pages.chunks_exact_mut(BUCKET_BYTES)) {
+            let of_this = |group: &&[Record]| group.first().map(bucket_of) == Some(number);
+            let Some(group) = groups.next_if(of_this) else {
+                continue;
+            };
+            let decoded = Bucket::decode(page, table.seed(), number);
+            let mut touched = decoded.is_err();
+            let mut bucket = decoded.unwrap_or_else(|_| {
+                self.meters.lose_bucket();
+                Bucket::empty()
+            });
+            for record in group {
+                let rest = Geometry::rest(geometry.path(record.key));
+                match place(&mut bucket, rest, record.place, PLACES_MAX) {
+                    Placed::Added => {
+                        touched = true;
+                        added += 1;
+                    }
+                    Placed::Known => {}
+                    Placed::Refused => refused.push(*record),
+                }
+            }
+            if touched {
+                page.copy_from_slice(&bucket.encode(table.seed(), number));
+                changed.push((number, bucket));
+            }
+        }
+        (changed, added)
+    }
+}
+
+/// Records of neighbouring buckets that are read and written in one piece.
+struct Window<'a> {
+    first: u64,
+    buckets: u64,
+    records: &'a [Record],
+}
+
+impl<'a> Window<'a> {
+    /// The window that the first of these sorted records starts.
+    fn at_front(records: &'a [Record], geometry: Geometry, buckets_max: u64) -> Option<Self> {
+        let bucket_of = |record: &Record| geometry.bucket(geometry.path(record.key));
+        let first = records.first().map(bucket_of)?;
+        let mut last = first;
+        let mut count = 0;
+        for bucket in records.iter().map(bucket_of) {
+            if bucket - first >= buckets_max || bucket - last > GAP_BUCKETS {
+                break;
+            }
+            last = bucket;
+            count += 1;
+        }
+        let records = records.get(..count)?;
+        Some(Self {
+            first,
+            buckets: last - first + 1,
+            records,
+        })
+    }
+}

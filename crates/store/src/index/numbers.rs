@@ -1,0 +1,119 @@
+//! Dense 32-bit numbers for containers, so that an entry needs 4 bytes for one instead of 8.
+//!
+//! Numbers are given out in blocks of 1024 consecutive containers of a writer, and blocks that
+//! follow each other become one run: a writer that counts upwards needs one run, and containers
+//! that arrive in any order need at most one for each block.
+//!
+//! Invariant: a number never changes its container while the file lives; a new file starts anew.
+//! Called by the index under its state lock.
+
+use format::index::Run;
+use std::collections::BTreeMap;
+use units::ContainerId;
+
+const BLOCK: u32 = 1024;
+const _: () = assert!((ContainerId::SEQUENCE_MAX + 1).is_multiple_of(BLOCK as u64));
+
+/// Bytes of memory of a run, both directions.
+const RUN_BYTES: usize = 16 + 48;
+
+/// The table of runs, both ways.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// Ascending and dense.
+    runs: Vec<Run>,
+    /// First container of each run to its place in `runs`.
+    by_id: BTreeMap<ContainerId, usize>,
+}
+
+impl Numbers {
+    /// The runs of a file; `None` when they are not whole blocks or two of them hold
+    /// the same container.
+    pub(super) fn load(runs: Vec<Run>) -> Option<Self> {
+        let whole = |n: u64| n.is_multiple_of(u64::from(BLOCK));
+        if !runs
+            .iter()
+            .all(|run| whole(run.first.0) && whole(u64::from(run.count)))
+        {
+            return None;
+        }
+        let by_id: BTreeMap<_, _> = runs
+            .iter()
+            .enumerate()
+            .map(|(at, r)| (r.first, at))
+            .collect();
+        let ascending: Vec<&Run> = by_id.values().filter_map(|at| runs.get(*at)).collect();
+        let mut neighbours = ascending.iter().zip(ascending.iter().skip(1));
+        let apart = neighbours.all(|(a, b)| b.first.0 - a.first.0 >= u64::from(a.count));
+        (apart && by_id.len() == runs.len()).then_some(Self { runs, by_id })
+    }
+
+    /// The runs, for the file.
+    pub(super) fn runs(&self) -> Vec<Run> {
+        self.runs.clone()
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.runs.len() * RUN_BYTES
+    }
+
+    /// The container with this number.
+    pub(super) fn id(&self, number: u32) -> Option<ContainerId> {
+        let run = match self.runs.as_slice() {
+            [only] => only,
+            runs => runs.get(
+                runs.partition_point(|r| r.number <= number)
+                    .checked_sub(1)?,
+            )?,
+        };
+        let offset = number.checked_sub(run.number)?;
+        (offset < run.count).then(|| ContainerId(run.first.0 + u64::from(offset)))
+    }
+
+    /// The number of a container; gives its block numbers when it has none. `None` when all 2^32
+    /// are in use.
+    pub(super) fn assign(&mut self, id: ContainerId) -> Option<u32> {
+        if let Some((first, at)) = self.by_id.range(..=id).next_back()
+            && let Some(run) = self.runs.get(*at)
+            && id.0 - first.0 < u64::from(run.count)
+        {
+            return Some(run.number + (id.0 - first.0) as u32);
+        }
+        let within = id.0 % u64::from(BLOCK);
+        let first = ContainerId(id.0 - within);
+        let number = self.add_block(first)?;
+        Some(number + within as u32)
+    }
+
+    /// Gives numbers to the block that starts at `first`; returns the first of them.
+    fn add_block(&mut self, first: ContainerId) -> Option<u32> {
+        let end = self.runs.last().map_or(0, Run::end);
+        let number = u32::try_from(end).ok()?;
+        number.checked_add(BLOCK - 1)?;
+        if let Some(last) = self.runs.last_mut()
+            && last.first.0.wrapping_add(u64::from(last.count)) == first.0
+            && last.first.writer() == first.writer()
+            && let Some(count) = last.count.checked_add(BLOCK)
+        {
+            last.count = count;
+            return Some(number);
+        }
+        self.by_id.insert(first, self.runs.len());
+        self.runs.push(Run {
+            first,
+            number,
+            count: BLOCK,
+        });
+        Some(number)
+    }
+
+    /// Numbers of one writer in use, for tests.
+    #[cfg(test)]
+    pub(super) fn runs_of(&self, writer: units::WriterId) -> usize {
+        self.runs
+            .iter()
+            .filter(|r| r.first.writer() == writer)
+            .count()
+    }
+}

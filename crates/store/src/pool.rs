@@ -1,0 +1,527 @@
+//! A pool: opened, read, written, checked. The face of this room.
+//!
+//! Invariant: at most one live writer (an advisory lock that dies with its process) and, should the
+//! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
+//! reaches never changes.
+
+use crate::catalog::{Edit, InventoryEntry, visit};
+use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
+use crate::chunk_map::{ChunkMap, FingerprintSet, LookupCounts};
+use crate::container::{CONTAINER_BYTES_TARGET, ContainerReader};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::read_path::{ReadCounts, Reader, node_error};
+use crate::recovery::{WRITER, adopt, open_index, read_cache_bytes};
+use crate::space::{Marked, mark_object};
+use crate::superblock::{
+    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, heal_config,
+    heal_root, heal_slots, list_slots, newest_root, put_config, read_config, remove_slot, unlock,
+};
+use crate::write_path::{Committed, LaneOptions, WriteSession};
+use chunking::{Compression, SPLITTER_NUMBER};
+use format::config::{Config, Seal};
+use format::root::RootRecord;
+use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
+use media::{Barrier, DiskLock, Media, MediaErrorKind};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use units::{Fingerprint, Generation, PoolId, SnapshotId};
+
+const LOCK: &str = "lock";
+
+/// What a pool is made with.
+pub struct InitOptions<'a> {
+    /// Secrets that open it; none: not encrypted.
+    pub secrets: &'a [NewSecret<'a>],
+    /// Average content-defined chunk, bytes, a power of two.
+    pub chunk_bytes_average: u32,
+}
+
+/// How a pool is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// Reading only: takes no lock, changes nothing.
+    Read,
+    /// Reading and writing: takes the lock, adopts and heals.
+    Write,
+}
+
+/// Bytes of the pool by what they are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceCounts {
+    /// Containers.
+    pub containers: u64,
+    /// Their bytes.
+    pub stored_bytes: u64,
+    /// Plain bytes of unique chunks in all containers.
+    pub unique_bytes: u64,
+    /// ... of those that a snapshot reaches.
+    pub live_bytes: u64,
+    /// Stored bytes that no snapshot needs, estimated per region by plain bytes.
+    pub reclaimable_bytes: u64,
+    /// Bytes as snapshots count them, all together.
+    pub logical_bytes: u64,
+    /// Unique chunks and nodes.
+    pub chunks: u64,
+}
+
+struct Head {
+    generation: Generation,
+    generation_highest: Generation,
+    record: RootRecord,
+    next_sequence: u64,
+    adopted: Vec<InventoryEntry>,
+}
+
+/// An open pool.
+pub struct Pool {
+    media: Media,
+    config: Config,
+    master: MasterKey,
+    opened_with: Option<SlotInfo>,
+    containers: Arc<ContainerReader>,
+    chunks: Arc<ChunkMap>,
+    reader: Arc<Reader>,
+    head: Mutex<Head>,
+    notes: Notes,
+    lost_commits: Vec<Generation>,
+    /// Held while a writer lives.
+    lock: Option<DiskLock>,
+}
+
+impl Pool {
+    /// Makes an empty pool and returns when it is durable. `PoolExists` when there is one.
+    pub fn init(media: &Media, options: &InitOptions<'_>) -> Result<()> {
+        let _lock = media.disk.lock(LOCK)?;
+        match read_config(&*media.blobs, &mut Notes::new()) {
+            Err(e) if e.kind == StoreErrorKind::NoPool => {}
+            Err(e) if !e.is_corruption() && e.kind != StoreErrorKind::Unsupported => return Err(e),
+            Ok(config) if Self::unfinished(media, &config)? => {}
+            _ => {
+                let why = "choose an empty place, or remove it first";
+                return Err(StoreError::new(StoreErrorKind::PoolExists, why));
+            }
+        }
+        let mut pool = PoolId::default();
+        media.random.fill(&mut pool.0);
+        let mut master = MasterKey([0; 32]);
+        media.random.fill(&mut master.0);
+        let encrypted = !options.secrets.is_empty();
+        let config = Config {
+            pool,
+            features_compat: 0,
+            features_ro_compat: 0,
+            features_incompat: 0,
+            created: media.clock.now(),
+            seal: if encrypted {
+                Seal::Aes256Gcm
+            } else {
+                Seal::None
+            },
+            clear_master_key: if encrypted { [0; 32] } else { master.0 },
+            splitter: SPLITTER_NUMBER,
+            chunk_bytes_average: options.chunk_bytes_average,
+        };
+        put_config(&*media.blobs, &config)?;
+        for secret in options.secrets {
+            add_slot(media, pool, &master, secret, Barrier::PoolBeforeRoot)?;
+        }
+        media.blobs.barrier(Barrier::PoolBeforeRoot)?;
+        let record = RootRecord {
+            committed: media.clock.now(),
+            ..RootRecord::default()
+        };
+        commit_root(media, pool, &master, config.seal, Generation(1), &record)
+    }
+
+    /// True when an init was interrupted before its first root: nothing was ever stored.
+    fn unfinished(media: &Media, _config: &Config) -> Result<bool> {
+        let none = |dir: &str| Ok::<_, StoreError>(media.blobs.list(dir)?.is_empty());
+        Ok(none("roots")? && none("mirror/roots")? && none("containers")?)
+    }
+
+    /// Opens a pool. `secret` is not needed (and not looked at) without encryption.
+    /// `memory_bytes` bounds index, directories and decoded regions together.
+    pub fn open(
+        media: Media,
+        secret: Option<&SecretKey>,
+        mode: OpenMode,
+        memory_bytes: usize,
+    ) -> Result<Self> {
+        let mut notes = Notes::new();
+        let config = read_config(&*media.blobs, &mut notes)?;
+        if config.splitter != SPLITTER_NUMBER {
+            let why = format!("splitter {}", config.splitter);
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+        }
+        let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
+        if mode == OpenMode::Write && unknown != 0 {
+            let why = format!("writing needs features {unknown:#x}");
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+        }
+        let (master, opened_with) = match (config.seal, secret) {
+            (Seal::None, _) => (MasterKey(config.clear_master_key), None),
+            (_, Some(secret)) => {
+                let (master, slot) = unlock(&media, config.pool, secret, &mut notes)?;
+                (master, Some(slot))
+            }
+            (_, None) => {
+                let why = "the pool is encrypted and no key was given";
+                return Err(StoreError::new(StoreErrorKind::WrongKey, why));
+            }
+        };
+        let lock = match mode {
+            OpenMode::Read => None,
+            OpenMode::Write => Some(media.disk.lock(LOCK)?),
+        };
+        let newest = newest_root(&media, config.pool, &master, &mut notes)?;
+        let Some(Newest {
+            generation,
+            record,
+            generation_highest,
+            unreadable,
+        }) = newest
+        else {
+            let why = "its creation did not finish; init it again";
+            return Err(StoreError::new(StoreErrorKind::NoPool, why));
+        };
+        let containers =
+            ContainerReader::new(Arc::clone(&media.blobs), config.pool, master.clone());
+        let containers = Arc::new(containers);
+        let writable = mode == OpenMode::Write;
+        let chunks = open_index(
+            &media,
+            config.pool,
+            &record,
+            &containers,
+            memory_bytes,
+            writable,
+        )?;
+        let cache_bytes = read_cache_bytes(memory_bytes);
+        let reader = Reader::new(Arc::clone(&chunks), Arc::clone(&containers), cache_bytes);
+        let mut head = Head {
+            generation,
+            generation_highest,
+            next_sequence: record.next_sequence.get(&WRITER).copied().unwrap_or(0),
+            record,
+            adopted: Vec::new(),
+        };
+        if writable {
+            media.blobs.sweep()?;
+            heal_config(&*media.blobs, &config)?;
+            heal_slots(&media)?;
+            heal_root(&media, generation)?;
+            let adopted = adopt(&media, &head.record, &containers, &chunks, &mut notes)?;
+            head.next_sequence = adopted.next_sequence;
+            head.adopted = adopted.entries;
+        }
+        for lost in &unreadable {
+            notes.push(format!(
+                "commit {lost} cannot be read: what it added is lost"
+            ));
+        }
+        Ok(Self {
+            media,
+            config,
+            master,
+            opened_with,
+            containers,
+            chunks,
+            reader: Arc::new(reader),
+            head: Mutex::new(head),
+            notes,
+            lost_commits: unreadable,
+            lock,
+        })
+    }
+
+    /// Settings of the pool.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What was found damaged or missing while opening, in words.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Commits newer than the one that could be read: lost with what they added.
+    pub fn lost_commits(&self) -> &[Generation] {
+        &self.lost_commits
+    }
+
+    /// Number of the newest commit.
+    pub fn generation(&self) -> Generation {
+        self.head().generation
+    }
+
+    /// The newest commit.
+    pub fn record(&self) -> RootRecord {
+        self.head().record.clone()
+    }
+
+    /// Containers that a crashed run had stored and this writer will use.
+    pub fn adopted(&self) -> Vec<InventoryEntry> {
+        self.head().adopted.clone()
+    }
+
+    /// Verified chunks and objects.
+    pub fn reader(&self) -> &Arc<Reader> {
+        &self.reader
+    }
+
+    /// How fingerprints were found.
+    pub fn lookup_counts(&self) -> LookupCounts {
+        self.chunks.counts()
+    }
+
+    /// What reading cost.
+    pub fn read_counts(&self) -> ReadCounts {
+        self.reader.counts()
+    }
+
+    fn head(&self) -> std::sync::MutexGuard<'_, Head> {
+        self.head.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// All snapshots, oldest first.
+    pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let catalog = self.head().record.catalog;
+        let mut snapshots = Vec::new();
+        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let _ = visit(
+            catalog,
+            &[SNAPSHOT_KEY_TAG],
+            &mut load,
+            &mut |key, value| {
+                if key.first() != Some(&SNAPSHOT_KEY_TAG) {
+                    return Ok(ControlFlow::Break(()));
+                }
+                let snapshot = Snapshot::decode(key, value)
+                    .map_err(|e| node_error(&catalog.unwrap_or_default(), e))?;
+                snapshots.push(snapshot);
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(snapshots)
+    }
+
+    /// Starts a session. One at a time; the pool must be open for writing.
+    pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
+        if self.lock.is_none() {
+            let why = "the pool was opened for reading";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        let head = self.head();
+        let start = crate::write_path::Start {
+            generation: head.generation_highest.next(),
+            record: head.record.clone(),
+            writer: WRITER,
+            next_sequence: head.next_sequence,
+            adopted: head.adopted.clone(),
+        };
+        drop(head);
+        WriteSession::new(
+            self.media.clone(),
+            self.config.clone(),
+            self.master.clone(),
+            Arc::clone(&self.chunks),
+            Arc::clone(&self.reader),
+            start,
+            options,
+        )
+    }
+
+    /// A fresh random id for a snapshot.
+    pub fn new_snapshot_id(&self) -> SnapshotId {
+        let mut id = SnapshotId::default();
+        self.media.random.fill(&mut id.0);
+        id
+    }
+
+    /// Now, by the pool's clock.
+    pub fn now(&self) -> units::UnixNanos {
+        self.media.clock.now()
+    }
+
+    /// Ends a session: adds and removes snapshots in one commit, durable on return.
+    pub fn commit(
+        &self,
+        session: WriteSession,
+        add: &[Snapshot],
+        remove: &[Snapshot],
+    ) -> Result<Committed> {
+        let mut edits: Vec<_> = remove
+            .iter()
+            .map(|s| Edit {
+                key: s.key(),
+                value: None,
+            })
+            .collect();
+        edits.extend(add.iter().map(|s| Edit {
+            key: s.key(),
+            value: Some(s.encode()),
+        }));
+        let change = add.len() as i64 - remove.len() as i64;
+        let committed = session.commit(edits, change)?;
+        let mut head = self.head();
+        head.generation = committed.generation;
+        head.generation_highest = committed.generation;
+        head.record = committed.record.clone();
+        head.next_sequence = committed.next_sequence;
+        head.adopted.clear();
+        Ok(committed)
+    }
+
+    /// Adds and removes snapshots without storing data: forget, tag.
+    pub fn change_snapshots(&self, add: &[Snapshot], remove: &[Snapshot]) -> Result<Committed> {
+        let session = self.begin(LaneOptions::metadata())?;
+        self.commit(session, add, remove)
+    }
+
+    /// Readable key slots, oldest first, and the one that opened the pool.
+    pub fn keys(&self) -> Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
+        Ok((
+            list_slots(&self.media, &mut Notes::new())?,
+            self.opened_with.clone(),
+        ))
+    }
+
+    /// Adds a key slot, durable on return. `Invalid` without encryption.
+    pub fn add_key(&self, new: &NewSecret<'_>) -> Result<SlotInfo> {
+        self.key_change_allowed()?;
+        add_slot(
+            &self.media,
+            self.config.pool,
+            &self.master,
+            new,
+            Barrier::KeyBeforeAck,
+        )
+    }
+
+    /// Removes a key slot by name; the last one stays.
+    pub fn remove_key(&self, name: &str) -> Result<()> {
+        self.key_change_allowed()?;
+        remove_slot(&self.media, name, Barrier::KeyBeforeAck)
+    }
+
+    fn key_change_allowed(&self) -> Result<()> {
+        if self.config.seal == Seal::None {
+            let why = "the pool is not encrypted: it has no keys";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        if self.lock.is_none() {
+            let why = "the pool was opened for reading";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        Ok(())
+    }
+
+    /// Verifies the pool. What opening noted is part of the report.
+    pub fn check(
+        &self,
+        depth: CheckDepth,
+        progress: &mut CheckProgress<'_>,
+    ) -> Result<CheckReport> {
+        let record = self.record();
+        let (snapshots, unreadable) = match self.snapshots() {
+            Err(e) if e.is_corruption() => (Vec::new(), Some(e)),
+            other => (other?, None),
+        };
+        let checked = Checked {
+            reader: &self.reader,
+            containers: &self.containers,
+            chunks: &self.chunks,
+            record: &record,
+            snapshots: &snapshots,
+        };
+        let mut report = checked.run(depth, progress)?;
+        if let Some(e) = unreadable {
+            report.damage.push(format!("catalog: {e}"));
+        }
+        report.damage.extend(self.notes.iter().cloned());
+        Ok(report)
+    }
+
+    /// Adds up what is stored and what is live. Reads every directory and every recipe.
+    pub fn space(&self) -> Result<SpaceCounts> {
+        let record = self.record();
+        let mut marked = Marked::default();
+        let mut counts = SpaceCounts {
+            containers: record.containers,
+            stored_bytes: record.stored_bytes,
+            ..SpaceCounts::default()
+        };
+        for snapshot in self.snapshots()? {
+            counts.logical_bytes += snapshot.logical_bytes;
+            let is_tree = snapshot.kind == SnapshotKind::Tree;
+            mark_object(
+                &self.reader,
+                &snapshot.root,
+                is_tree,
+                &mut marked,
+                &mut |_, e| Err(e),
+            )?;
+        }
+        self.mark_catalog(&mut marked)?;
+        let mut seen = FingerprintSet::default();
+        crate::container::visit_containers(
+            self.containers.blobs(),
+            &Default::default(),
+            &mut |id| {
+                let contents = self.containers.contents(id)?;
+                for region in &contents.directory.regions {
+                    let mut plain = 0;
+                    let mut dead = 0;
+                    for (fingerprint, len) in &region.chunks {
+                        let first = seen.insert(*fingerprint);
+                        plain += u64::from(*len);
+                        if first {
+                            counts.unique_bytes += u64::from(*len);
+                        }
+                        if first && marked.chunks.contains_key(fingerprint) {
+                            counts.live_bytes += u64::from(*len);
+                        } else {
+                            dead += u64::from(*len);
+                        }
+                    }
+                    counts.reclaimable_bytes +=
+                        u64::from(region.stored_bytes) * dead / plain.max(1);
+                }
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        counts.chunks = seen.len() as u64;
+        Ok(counts)
+    }
+
+    fn mark_catalog(&self, marked: &mut Marked) -> Result<()> {
+        let catalog = self.head().record.catalog;
+        let mut load = |f: &Fingerprint| {
+            marked.chunks.insert(*f, 0);
+            self.reader.map_node(f)
+        };
+        visit(catalog, &[], &mut load, &mut |_, _| {
+            Ok(ControlFlow::Continue(()))
+        })
+        .map(drop)
+    }
+}
+
+impl LaneOptions {
+    /// For commits that store no user data.
+    pub fn metadata() -> Self {
+        Self {
+            compression: Compression::Zstd(1),
+            region_bytes: 128 << 10,
+            container_bytes: CONTAINER_BYTES_TARGET,
+        }
+    }
+}
+
+/// True when a store error means that nothing was there to open.
+pub fn is_no_pool(e: &StoreError) -> bool {
+    matches!(
+        e.kind,
+        StoreErrorKind::NoPool | StoreErrorKind::Media(MediaErrorKind::NotFound)
+    )
+}

@@ -1,0 +1,138 @@
+//! Decoded regions in memory, found by the chunks they hold: a duplicate is a hit.
+//!
+//! Invariant: only verified regions are inserted; the bytes of all regions stay within the budget
+//! (one region more while it is in use). Eviction is CLOCK over regions.
+
+use crate::chunk_map::FingerprintMap;
+use crate::container::Region;
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use units::Fingerprint;
+
+const SHARDS: usize = 32;
+/// Memory of a cached chunk besides its bytes, bytes: table slots and its place in the region.
+const CHUNK_OVERHEAD: usize = 160;
+
+struct Cached {
+    region: Region,
+    used: AtomicBool,
+}
+
+impl Cached {
+    fn bytes(&self) -> usize {
+        self.region.raw.len() + self.region.chunks.len() * CHUNK_OVERHEAD
+    }
+}
+
+/// A chunk's verified bytes; keeps its region alive.
+#[derive(Clone)]
+pub struct ChunkRef {
+    region: Arc<Cached>,
+    number: u32,
+}
+
+impl Deref for ChunkRef {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.region.region.chunk(self.number as usize)
+    }
+}
+
+impl AsRef<[u8]> for ChunkRef {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+#[derive(Default)]
+struct Ring {
+    regions: VecDeque<Arc<Cached>>,
+    bytes: usize,
+}
+
+/// The cache.
+pub(super) struct ReadCache {
+    shards: Vec<Mutex<FingerprintMap<ChunkRef>>>,
+    ring: Mutex<Ring>,
+    bytes_max: usize,
+}
+
+impl ReadCache {
+    pub fn new(bytes_max: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            ring: Mutex::default(),
+            bytes_max,
+        }
+    }
+
+    fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, FingerprintMap<ChunkRef>> {
+        // The map hashes by the first bytes; the last one is independent of them.
+        let [.., last] = fingerprint.0;
+        lock(&self.shards[usize::from(last) % SHARDS])
+    }
+
+    pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
+        let chunk = self.shard(fingerprint).get(fingerprint).cloned()?;
+        chunk.region.used.store(true, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    /// Keeps a region and hands one of its chunks out; `None` when it does not hold it.
+    pub fn insert(&self, region: Region, wanted: &Fingerprint) -> Option<ChunkRef> {
+        let cached = Arc::new(Cached {
+            region,
+            used: AtomicBool::new(false),
+        });
+        let mut found = None;
+        for (number, (fingerprint, _, _)) in (0u32..).zip(&cached.region.chunks) {
+            let chunk = ChunkRef {
+                region: Arc::clone(&cached),
+                number,
+            };
+            if fingerprint == wanted {
+                found = Some(chunk.clone());
+            }
+            self.shard(fingerprint).insert(*fingerprint, chunk);
+        }
+        let mut ring = lock(&self.ring);
+        ring.bytes += cached.bytes();
+        ring.regions.push_back(cached);
+        let mut victims = Vec::new();
+        while ring.bytes > self.bytes_max && ring.regions.len() > 1 {
+            let Some(oldest) = ring.regions.pop_front() else {
+                break;
+            };
+            if oldest.used.swap(false, Ordering::Relaxed) {
+                ring.regions.push_back(oldest);
+            } else {
+                ring.bytes -= oldest.bytes();
+                victims.push(oldest);
+            }
+        }
+        drop(ring);
+        for victim in victims {
+            self.forget(&victim);
+        }
+        found
+    }
+
+    fn forget(&self, victim: &Arc<Cached>) {
+        for (fingerprint, _, _) in &victim.region.chunks {
+            let mut shard = self.shard(fingerprint);
+            if shard
+                .get(fingerprint)
+                .is_some_and(|c| Arc::ptr_eq(&c.region, victim))
+            {
+                shard.remove(fingerprint);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

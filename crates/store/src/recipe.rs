@@ -1,0 +1,11 @@
+//! Recipes: building the Merkle tree of an object, and walking it.
+//!
+//! Invariant: nodes are written bottom-up, each once full, so memory is one path; a run of zeroes
+//! is a hole at the highest level that it fills. Reading goes through a closure that returns
+//! verified chunk bytes. Called by read path, write path, catalog, space and check.
+
+mod builder;
+mod walk;
+
+pub use builder::ObjectBuilder;
+pub(crate) use walk::{Leaf, fixed_chunk, visit_leaves, visit_nodes};

@@ -1,0 +1,193 @@
+//! From an [`ObjectRoot`] back to its chunks.
+
+use crate::error::{Result, StoreError};
+use format::recipe::{Layout, ObjectRoot, RecipeNode};
+use std::ops::ControlFlow;
+use units::Fingerprint;
+
+/// One chunk of an object, or a hole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    /// First byte in the object.
+    pub offset: u64,
+    /// Bytes of the object it covers (fixed layout: the last one may cover less than the chunk).
+    pub len: u64,
+    /// The chunk, or [`Fingerprint::HOLE`].
+    pub fingerprint: Fingerprint,
+}
+
+/// Hands the decoded node with this fingerprint out.
+pub(crate) type LoadNode<'a> = dyn FnMut(&Fingerprint) -> Result<RecipeNode> + 'a;
+
+/// Visits the leaves that overlap `[from, to)`, in order. Holes come as long as they are.
+pub(crate) fn visit_leaves(
+    root: &ObjectRoot,
+    from: u64,
+    to: u64,
+    load: &mut LoadNode<'_>,
+    visit: &mut dyn FnMut(Leaf) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
+    let to = to.min(root.len);
+    if from >= to {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let top = Leaf {
+        offset: 0,
+        len: root.len,
+        fingerprint: root.fingerprint,
+    };
+    descend(root, root.level, top, from, to, load, visit)
+}
+
+fn descend(
+    root: &ObjectRoot,
+    level: u8,
+    at: Leaf,
+    from: u64,
+    to: u64,
+    load: &mut LoadNode<'_>,
+    visit: &mut dyn FnMut(Leaf) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
+    if level == 0 || at.fingerprint.is_hole() {
+        return visit(at);
+    }
+    let node = load(&at.fingerprint)?;
+    expect_node(root, level, &at, &node)?;
+    let mut offset = at.offset;
+    for (number, child) in node.children.iter().enumerate() {
+        let rest = at.offset + at.len - offset;
+        let len = match root.layout {
+            Layout::Fixed(log2) => RecipeNode::fixed_child_bytes(log2, level).min(rest),
+            Layout::Variable => node.lengths.get(number).copied().unwrap_or(0),
+        };
+        if offset >= to {
+            break;
+        }
+        if offset + len > from && len > 0 {
+            let below = Leaf {
+                offset,
+                len,
+                fingerprint: *child,
+            };
+            if descend(root, level - 1, below, from, to, load, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        offset += len;
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// A node must be of the level, layout and length that its parent says.
+fn expect_node(root: &ObjectRoot, level: u8, at: &Leaf, node: &RecipeNode) -> Result<()> {
+    let covered = match root.layout {
+        Layout::Variable => node.lengths.iter().sum(),
+        Layout::Fixed(log2) => {
+            let child = RecipeNode::fixed_child_bytes(log2, level);
+            if at.len.div_ceil(child) == node.children.len() as u64 {
+                at.len
+            } else {
+                0
+            }
+        }
+    };
+    if node.level == level && node.layout == root.layout && covered == at.len {
+        return Ok(());
+    }
+    let found = format!(
+        "level {}, {} bytes, expected {level}, {}",
+        node.level, covered, at.len
+    );
+    Err(StoreError::corruption("recipe node", at.fingerprint, found))
+}
+
+/// The chunk that holds byte `offset` of an object in fixed layout, by one look per level.
+/// `raw` hands out the verified bytes of a node; nothing is decoded but the one child.
+pub(crate) fn fixed_chunk<B: AsRef<[u8]>>(
+    root: &ObjectRoot,
+    log2: u8,
+    offset: u64,
+    raw: &mut dyn FnMut(&Fingerprint) -> Result<B>,
+) -> Result<Fingerprint> {
+    let mut fingerprint = root.fingerprint;
+    let mut rest = offset;
+    for level in (1..=root.level).rev() {
+        if fingerprint.is_hole() {
+            break;
+        }
+        let bytes = raw(&fingerprint)?;
+        let bytes = bytes.as_ref();
+        let child_bytes = RecipeNode::fixed_child_bytes(log2, level);
+        let number = usize::try_from(rest / child_bytes).unwrap_or(usize::MAX);
+        rest %= child_bytes;
+        fingerprint = match node_child(bytes, level, log2, number) {
+            Some(child) => child,
+            None => {
+                let found = "not the node that the recipe needs";
+                return Err(StoreError::corruption("recipe node", fingerprint, found));
+            }
+        };
+    }
+    Ok(fingerprint)
+}
+
+/// Reads one child out of an encoded fixed-layout node (layout in `format::recipe`).
+fn node_child(bytes: &[u8], level: u8, log2: u8, number: usize) -> Option<Fingerprint> {
+    let [0x52, format::recipe::RECIPE_VERSION, at_level, layout, ..] = *bytes else {
+        return None;
+    };
+    if at_level != level || layout != log2 {
+        return None;
+    }
+    let start = number.checked_mul(32)?.checked_add(8)?;
+    bytes.get(start..)?.first_chunk().copied().map(Fingerprint)
+}
+
+/// Visits every node of an object once per `enter` that says yes: top down, children in order.
+/// `enter` is told the fingerprint and level of each node or chunk (level 0) and says whether to
+/// go below.
+pub(crate) fn visit_nodes(
+    root: &ObjectRoot,
+    load: &mut LoadNode<'_>,
+    enter: &mut dyn FnMut(&Fingerprint, u8, u64) -> Result<bool>,
+) -> Result<()> {
+    fn below(
+        root: &ObjectRoot,
+        at: Leaf,
+        level: u8,
+        load: &mut LoadNode<'_>,
+        enter: &mut dyn FnMut(&Fingerprint, u8, u64) -> Result<bool>,
+    ) -> Result<()> {
+        if at.fingerprint.is_hole() || !enter(&at.fingerprint, level, at.len)? || level == 0 {
+            return Ok(());
+        }
+        let node = load(&at.fingerprint)?;
+        expect_node(root, level, &at, &node)?;
+        let mut offset = at.offset;
+        for (number, child) in node.children.iter().enumerate() {
+            let len = match root.layout {
+                Layout::Fixed(log2) => {
+                    RecipeNode::fixed_child_bytes(log2, level).min(at.offset + at.len - offset)
+                }
+                Layout::Variable => node.lengths.get(number).copied().unwrap_or(0),
+            };
+            let child = Leaf {
+                offset,
+                len,
+                fingerprint: *child,
+            };
+            below(root, child, level - 1, load, enter)?;
+            offset += len;
+        }
+        Ok(())
+    }
+    if root.len == 0 {
+        return Ok(());
+    }
+    let top = Leaf {
+        offset: 0,
+        len: root.len,
+        fingerprint: root.fingerprint,
+    };
+    below(root, top, root.level, load, enter)
+}

@@ -1,0 +1,113 @@
+//! What makes a pool: config, key slots and roots, each kept twice and under two names.
+//!
+//! Invariant: a root is put only if its generation is free, and acknowledged only when durable;
+//! the put is the fence between writers. One lost or damaged copy never loses the pool. Called by
+//! `recovery` and `pool`.
+
+mod keys;
+mod roots;
+
+pub(crate) use keys::{MasterKey, add_slot, heal_slots, list_slots, remove_slot, unlock};
+pub use keys::{NewSecret, SecretKey, SlotInfo};
+pub(crate) use roots::{Newest, commit_root, heal_root, newest_root};
+
+use crate::error::{Result, StoreError, StoreErrorKind};
+use format::bytes::FormatError;
+use format::config::Config;
+use media::{Blobs, MediaErrorKind, Put};
+
+/// Second names of small precious blobs live below this directory.
+const MIRROR: &str = "mirror";
+const CONFIG: &str = "config";
+/// Largest of them; bounds what a damaged pool can make us read.
+const BLOB_BYTES_MAX: u64 = format::mirrored::MIRRORED_BYTES_MAX;
+
+/// What was found damaged or missing on the way, in words, one item each.
+pub type Notes = Vec<String>;
+
+/// Puts both copies of a small blob.
+fn put_twice(blobs: &dyn Blobs, name: &str, bytes: &[u8]) -> Result<()> {
+    blobs.put(name, bytes.to_vec(), Put::Replace)?;
+    blobs.put(&mirror_name(name), bytes.to_vec(), Put::Replace)?;
+    Ok(())
+}
+
+fn mirror_name(name: &str) -> String {
+    format!("{MIRROR}/{name}")
+}
+
+/// Reads the better of two copies; `decode` tells a good one and whether it is damaged in part.
+/// `Ok(None)` when neither name exists.
+fn read_twice<T>(
+    blobs: &dyn Blobs,
+    name: &str,
+    notes: &mut Notes,
+    decode: impl Fn(&[u8]) -> std::result::Result<(T, bool), FormatError>,
+) -> Result<Option<T>> {
+    let mut best = None;
+    let mut absent = 0;
+    let mut failure = None;
+    for copy in [name.to_owned(), mirror_name(name)] {
+        match blobs.read(&copy, BLOB_BYTES_MAX) {
+            Ok(bytes) => match decode(&bytes) {
+                Ok((value, damaged)) => {
+                    if damaged {
+                        notes.push(format!("{copy}: one of its two copies is damaged"));
+                    }
+                    best.get_or_insert(value);
+                }
+                Err(e) => {
+                    notes.push(format!("{copy}: {e}"));
+                    failure.get_or_insert(e);
+                }
+            },
+            Err(e) if e.kind == MediaErrorKind::NotFound => {
+                absent += 1;
+                notes.push(format!("{copy}: missing"));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    match (best, failure) {
+        (Some(value), _) => Ok(Some(value)),
+        (None, Some(e)) => Err(format_error(name, e)),
+        (None, None) => {
+            notes.truncate(notes.len() - absent);
+            Ok(None)
+        }
+    }
+}
+
+/// A decoding error with the name of the blob.
+pub(crate) fn format_error(at: &str, e: FormatError) -> StoreError {
+    use format::bytes::Fault;
+    match e.fault {
+        Fault::Version(_) | Fault::Features(_) => {
+            StoreError::new(StoreErrorKind::Unsupported, format!("{at}: {e}"))
+        }
+        _ => StoreError::corruption(e.what, at, e),
+    }
+}
+
+/// Stores the settings of a new pool; not durable yet.
+pub(crate) fn put_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
+    put_twice(blobs, CONFIG, &config.encode())
+}
+
+/// The settings; `NoPool` when there are none.
+pub(crate) fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config> {
+    read_twice(blobs, CONFIG, notes, Config::decode)?
+        .ok_or_else(|| StoreError::new(StoreErrorKind::NoPool, "nothing here looks like one"))
+}
+
+/// Writes both copies of the config again when one was damaged or missing. Names only count as
+/// healed at the next barrier, which every commit has.
+pub(crate) fn heal_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
+    let bytes = config.encode();
+    for name in [CONFIG.to_owned(), mirror_name(CONFIG)] {
+        if blobs.read(&name, BLOB_BYTES_MAX).ok().as_deref() != Some(&bytes) {
+            blobs.put(&name, bytes.clone(), Put::Replace)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Roots: the commits of a pool.
+//!
+//! Invariant: the newest readable generation is the pool; a newer one that cannot be read is
+//! damage (a root's name never leads to torn bytes), and is told, not skipped silently.
+
+use super::{BLOB_BYTES_MAX, MasterKey, Notes, mirror_name};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use format::config::Seal;
+use format::root::{RootRecord, StoredRoot};
+use media::{Barrier, Media, MediaErrorKind, Put};
+use units::{Generation, PoolId};
+
+const DIR: &str = "roots";
+/// Older roots that stay, so that a pool can be rewound.
+const ROOTS_KEPT: usize = 16;
+
+/// The newest state of a pool.
+pub(crate) struct Newest {
+    /// Its number.
+    pub generation: Generation,
+    /// Its contents.
+    pub record: RootRecord,
+    /// Highest number in use, readable or not: the next commit goes above it.
+    pub generation_highest: Generation,
+    /// Roots above `generation` that exist and cannot be read: commits are lost.
+    pub unreadable: Vec<Generation>,
+}
+
+fn name_of(generation: Generation) -> String {
+    format!("{DIR}/{:020}", generation.0)
+}
+
+/// All generations under either name, newest first.
+fn generations(media: &Media) -> Result<Vec<Generation>> {
+    let mut names = media.blobs.list(DIR)?;
+    names.extend(media.blobs.list(&mirror_name(DIR))?);
+    let mut numbers: Vec<_> = names
+        .iter()
+        .filter_map(|n| n.parse().ok())
+        .map(Generation)
+        .collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    numbers.dedup();
+    Ok(numbers)
+}
+
+/// The newest readable root; `None` when no root was ever put.
+pub(crate) fn newest_root(
+    media: &Media,
+    pool: PoolId,
+    master: &MasterKey,
+    notes: &mut Notes,
+) -> Result<Option<Newest>> {
+    let numbers = generations(media)?;
+    let mut unreadable = Vec::new();
+    for &generation in &numbers {
+        match read_root(media, pool, master, generation, notes)? {
+            Some(record) => {
+                return Ok(Some(Newest {
+                    generation,
+                    record,
+                    generation_highest: numbers.first().copied().unwrap_or(generation),
+                    unreadable,
+                }));
+            }
+            None => unreadable.push(generation),
+        }
+    }
+    match unreadable.first() {
+        None => Ok(None),
+        Some(newest) => Err(StoreError::corruption(
+            "roots",
+            name_of(*newest),
+            format!("none of {} can be read", unreadable.len()),
+        )),
+    }
+}
+
+fn read_root(
+    media: &Media,
+    pool: PoolId,
+    master: &MasterKey,
+    generation: Generation,
+    notes: &mut Notes,
+) -> Result<Option<RootRecord>> {
+    let mut found = None;
+    for name in [name_of(generation), mirror_name(&name_of(generation))] {
+        let bytes = match media.blobs.read(&name, BLOB_BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind == MediaErrorKind::NotFound => {
+                notes.push(format!("{name}: missing"));
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        };
+        match open_root(&bytes, pool, master, generation) {
+            Ok((record, damaged)) => {
+                if damaged {
+                    notes.push(format!("{name}: one of its two copies is damaged"));
+                }
+                found.get_or_insert(record);
+            }
+            Err(why) => notes.push(format!("{name}: {why}")),
+        }
+    }
+    Ok(found)
+}
+
+fn open_root(
+    bytes: &[u8],
+    pool: PoolId,
+    master: &MasterKey,
+    generation: Generation,
+) -> std::result::Result<(RootRecord, bool), String> {
+    let (root, damaged) = StoredRoot::decode(bytes).map_err(|e| e.to_string())?;
+    if root.pool != pool || root.generation != generation {
+        return Err("belongs to another place".to_owned());
+    }
+    let bound = root.associated_data();
+    let mut body = root.body;
+    if root.seal == Seal::Aes256Gcm && !master.root_key().open(root.nonce, &bound, &mut body) {
+        return Err("its seal does not open".to_owned());
+    }
+    let record = RootRecord::decode(&body).map_err(|e| e.to_string())?;
+    Ok((record, damaged))
+}
+
+/// Commits `record` as `generation` and returns when it is durable. `Locked` when another writer
+/// took the number: this one is fenced out.
+pub(crate) fn commit_root(
+    media: &Media,
+    pool: PoolId,
+    master: &MasterKey,
+    seal: Seal,
+    generation: Generation,
+    record: &RootRecord,
+) -> Result<()> {
+    let mut root = StoredRoot {
+        pool,
+        generation,
+        seal,
+        nonce: [0; 12],
+        body: record.encode(),
+    };
+    if seal == Seal::Aes256Gcm {
+        media.random.fill(&mut root.nonce);
+        let bound = root.associated_data();
+        master
+            .root_key()
+            .seal(root.nonce, &bound, &mut root.body, 0);
+    }
+    let bytes = root.encode();
+    let name = name_of(generation);
+    media
+        .blobs
+        .put(&name, bytes.clone(), Put::IfAbsent)
+        .map_err(|e| {
+            if e.kind == MediaErrorKind::Exists {
+                let why = format!("generation {generation} was committed by another writer");
+                StoreError::new(StoreErrorKind::Locked, why)
+            } else {
+                e.into()
+            }
+        })?;
+    media.blobs.put(&mirror_name(&name), bytes, Put::Replace)?;
+    media.blobs.barrier(Barrier::RootBeforeAck)?;
+    forget_old_roots(media)
+}
+
+/// Removes roots beyond the kept ones. What a crash leaves of this is removed next time.
+fn forget_old_roots(media: &Media) -> Result<()> {
+    for generation in generations(media)?.into_iter().skip(ROOTS_KEPT) {
+        let name = name_of(generation);
+        media.blobs.delete(&name)?;
+        media.blobs.delete(&mirror_name(&name))?;
+    }
+    Ok(())
+}
+
+/// Puts a missing or damaged copy of the newest root back.
+pub(crate) fn heal_root(media: &Media, generation: Generation) -> Result<()> {
+    let name = name_of(generation);
+    let mirror = mirror_name(&name);
+    let read = |name: &str| media.blobs.read(name, BLOB_BYTES_MAX).ok();
+    let sound = |bytes: &Vec<u8>| matches!(StoredRoot::decode(bytes), Ok((_, false)));
+    let copies = [read(&name), read(&mirror)];
+    let Some(good) = copies.iter().flatten().find(|b| sound(b)) else {
+        return Ok(());
+    };
+    for (name, copy) in [&name, &mirror].into_iter().zip(&copies) {
+        if copy.as_ref() != Some(good) {
+            media.blobs.put(name, good.clone(), Put::Replace)?;
+        } else {
+            media.blobs.adopt(name);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! One thread's way into the pool: its own open regions and containers, nothing shared but the
+//! chunk map and the numbers.
+
+use super::session::Shared;
+use crate::chunk_map::Near;
+use crate::container::{ContainerBuilder, RegionBuilder, container_name};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::index::Location;
+use chunking::{Compression, Compressor, Splitter, is_zero};
+use format::config::Codec;
+use format::container::ContainerClass;
+use format::recipe::{Layout, ObjectRoot};
+use media::Put;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use units::{ContainerId, Fingerprint};
+
+use crate::recipe::ObjectBuilder;
+
+/// How a lane packs.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneOptions {
+    /// What regions are compressed with.
+    pub compression: Compression,
+    /// Raw bytes of a data region; larger compresses better, smaller reads faster at random.
+    pub region_bytes: usize,
+    /// Containers are closed at this size, bytes.
+    pub container_bytes: usize,
+}
+
+/// Raw bytes of a recipe region: metadata is read in small pieces.
+const RECIPE_REGION_BYTES: usize = 128 << 10;
+
+/// The open region and container of one class.
+struct Filling {
+    class: ContainerClass,
+    region_bytes: usize,
+    region: RegionBuilder,
+    container: Option<ContainerBuilder>,
+}
+
+/// One thread's way into the pool.
+pub struct Lane {
+    shared: Arc<Shared>,
+    options: LaneOptions,
+    codec: Codec,
+    compressor: Compressor,
+    data: Filling,
+    recipe: Filling,
+    near: Near,
+    splitter: Splitter,
+}
+
+impl Lane {
+    pub(super) fn new(shared: Arc<Shared>, options: LaneOptions) -> Result<Self> {
+        let filling = |class, region_bytes| Filling {
+            class,
+            region_bytes,
+            region: RegionBuilder::default(),
+            container: None,
+        };
+        let compressor = Compressor::new(options.compression)
+            .map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))?;
+        let codec = match options.compression {
+            Compression::None => Codec::None,
+            Compression::Lz4 => Codec::Lz4,
+            Compression::Zstd(_) => Codec::Zstd,
+        };
+        let splitter = Splitter::new(shared.chunk_bytes_average());
+        Ok(Self {
+            shared,
+            options,
+            codec,
+            compressor,
+            data: filling(ContainerClass::Data, options.region_bytes),
+            recipe: filling(ContainerClass::Recipe, RECIPE_REGION_BYTES),
+            near: Near::default(),
+            splitter,
+        })
+    }
+
+    /// The pool's splitter.
+    pub fn splitter(&self) -> Splitter {
+        self.splitter
+    }
+
+    /// Stores one chunk of user data unless the pool has it; zeroes become a hole.
+    pub fn store_chunk(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
+        let counts = &self.shared.counts;
+        counts
+            .logical_bytes
+            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        if is_zero(chunk) {
+            return Ok(Fingerprint::HOLE);
+        }
+        self.store(ContainerClass::Data, chunk)
+    }
+
+    /// Stores a recipe node, directory piece or catalog node unless the pool has it.
+    pub fn store_node(&mut self, node: &[u8]) -> Result<Fingerprint> {
+        self.store(ContainerClass::Recipe, node)
+    }
+
+    fn store(&mut self, class: ContainerClass, chunk: &[u8]) -> Result<Fingerprint> {
+        let fingerprint = self.shared.fingerprints.fingerprint(chunk);
+        let counts = &self.shared.counts;
+        if self.shared.chunks.claim(&fingerprint, &mut self.near)? {
+            counts.chunks_known.fetch_add(1, Ordering::Relaxed);
+            return Ok(fingerprint);
+        }
+        counts.chunks_new.fetch_add(1, Ordering::Relaxed);
+        counts
+            .new_bytes
+            .fetch_add(chunk.len() as u64, Ordering::Relaxed);
+        let filling = self.filling(class);
+        filling.region.push(fingerprint, chunk);
+        if filling.region.len() >= filling.region_bytes {
+            self.flush_region(class)?;
+        }
+        Ok(fingerprint)
+    }
+
+    /// Splits a whole object at content-defined places and stores it. For what fits in memory:
+    /// small files, directories (`class` recipe).
+    pub fn store_object(&mut self, bytes: &[u8], metadata: bool) -> Result<ObjectRoot> {
+        let splitter = self.splitter;
+        let mut builder = ObjectBuilder::new(Layout::Variable);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (chunk, later) = rest.split_at(splitter.next_len(rest).clamp(1, rest.len()));
+            let fingerprint = if metadata {
+                self.store_node(chunk)?
+            } else {
+                self.store_chunk(chunk)?
+            };
+            builder.push(fingerprint, chunk.len() as u64, &mut |n| self.store_node(n))?;
+            rest = later;
+        }
+        builder.finish(&mut |n| self.store_node(n))
+    }
+
+    fn filling(&mut self, class: ContainerClass) -> &mut Filling {
+        match class {
+            ContainerClass::Data => &mut self.data,
+            ContainerClass::Recipe => &mut self.recipe,
+        }
+    }
+
+    /// Compresses and appends the open region.
+    fn flush_region(&mut self, class: ContainerClass) -> Result<()> {
+        if self.filling(class).region.is_empty() {
+            return Ok(());
+        }
+        let target = self.options.container_bytes;
+        let filling = self.filling(class);
+        let raw_bytes = filling.region.len();
+        if filling
+            .container
+            .as_ref()
+            .is_some_and(|c| c.is_full(raw_bytes, target))
+        {
+            self.close_container(class)?;
+        }
+        self.open_container(class);
+        let Self {
+            shared,
+            compressor,
+            data,
+            recipe,
+            codec,
+            ..
+        } = self;
+        let filling = if class == ContainerClass::Data {
+            data
+        } else {
+            recipe
+        };
+        let Some(container) = &mut filling.container else {
+            return Ok(());
+        };
+        let chunks = filling.region.chunks().to_vec();
+        let (sector, sectors) = container.append(&mut filling.region, compressor, *codec);
+        let location = Location {
+            container: container.id(),
+            sector,
+            sectors,
+        };
+        for (fingerprint, _) in &chunks {
+            shared.chunks.index.insert(fingerprint, location)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that a container of the class is open and returns its number.
+    pub(super) fn open_container(&mut self, class: ContainerClass) -> ContainerId {
+        let capacity = match class {
+            ContainerClass::Data => self.options.container_bytes,
+            ContainerClass::Recipe => RECIPE_REGION_BYTES,
+        };
+        let shared = Arc::clone(&self.shared);
+        let filling = self.filling(class);
+        filling
+            .container
+            .get_or_insert_with(|| shared.new_container(class, capacity))
+            .id()
+    }
+
+    /// Finishes and puts the open container of a class.
+    fn close_container(&mut self, class: ContainerClass) -> Result<()> {
+        let Some(container) = self.filling(class).container.take() else {
+            return Ok(());
+        };
+        let finished = container.finish(&mut self.compressor, self.codec);
+        self.shared.finished(&finished);
+        self.shared
+            .media
+            .blobs
+            .put(&container_name(finished.id), finished.blob, Put::Replace)?;
+        Ok(())
+    }
+
+    /// Writes out whatever is open in one class.
+    pub(super) fn close(&mut self, class: ContainerClass) -> Result<()> {
+        self.flush_region(class)?;
+        self.close_container(class)
+    }
+
+    /// Compresses the open recipe region into the container that is open, whatever its size.
+    pub(super) fn flush_nodes(&mut self) -> Result<()> {
+        self.flush_region(ContainerClass::Recipe)
+    }
+
+    /// Gives what this lane has open to `to`: small leftovers are moved, so that lanes do not
+    /// leave a small container each; started containers are finished.
+    pub(super) fn retire_into(mut self, to: &mut Lane) -> Result<()> {
+        for class in [ContainerClass::Data, ContainerClass::Recipe] {
+            if self.filling(class).container.is_some() {
+                self.close(class)?;
+                continue;
+            }
+            let region = std::mem::take(&mut self.filling(class).region);
+            for (fingerprint, chunk) in region.into_chunks() {
+                let filling = to.filling(class);
+                filling.region.push(fingerprint, &chunk);
+                if filling.region.len() >= filling.region_bytes {
+                    to.flush_region(class)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

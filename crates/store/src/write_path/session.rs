@@ -1,0 +1,312 @@
+//! A writer's session: hands lanes out, takes them back, commits once.
+
+use super::lane::{Lane, LaneOptions};
+use crate::catalog::{Edit, InventoryEntry, apply, inventory_key};
+use crate::chunk_map::ChunkMap;
+use crate::container::{ContainerBuilder, Finished};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::read_path::{Reader, node_error};
+use crate::superblock::{MasterKey, commit_root};
+use chunking::FingerprintKey;
+use format::config::Config;
+use format::container::ContainerClass;
+use format::map_node::MapNode;
+use format::root::RootRecord;
+use media::{Barrier, Media};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use units::{ContainerId, Fingerprint, Generation, WriterId};
+
+/// What a session has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteCounts {
+    /// User bytes handed in.
+    pub logical_bytes: u64,
+    /// Bytes of chunks that the pool did not have, before compression.
+    pub new_bytes: u64,
+    /// Chunks that the pool did not have.
+    pub chunks_new: u64,
+    /// Chunks that it had.
+    pub chunks_known: u64,
+    /// Bytes of finished containers.
+    pub stored_bytes: u64,
+    /// Finished containers.
+    pub containers: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub logical_bytes: AtomicU64,
+    pub new_bytes: AtomicU64,
+    pub chunks_new: AtomicU64,
+    pub chunks_known: AtomicU64,
+    stored_bytes: AtomicU64,
+}
+
+/// What lanes share.
+pub(super) struct Shared {
+    pub media: Media,
+    pub chunks: Arc<ChunkMap>,
+    pub fingerprints: FingerprintKey,
+    pub counts: Counters,
+    config: Config,
+    master: MasterKey,
+    writer: WriterId,
+    generation: Generation,
+    next_sequence: AtomicU64,
+    finished: Mutex<Vec<InventoryEntry>>,
+}
+
+impl Shared {
+    pub fn chunk_bytes_average(&self) -> usize {
+        self.config.chunk_bytes_average as usize
+    }
+
+    pub fn new_container(&self, class: ContainerClass, capacity: usize) -> ContainerBuilder {
+        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
+        ContainerBuilder::new(
+            self.config.pool,
+            ContainerId::new(self.writer, sequence),
+            class,
+            self.generation,
+            self.config.seal,
+            &self.master,
+            &*self.media.random,
+            capacity,
+        )
+    }
+
+    pub fn finished(&self, container: &Finished) {
+        let blob_bytes = container.blob.len() as u64;
+        self.counts
+            .stored_bytes
+            .fetch_add(blob_bytes, Ordering::Relaxed);
+        let entry = InventoryEntry {
+            id: container.id,
+            class: container.class,
+            blob_bytes,
+        };
+        lock(&self.finished).push(entry);
+    }
+}
+
+/// What a commit made.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// Its number.
+    pub generation: Generation,
+    /// What the session did.
+    pub counts: WriteCounts,
+    pub(crate) record: RootRecord,
+    pub(crate) next_sequence: u64,
+}
+
+/// Where a session starts: facts that recovery found.
+pub(crate) struct Start {
+    pub generation: Generation,
+    pub record: RootRecord,
+    pub writer: WriterId,
+    pub next_sequence: u64,
+    /// Containers found after a crash: they enter the inventory with this commit.
+    pub adopted: Vec<InventoryEntry>,
+}
+
+/// One writer's session.
+pub struct WriteSession {
+    shared: Arc<Shared>,
+    reader: Arc<Reader>,
+    main: Lane,
+    start: Start,
+}
+
+impl WriteSession {
+    pub(crate) fn new(
+        media: Media,
+        config: Config,
+        master: MasterKey,
+        chunks: Arc<ChunkMap>,
+        reader: Arc<Reader>,
+        start: Start,
+        options: LaneOptions,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            media,
+            chunks,
+            fingerprints: master.fingerprint_key(),
+            counts: Counters::default(),
+            config,
+            master,
+            writer: start.writer,
+            generation: start.generation,
+            next_sequence: AtomicU64::new(start.next_sequence),
+            finished: Mutex::new(start.adopted.clone()),
+        });
+        let main = Lane::new(Arc::clone(&shared), options)?;
+        Ok(Self {
+            shared,
+            reader,
+            main,
+            start,
+        })
+    }
+
+    /// The session's own lane, for single-threaded work.
+    pub fn main(&mut self) -> &mut Lane {
+        &mut self.main
+    }
+
+    /// Another lane, for another thread.
+    pub fn lane(&self, options: LaneOptions) -> Result<Lane> {
+        Lane::new(Arc::clone(&self.shared), options)
+    }
+
+    /// Takes a lane back; what it has open goes on in the session's own.
+    pub fn retire(&mut self, lane: Lane) -> Result<()> {
+        lane.retire_into(&mut self.main)
+    }
+
+    /// What has been done so far.
+    pub fn counts(&self) -> WriteCounts {
+        let counts = &self.shared.counts;
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        WriteCounts {
+            logical_bytes: read(&counts.logical_bytes),
+            new_bytes: read(&counts.new_bytes),
+            chunks_new: read(&counts.chunks_new),
+            chunks_known: read(&counts.chunks_known),
+            stored_bytes: read(&counts.stored_bytes),
+            containers: (lock(&self.shared.finished).len() - self.start.adopted.len()) as u64,
+        }
+    }
+
+    /// Puts what is open without committing: the next session finds it. For interrupted runs.
+    pub fn abandon(mut self) -> Result<()> {
+        self.main.close(ContainerClass::Data)?;
+        self.main.close(ContainerClass::Recipe)
+    }
+
+    /// Closes the data containers and tells the stored bytes that the session added so far, so
+    /// that a snapshot's record can say it.
+    pub fn seal_data(&mut self) -> Result<WriteCounts> {
+        self.main.close(ContainerClass::Data)?;
+        Ok(self.counts())
+    }
+
+    /// Applies `edits` to the catalog and commits. Returns when all of it survives power loss.
+    /// `entries_change` is what the edits do to the number of snapshots.
+    pub(crate) fn commit(mut self, edits: Vec<Edit>, entries_change: i64) -> Result<Committed> {
+        self.main.close(ContainerClass::Data)?;
+        let mut record = self.start.record.clone();
+        record.catalog = self.write_catalog(record.catalog, edits)?;
+        record.committed = self.shared.media.clock.now();
+        record.catalog_entries = record.catalog_entries.saturating_add_signed(entries_change);
+        self.main.close(ContainerClass::Recipe)?;
+        let finished = lock(&self.shared.finished).clone();
+        record.containers += finished.len() as u64;
+        record.stored_bytes += finished.iter().map(|c| c.blob_bytes).sum::<u64>();
+        let next_sequence = self.shared.next_sequence.load(Ordering::Relaxed);
+        record
+            .next_sequence
+            .insert(self.start.writer, next_sequence);
+        let Shared {
+            media,
+            config,
+            master,
+            ..
+        } = &*self.shared;
+        media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
+        commit_root(
+            media,
+            config.pool,
+            master,
+            config.seal,
+            self.start.generation,
+            &record,
+        )?;
+        self.shared.chunks.index.commit(&record.next_sequence)?;
+        let generation = self.start.generation;
+        Ok(Committed {
+            generation,
+            counts: self.counts(),
+            record,
+            next_sequence,
+        })
+    }
+
+    /// Writes the catalog's new nodes. The container that holds them is entered into the
+    /// inventory before it is full, with length 0.
+    fn write_catalog(
+        &mut self,
+        root: Option<Fingerprint>,
+        edits: Vec<Edit>,
+    ) -> Result<Option<Fingerprint>> {
+        let mut edits: BTreeMap<_, _> = edits.into_iter().map(|e| (e.key, e.value)).collect();
+        for entry in lock(&self.shared.finished).iter() {
+            edits.insert(inventory_key(entry.id), Some(entry.encode()));
+        }
+        let mut nodes = CatalogNodes {
+            reader: &self.reader,
+            lane: &mut self.main,
+            stored: HashMap::new(),
+        };
+        let mut entered = edits.len();
+        // Storing nodes may fill and close containers, which are then to be entered too.
+        loop {
+            let open = nodes.lane.open_container(ContainerClass::Recipe);
+            let class = ContainerClass::Recipe;
+            let entry = InventoryEntry {
+                id: open,
+                class,
+                blob_bytes: 0,
+            };
+            edits.insert(inventory_key(open), Some(entry.encode()));
+            let list: Vec<_> = edits
+                .iter()
+                .map(|(key, value)| Edit {
+                    key: key.clone(),
+                    value: value.clone(),
+                })
+                .collect();
+            let new_root = apply(root, &list, &mut nodes)?;
+            nodes.lane.flush_nodes()?;
+            if nodes.lane.open_container(ContainerClass::Recipe) == open {
+                return Ok(new_root);
+            }
+            for entry in lock(&self.shared.finished).iter() {
+                edits.insert(inventory_key(entry.id), Some(entry.encode()));
+            }
+            if edits.len() > 4 * entered + 1024 {
+                let why = "the catalog does not settle";
+                return Err(StoreError::new(StoreErrorKind::Invalid, why));
+            }
+            entered = entered.max(edits.len());
+        }
+    }
+}
+
+/// Catalog nodes of this commit are read back from memory, older ones from the pool.
+struct CatalogNodes<'a> {
+    reader: &'a Reader,
+    lane: &'a mut Lane,
+    stored: HashMap<Fingerprint, Vec<u8>>,
+}
+
+impl crate::catalog::Nodes for CatalogNodes<'_> {
+    fn load(&mut self, fingerprint: &Fingerprint) -> Result<MapNode> {
+        match self.stored.get(fingerprint) {
+            Some(bytes) => MapNode::decode(bytes).map_err(|e| node_error(fingerprint, e)),
+            None => self.reader.map_node(fingerprint),
+        }
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Result<Fingerprint> {
+        let fingerprint = self.lane.store_node(bytes)?;
+        self.stored.insert(fingerprint, bytes.to_vec());
+        Ok(fingerprint)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
