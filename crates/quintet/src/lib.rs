@@ -4,4 +4,11 @@
 //! a source file. `main.rs` calls [`filesystem`] and its neighbours through the commands.
 #![forbid(unsafe_code)]
 
+pub mod calendar;
+pub mod console;
+pub mod exit;
 pub mod filesystem;
+pub mod interrupt;
+pub mod json;
+pub mod progress;
+pub mod sizes;

@@ -1,0 +1,344 @@
+//! Everything that leaves the program by standard output and standard error.
+//!
+//! Invariant: standard output carries results (or JSON lines) and nothing else; notes, warnings and
+//! the progress line go to standard error; the progress line never mixes with other lines. Commands
+//! and [`crate::progress`] write through this.
+
+use crate::filesystem::PathError;
+use crate::json::Object;
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How much is said, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Loudness {
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// No notes, no progress.
+    pub quiet: bool,
+    /// 0, or how often the user said `-v`.
+    pub verbose: u8,
+}
+
+struct Streams {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    /// A progress line stands on the terminal, without a line end.
+    painted: bool,
+}
+
+/// See the module's head. Shared by all threads.
+pub struct Console {
+    loudness: Loudness,
+    streams: Mutex<Streams>,
+    out_is_terminal: bool,
+    err_is_terminal: bool,
+}
+
+impl Console {
+    /// Over the process's own streams.
+    pub fn new(loudness: Loudness) -> Self {
+        Self {
+            loudness,
+            out_is_terminal: io::stdout().is_terminal(),
+            err_is_terminal: io::stderr().is_terminal(),
+            streams: Mutex::new(Streams {
+                out: Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
+                err: Box::new(io::stderr()),
+                painted: false,
+            }),
+        }
+    }
+
+    /// Into memory: gives the console and what it wrote to output and error.
+    pub fn captured(loudness: Loudness) -> (Arc<Self>, Written, Written) {
+        let (out, err) = (Written::default(), Written::default());
+        let console = Self {
+            loudness,
+            out_is_terminal: false,
+            err_is_terminal: false,
+            streams: Mutex::new(Streams {
+                out: Box::new(out.clone()),
+                err: Box::new(err.clone()),
+                painted: false,
+            }),
+        };
+        (Arc::new(console), out, err)
+    }
+
+    /// How much is said.
+    pub fn loudness(&self) -> Loudness {
+        self.loudness
+    }
+
+    /// Results are JSON lines.
+    pub fn json(&self) -> bool {
+        self.loudness.json
+    }
+
+    /// A progress line can be drawn.
+    pub fn paints(&self) -> bool {
+        self.err_is_terminal && !self.loudness.quiet && !self.loudness.json
+    }
+
+    /// A line of results for people; silent in JSON, where [`Console::message`] says it.
+    pub fn line(&self, text: impl AsRef<[u8]>) -> io::Result<()> {
+        if self.json() {
+            return Ok(());
+        }
+        self.put(&[text.as_ref(), b"\n"])
+    }
+
+    /// A JSON line; silent when people read.
+    pub fn message(&self, object: Object) -> io::Result<()> {
+        if !self.json() {
+            return Ok(());
+        }
+        self.put(&[object.finish().as_bytes(), b"\n"])
+    }
+
+    /// Bytes of a result: a dumped file, an archive.
+    pub fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        self.put(&[bytes])
+    }
+
+    /// A remark for people, unless they asked for quiet.
+    pub fn note(&self, text: impl fmt::Display) {
+        if !self.loudness.quiet && !self.json() {
+            self.say(&text.to_string());
+        }
+    }
+
+    /// A remark for people who asked for more with `-v`.
+    pub fn detail(&self, text: impl fmt::Display) {
+        if self.loudness.verbose > 0 && !self.json() {
+            self.say(&text.to_string());
+        }
+    }
+
+    /// Something went wrong and the rest goes on. Never silent.
+    pub fn warn(&self, warning: impl fmt::Display) {
+        let text = warning.to_string();
+        if self.json() {
+            self.error_message(Object::message("error").text("message", &text));
+        } else {
+            self.say(&format!("warning: {text}"));
+        }
+    }
+
+    /// [`Console::warn`] about one path.
+    pub fn warn_path(&self, error: &PathError) {
+        if self.json() {
+            let object = Object::message("error")
+                .text("during", error.operation)
+                .path("item", error.path.as_os_str().as_bytes())
+                .text("message", &error.source.to_string());
+            self.error_message(object);
+        } else {
+            let path = printable(error.path.as_os_str().as_bytes());
+            let (operation, source) = (error.operation, &error.source);
+            self.say(&format!("warning: {path}: {operation}: {source}"));
+        }
+    }
+
+    /// The last words of a run that failed: `exit_error` on standard error in JSON.
+    pub fn fail(&self, code: u8, message: impl fmt::Display) {
+        let text = match self.json() {
+            true => Object::message("exit_error")
+                .integer("code", code)
+                .text("message", &message.to_string())
+                .finish(),
+            false => format!("quintet: {message}"),
+        };
+        self.say(&text);
+    }
+
+    /// A name or path as it may stand in a line of results: exact for programs, without control
+    /// characters for terminals.
+    pub fn name(&self, name: &[u8]) -> Vec<u8> {
+        match self.out_is_terminal {
+            true => printable(name).into_bytes(),
+            false => name.to_vec(),
+        }
+    }
+
+    /// Draws the progress line over the last one, or removes it.
+    pub fn paint(&self, line: Option<&str>) {
+        let mut streams = self.lock();
+        streams.unpaint();
+        if let Some(line) = line {
+            streams.complain(line.as_bytes());
+            streams.painted = true;
+        }
+    }
+
+    /// Columns of the terminal that shows progress.
+    pub fn columns(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(io::stderr());
+        size.ok()
+            .map_or(0, |size| usize::from(size.ws_col))
+            .clamp(40, 400)
+    }
+
+    /// Hands all results to the system.
+    pub fn flush(&self) -> io::Result<()> {
+        self.lock().out.flush()
+    }
+
+    fn put(&self, pieces: &[&[u8]]) -> io::Result<()> {
+        let mut streams = self.lock();
+        streams.unpaint();
+        for piece in pieces {
+            streams.out.write_all(piece)?;
+        }
+        // People and programs that watch want lines when they happen; status is rare enough.
+        if self.out_is_terminal || self.json() {
+            streams.out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn error_message(&self, object: Object) {
+        // A closed output ends the run at the next result; warnings must not hide that.
+        let _ = self.message(object);
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        let mut streams = self.lock();
+        streams.unpaint();
+        streams.complain(format!("{text}\n").as_bytes());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Streams {
+    fn unpaint(&mut self) {
+        if self.painted {
+            self.complain(b"\r\x1b[K");
+            self.painted = false;
+        }
+    }
+
+    fn complain(&mut self, bytes: &[u8]) {
+        // There is nobody left to tell when standard error is gone.
+        let _ = self.err.write_all(bytes).and_then(|()| self.err.flush());
+    }
+}
+
+/// Text for people: what is not text, and what would move a terminal's cursor, is escaped.
+pub fn printable(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                c if c.is_control() => out.extend(c.escape_default()),
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// What a captured console wrote.
+#[derive(Clone, Debug, Default)]
+pub struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// All of it so far, as text.
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut written = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        written.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speak(loudness: Loudness) -> (String, String) {
+        let (console, out, err) = Console::captured(loudness);
+        console.line("result").unwrap();
+        console.message(Object::message("summary")).unwrap();
+        console.note("note");
+        console.detail("detail");
+        console.warn("careful");
+        console.warn_path(&PathError::new("open", "/a\n", io::Error::other("why")));
+        console.fail(1, "the end");
+        (out.text(), err.text())
+    }
+
+    #[test]
+    fn who_hears_what() {
+        let warnings = "warning: careful\nwarning: /a\\n: open: why\nquintet: the end\n";
+        let (out, err) = speak(Loudness::default());
+        assert_eq!(out, "result\n");
+        assert_eq!(err, format!("note\n{warnings}"));
+        let quiet = Loudness {
+            quiet: true,
+            ..Loudness::default()
+        };
+        assert_eq!(speak(quiet).1, warnings);
+        let verbose = Loudness {
+            verbose: 1,
+            ..Loudness::default()
+        };
+        assert_eq!(speak(verbose).1, format!("note\ndetail\n{warnings}"));
+    }
+
+    #[test]
+    fn programs_get_json_only() {
+        let json = Loudness {
+            json: true,
+            ..Loudness::default()
+        };
+        let (out, err) = speak(json);
+        assert_eq!(
+            out,
+            "{\"message_type\":\"summary\"}\n\
+             {\"message_type\":\"error\",\"message\":\"careful\"}\n\
+             {\"message_type\":\"error\",\"during\":\"open\",\"item\":\"/a\\n\",\"message\":\"why\"}\n"
+        );
+        assert_eq!(
+            err,
+            "{\"message_type\":\"exit_error\",\"code\":1,\"message\":\"the end\"}\n"
+        );
+    }
+
+    #[test]
+    fn the_progress_line_is_removed_before_others() {
+        let (console, _, err) = Console::captured(Loudness::default());
+        console.paint(Some("50%"));
+        console.note("note");
+        console.paint(Some("60%"));
+        console.paint(None);
+        assert_eq!(err.text(), "50%\r\x1b[Knote\n60%\r\x1b[K");
+    }
+
+    #[test]
+    fn names_that_would_upset_a_terminal() {
+        let name = "\u{fc} \\ \u{1b}[2J".as_bytes();
+        assert_eq!(printable(name), "\u{fc} \\\\ \\u{1b}[2J");
+        assert_eq!(printable(b"a\xffb"), "a\\xffb");
+    }
+}
