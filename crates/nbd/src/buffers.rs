@@ -8,8 +8,8 @@ use std::io;
 
 /// Input that a connection keeps, bytes: many small requests, or a write of usual size.
 const INPUT_BYTES: usize = 256 << 10;
-/// Output that a buffer keeps after it grew, bytes.
-const OUTPUT_KEPT_BYTES: usize = 4 << 20;
+/// Up to this an output doubles when it grows; beyond it takes what one reply needs, bytes.
+const OUTPUT_DOUBLING_BYTES: usize = 1 << 20;
 
 /// Bytes received and not used yet.
 pub(crate) struct Input {
@@ -93,13 +93,22 @@ impl Input {
 
 /// Replies that were not sent yet. The vector stays initialised beyond `end`, so that reserving
 /// room for data costs no clearing.
-#[derive(Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
     end: usize,
+    kept_bytes: usize,
 }
 
 impl Output {
+    /// An empty output that keeps up to `kept_bytes` of memory between replies.
+    pub(crate) fn new(kept_bytes: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            end: 0,
+            kept_bytes,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.end
     }
@@ -123,7 +132,11 @@ impl Output {
         let start = self.end;
         let end = start + len;
         if end > self.bytes.len() {
-            let grown = end.next_power_of_two().max(4096);
+            let grown = match end <= OUTPUT_DOUBLING_BYTES {
+                true => end.next_power_of_two().max(4096),
+                false => end,
+            };
+            self.bytes.reserve_exact(grown - self.bytes.len());
             self.bytes.resize(grown, 0);
         }
         self.end = end;
@@ -138,7 +151,7 @@ impl Output {
     /// Forgets everything and gives memory back after an unusually large reply.
     pub(crate) fn clear(&mut self) {
         self.end = 0;
-        if self.bytes.len() > OUTPUT_KEPT_BYTES {
+        if self.bytes.len() > self.kept_bytes {
             self.bytes = Vec::new();
         }
     }

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// Output at which replies are sent although more requests are there, bytes.
 const BATCH_BYTES: usize = 64 << 10;
+/// Output memory that a connection keeps between batches, bytes; enough for the largest reads
+/// that usual clients send.
+const OUTPUT_KEPT_BYTES: usize = 4 << 20;
 /// How many slow requests go to the workers after a sign that the client keeps several under way.
 const DEEP_REQUESTS: u32 = 64;
 
@@ -157,7 +160,7 @@ impl Session {
             export,
             writer,
             workers,
-            output: Output::default(),
+            output: Output::new(OUTPUT_KEPT_BYTES),
             tally: Tally::default(),
             arrived: Instant::now(),
             deep: 0,

@@ -17,6 +17,8 @@ use std::time::Instant;
 
 /// Threads of one connection.
 const THREADS_MAX: usize = 16;
+/// Output memory that each thread keeps between replies, bytes.
+const OUTPUT_KEPT_BYTES: usize = 256 << 10;
 /// Requests under way.
 const IN_FLIGHT_MAX: usize = 64;
 /// Bytes of their payloads and replies.
@@ -98,7 +100,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        let mut out = Output::default();
+        let mut out = Output::new(OUTPUT_KEPT_BYTES);
         while let Some(job) = self.next() {
             let _running = Running(self, job.cost_bytes);
             let mut tally = Tally::default();
