@@ -4,4 +4,5 @@
 //! that must fail it. Tests of the implementing crates call these.
 #![forbid(unsafe_code)]
 
+pub mod media;
 pub mod volume;
