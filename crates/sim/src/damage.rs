@@ -4,8 +4,9 @@
 //! by the store's damage tests, which copy one good [`crate::Image`] for every cell of the matrix.
 
 use crate::content::Content;
-use crate::disk::{SimDisk, error};
+use crate::disk::SimDisk;
 use crate::image::{Dir, FileId, Image, Node, TOP};
+use crate::state::error;
 use media::MediaError;
 use std::io;
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 //! and removal. Called through `media::DiskFile`.
 
 use crate::content::LEN_MAX;
-use crate::disk::{State, alive, error};
 use crate::image::FileId;
 use crate::record::Op;
+use crate::state::{State, alive, error};
 use media::{Barrier, DiskFile, MediaError};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,15 +40,11 @@ impl SimFile {
             return;
         }
         state.image.files.get_mut(self.file).write(offset, data);
-        let data = data.into();
-        state.record(
-            &self.path,
-            Op::Write {
-                file: self.file,
-                offset,
-                data,
-            },
-        );
+        state.record(&self.path, || Op::Write {
+            file: self.file,
+            offset,
+            data: data.into(),
+        });
     }
 }
 
@@ -93,13 +89,10 @@ impl DiskFile for SimFile {
             return Err(error("truncate", &self.path, io::ErrorKind::FileTooLarge));
         }
         state.image.files.get_mut(self.file).set_len(len);
-        state.record(
-            &self.path,
-            Op::SetLen {
-                file: self.file,
-                len,
-            },
-        );
+        state.record(&self.path, || Op::SetLen {
+            file: self.file,
+            len,
+        });
         Ok(())
     }
 
@@ -107,14 +100,11 @@ impl DiskFile for SimFile {
         let mut state = self.alive("sync")?;
         state.counts.file_syncs += 1;
         let (effect, result) = state.sync(&self.path, point);
-        state.record(
-            &self.path,
-            Op::SyncFile {
-                file: self.file,
-                point,
-                effect,
-            },
-        );
+        state.record(&self.path, || Op::SyncFile {
+            file: self.file,
+            point,
+            effect,
+        });
         result
     }
 }

@@ -22,6 +22,8 @@ mod plan;
 mod record;
 mod seed;
 mod slab;
+mod state;
+mod tree;
 
 pub use crash::CrashPoint;
 pub use damage::Damage;

@@ -1,0 +1,140 @@
+//! What a simulated disk is made of: the volatile tree, the log, locks, faults.
+//!
+//! Invariant: all of it is behind one lock, so the log has the order in which things took effect.
+//! Called by `disk`, `tree` and `file`.
+
+use crate::fault::{Counts, Faults};
+use crate::image::{Dir, DirId, FileId, Image, Node, TOP};
+use crate::record::{Effect, Entry, Op, Slot};
+use media::{Barrier, MediaError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+pub(crate) struct State {
+    pub(crate) image: Image,
+    pub(crate) base: Image,
+    pub(crate) log: Arc<Vec<Entry>>,
+    pub(crate) recording: bool,
+    pub(crate) process: u64,
+    /// Operations that the process still lives to see.
+    pub(crate) dies_after: Option<u64>,
+    /// Which process has which lock file.
+    pub(crate) locks: BTreeMap<FileId, u64>,
+    pub(crate) without: BTreeSet<Barrier>,
+    pub(crate) faults: Faults,
+    pub(crate) counts: Counts,
+}
+
+impl State {
+    pub(crate) fn new(image: Image, recording: bool) -> Self {
+        Self {
+            base: image.clone(),
+            image,
+            log: Arc::default(),
+            recording,
+            process: 0,
+            dies_after: None,
+            locks: BTreeMap::new(),
+            without: BTreeSet::new(),
+            faults: Faults::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Something was done; `op` says what, when somebody wants to know.
+    pub(crate) fn record(&mut self, path: &str, op: impl FnOnce() -> Op) {
+        match &mut self.dies_after {
+            Some(0 | 1) => self.die(),
+            Some(more) => *more -= 1,
+            None => {}
+        }
+        if self.recording {
+            Arc::make_mut(&mut self.log).push(Entry {
+                op: op(),
+                path: path.into(),
+            });
+        }
+    }
+
+    /// The process is no more; its locks are free, its operations fail.
+    pub(crate) fn die(&mut self) {
+        self.process += 1;
+        self.dies_after = None;
+        self.locks.clear();
+    }
+
+    /// What a sync at `point` does, and what its caller hears.
+    pub(crate) fn sync(&mut self, path: &str, point: Barrier) -> (Effect, Result<(), MediaError>) {
+        match self.faults.sync(path) {
+            Err(e) => (Effect::Dropped, Err(e)),
+            Ok(()) if self.without.contains(&point) => (Effect::LeftOut, Ok(())),
+            Ok(()) => (Effect::Durable, Ok(())),
+        }
+    }
+}
+
+/// Refuses a process that was killed.
+pub(crate) fn alive<'a>(
+    shared: &'a Mutex<State>,
+    process: u64,
+    operation: &'static str,
+    path: &str,
+) -> Result<MutexGuard<'a, State>, MediaError> {
+    let state = lock(shared);
+    if state.process != process {
+        let source = io::Error::other("this process was killed");
+        return Err(MediaError::from_io(operation, path, source));
+    }
+    Ok(state)
+}
+
+pub(crate) fn names(state: &mut State, dir: DirId) -> &mut Dir {
+    state.image.dirs.get_mut(dir)
+}
+
+pub(crate) fn find_dir(
+    state: &State,
+    operation: &'static str,
+    path: &str,
+) -> Result<DirId, MediaError> {
+    match state.image.find(path) {
+        Some(Node::Dir(dir)) => Ok(dir),
+        Some(Node::File(_)) => Err(error(operation, path, io::ErrorKind::NotADirectory)),
+        None => Err(error(operation, path, io::ErrorKind::NotFound)),
+    }
+}
+
+/// Directory and name of `path`; the directory exists.
+pub(crate) fn slot(state: &State, operation: &'static str, path: &str) -> Result<Slot, MediaError> {
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    if name.is_empty() {
+        return Err(error(operation, path, io::ErrorKind::IsADirectory));
+    }
+    let dir = if dir.is_empty() {
+        TOP
+    } else {
+        find_dir(state, operation, dir)?
+    };
+    Ok(Slot {
+        dir,
+        name: name.into(),
+    })
+}
+
+/// Only relative paths of plain names stay below the top.
+pub(crate) fn check_path(operation: &'static str, path: &str) -> Result<(), MediaError> {
+    let plain = |name: &str| !matches!(name, "" | "." | "..");
+    if path.is_empty() || path.split('/').all(plain) {
+        return Ok(());
+    }
+    Err(error(operation, path, io::ErrorKind::InvalidInput))
+}
+
+pub(crate) fn error(operation: &'static str, path: &str, kind: io::ErrorKind) -> MediaError {
+    MediaError::from_io(operation, path, kind.into())
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

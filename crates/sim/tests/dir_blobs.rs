@@ -1,0 +1,220 @@
+//! `DirBlobs` when the disk fails: full disks, failed syncs, leftovers, concurrent barriers.
+//!
+//! Invariant: an error is told once in full, nothing is acknowledged after a failed sync, and no
+//! temp file outlives the put that failed. Run by `cargo test -p sim`.
+
+use media::{Barrier, Blobs, DirBlobs, Disk, MediaErrorKind as Kind, Put, Syncing};
+use sim::{CrashPoint, Fault, Op, Plan, SimDisk, Walker};
+use std::sync::Arc;
+
+const THREADS: Syncing = Syncing::Threads {
+    threads: 2,
+    queue: 2,
+};
+const BOTH: [Syncing; 2] = [Syncing::Inline, THREADS];
+
+fn blobs(disk: &Arc<SimDisk>, syncing: Syncing) -> DirBlobs {
+    let disk: Arc<dyn Disk> = Arc::<SimDisk>::clone(disk);
+    DirBlobs::new(disk, syncing)
+}
+
+fn unnamed(disk: &SimDisk) -> Vec<String> {
+    disk.list("tmp")
+        .unwrap()
+        .into_iter()
+        .map(|entry| entry.name)
+        .collect()
+}
+
+fn barrier(blobs: &DirBlobs) -> Result<(), media::MediaError> {
+    blobs.barrier(Barrier::ContainersBeforeRoot)
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    for syncing in BOTH {
+        let disk = SimDisk::new();
+        let blobs = blobs(&disk, syncing);
+        blobs.put("dir/a", vec![1; 1000], Put::Replace).unwrap();
+        barrier(&blobs).unwrap();
+        disk.inject(Fault::NoSpaceAfter(500));
+        let put = blobs.put("dir/b", vec![2; 1000], Put::Replace);
+        let error = put.and_then(|()| barrier(&blobs)).unwrap_err();
+        assert_eq!(error.kind, Kind::NoSpace);
+        assert!(
+            error.to_string().starts_with("write dir/b: no space left"),
+            "{error}"
+        );
+        assert!(unnamed(&disk).is_empty(), "{:?}", unnamed(&disk));
+        assert_eq!(blobs.list("dir").unwrap(), ["a"]);
+        disk.heal();
+        let again = blobs.put("dir/c", vec![3; 10], Put::Replace);
+        match syncing {
+            // The put itself was refused: nothing was promised.
+            Syncing::Inline => again.and_then(|()| barrier(&blobs)).unwrap(),
+            // The put had been accepted: whoever holds this object must give it up.
+            Syncing::Threads { .. } => assert_eq!(again.unwrap_err().kind, Kind::Poisoned),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_poison_a_commit() {
+    let disk = SimDisk::new();
+    let blobs = blobs(&disk, THREADS);
+    disk.inject(Fault::NoSpaceAfter(0));
+    let error = blobs
+        .put("roots/1", vec![1; 10], Put::IfAbsent)
+        .unwrap_err();
+    assert_eq!(error.kind, Kind::NoSpace);
+    disk.heal();
+    blobs.put("roots/1", vec![1; 10], Put::IfAbsent).unwrap();
+    barrier(&blobs).unwrap();
+}
+
+#[test]
+fn a_failed_sync_ends_everything() {
+    for syncing in BOTH {
+        for how in [Put::Replace, Put::IfAbsent] {
+            // Top, top, file, directory of the name.
+            for sync in 0..4 {
+                let disk = SimDisk::new();
+                let blobs = blobs(&disk, syncing);
+                disk.inject(Fault::Sync {
+                    after: sync,
+                    sticky: false,
+                });
+                let put = blobs.put("dir/a", vec![1; 1000], how);
+                let error = put.and_then(|()| barrier(&blobs)).unwrap_err();
+                assert_eq!(error.kind, Kind::Io, "sync {sync}");
+                let after = [
+                    blobs.put("dir/b", vec![2], Put::Replace),
+                    blobs.put("dir/b", vec![2], Put::IfAbsent),
+                    blobs.delete("dir/a"),
+                    barrier(&blobs),
+                ];
+                for result in after {
+                    assert_eq!(result.unwrap_err().kind, Kind::Poisoned, "sync {sync}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_other_error_is_told_and_leaves_nothing() {
+    for syncing in BOTH {
+        for after in 0..6 {
+            let disk = SimDisk::new();
+            let blobs = blobs(&disk, syncing);
+            disk.inject(Fault::Names { after });
+            let put = blobs.put("dir/a", vec![1; 1000], Put::Replace);
+            let result = put.and_then(|()| barrier(&blobs));
+            // Two directories, the temp file, the move; a fifth change is not needed.
+            assert_eq!(result.is_err(), after < 4, "names {after}");
+            assert!(
+                disk.list("tmp").map_or(true, |entries| entries.is_empty()),
+                "names {after}"
+            );
+        }
+    }
+}
+
+#[test]
+fn leftovers_are_swept_and_never_written_to() {
+    let disk = SimDisk::new();
+    let first = blobs(&disk, Syncing::Inline);
+    first
+        .put("dir/a", b"precious".to_vec(), Put::Replace)
+        .unwrap();
+    barrier(&first).unwrap();
+    // After this power loss the temp name may lead to the stored blob.
+    let mut walker = Walker::new(&disk.recording());
+    walker.advance(usize::MAX);
+    let moved = disk
+        .recording()
+        .log
+        .iter()
+        .position(|e| matches!(e.op, Op::Rename { .. }));
+    assert!(moved.is_some());
+    let point = CrashPoint::new(&walker);
+    let kept = (0..point.pending())
+        .map(|unit| point.state(Plan::Only(unit)))
+        .find(|image| image.contents("tmp/dir.a.0").is_some())
+        .expect("a state with both names");
+    let disk = SimDisk::on(kept);
+    let second = blobs(&disk, Syncing::Inline);
+    second
+        .put("dir/a", b"other".to_vec(), Put::IfAbsent)
+        .unwrap_err();
+    assert_eq!(second.read("dir/a", 100).unwrap(), b"precious");
+    disk.make_dir("tmp/foreign").unwrap();
+    second.sweep().unwrap();
+    assert_eq!(unnamed(&disk), ["foreign"]);
+    assert_eq!(second.read("dir/a", 100).unwrap(), b"precious");
+}
+
+#[test]
+fn two_processes_can_put_the_same_name() {
+    let disk = SimDisk::new();
+    let pair = [blobs(&disk, Syncing::Inline), blobs(&disk, Syncing::Inline)];
+    for round in 0..50 {
+        let name = format!("roots/{round}");
+        let won: Vec<bool> = std::thread::scope(|scope| {
+            let put = |number: usize| {
+                let (blobs, name) = (&pair[number], &name);
+                move || {
+                    blobs
+                        .put(name, vec![number as u8; 3000], Put::IfAbsent)
+                        .is_ok()
+                }
+            };
+            let threads = [scope.spawn(put(0)), scope.spawn(put(1))];
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert_ne!(won[0], won[1], "one wins round {round}");
+        let winner = won.iter().position(|won| *won).unwrap() as u8;
+        assert_eq!(pair[0].read(&name, 9999).unwrap(), vec![winner; 3000]);
+    }
+    assert!(unnamed(&disk).is_empty());
+}
+
+#[test]
+fn a_blob_costs_what_it_must() {
+    let disk = SimDisk::new();
+    let blobs = blobs(&disk, Syncing::Inline);
+    blobs.put("dir/a", vec![1; 100], Put::Replace).unwrap();
+    barrier(&blobs).unwrap();
+    let before = disk.counts();
+    for name in ["dir/b", "dir/c"] {
+        blobs.put(name, vec![2; 100], Put::Replace).unwrap();
+    }
+    barrier(&blobs).unwrap();
+    let after = disk.counts();
+    assert_eq!(after.file_syncs - before.file_syncs, 2, "one for each blob");
+    assert_eq!(after.dir_syncs - before.dir_syncs, 1, "one for both names");
+    assert_eq!(after.writes - before.writes, 2);
+    let log = disk.recording().log;
+    let order: Vec<String> = log
+        .iter()
+        .rev()
+        .take(9)
+        .rev()
+        .map(|e| e.to_string())
+        .collect();
+    let expected = [
+        "create tmp/dir.b.1",
+        "write tmp/dir.b.1 0+100",
+        "sync tmp/dir.b.1 BlobBeforeName Durable",
+        "rename dir.b.1 to dir/b",
+        "create tmp/dir.c.2",
+        "write tmp/dir.c.2 0+100",
+        "sync tmp/dir.c.2 BlobBeforeName Durable",
+        "rename dir.c.2 to dir/c",
+        "sync_dir dir ContainersBeforeRoot Durable",
+    ];
+    assert_eq!(order, expected);
+}
