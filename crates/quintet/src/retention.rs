@@ -1,0 +1,106 @@
+//! Which snapshots a policy keeps, and why.
+//!
+//! Invariant: pure; the same snapshots, policy and time zone give the same answer, whatever the time
+//! is now. Every kept snapshot has at least one reason; a policy that would keep nothing of a group
+//! is refused. `forget` calls this.
+
+mod group;
+mod policy;
+
+pub use group::{Group, GroupBy, group};
+pub use policy::{Keep, Policy};
+
+use crate::calendar;
+use format::snapshot::Snapshot;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use std::fmt;
+
+/// What becomes of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// The snapshot.
+    pub snapshot: &'a Snapshot,
+    /// Why it is kept; empty when it is to be forgotten.
+    pub reasons: Vec<String>,
+}
+
+impl Decision<'_> {
+    /// It stays.
+    pub fn kept(&self) -> bool {
+        !self.reasons.is_empty()
+    }
+}
+
+/// Why no decision was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RetentionError {
+    /// No rule was given.
+    NoRule,
+    /// The rules would forget every snapshot of a group (named for people).
+    KeepsNothing(String),
+}
+
+impl fmt::Display for RetentionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRule => f.write_str(
+                "no rule says what to keep; give at least one --keep-* option, or name snapshots",
+            ),
+            Self::KeepsNothing(group) => write!(
+                f,
+                "the rules would keep no snapshot of {group}; nothing was forgotten \
+                 (add a rule such as --keep-last 1, or name snapshots)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RetentionError {}
+
+/// Decides about the snapshots of one group, newest first. Hours, days and so on are those of
+/// `zone`; `--keep-within` counts back from the newest snapshot of the group.
+pub fn decide<'a>(
+    policy: &Policy,
+    group: &Group<'a>,
+    zone: &TimeZone,
+) -> Result<Vec<Decision<'a>>, RetentionError> {
+    if policy.is_empty() {
+        return Err(RetentionError::NoRule);
+    }
+    let times: Vec<Option<Zoned>> = group
+        .snapshots
+        .iter()
+        .map(|snapshot| calendar::zoned(snapshot.taken, zone))
+        .collect();
+    let newest = times.first().and_then(|time| time.as_ref());
+    let mut rules = policy.rules(newest);
+    let oldest = group.snapshots.len().saturating_sub(1);
+    let decisions: Vec<Decision<'a>> = group
+        .snapshots
+        .iter()
+        .zip(&times)
+        .enumerate()
+        .map(|(place, (snapshot, time))| {
+            let mut reasons = policy.tag_reasons(snapshot);
+            match time {
+                Some(time) => {
+                    let kept = rules
+                        .iter_mut()
+                        .filter_map(|r| r.keeps(time, place == oldest));
+                    reasons.extend(kept);
+                }
+                // Only a damaged or hostile clock gives such times: not a reason to lose data.
+                None => reasons.push("time outside the calendar".to_owned()),
+            }
+            Decision { snapshot, reasons }
+        })
+        .collect();
+    if !decisions.is_empty() && !decisions.iter().any(Decision::kept) {
+        return Err(RetentionError::KeepsNothing(group.describe()));
+    }
+    Ok(decisions)
+}
+
+#[cfg(test)]
+mod tests;

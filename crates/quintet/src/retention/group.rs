@@ -1,0 +1,131 @@
+//! Snapshots that belong together: a policy is applied to each group by itself.
+
+use crate::console::printable;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::fmt;
+
+/// What makes a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupBy {
+    /// The host.
+    pub host: bool,
+    /// The source paths, or the name of an image or stream.
+    pub paths: bool,
+    /// The tags.
+    pub tags: bool,
+}
+
+impl Default for GroupBy {
+    fn default() -> Self {
+        Self {
+            host: true,
+            paths: true,
+            tags: false,
+        }
+    }
+}
+
+impl GroupBy {
+    /// Reads `host,paths,tags` in any order and choice; empty text makes one group of all.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut by = Self {
+            host: false,
+            paths: false,
+            tags: false,
+        };
+        for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+            match word {
+                "host" | "hosts" => by.host = true,
+                "path" | "paths" => by.paths = true,
+                "tag" | "tags" => by.tags = true,
+                other => {
+                    return Err(format!(
+                        "cannot group by {other:?}: only by host, paths, tags"
+                    ));
+                }
+            }
+        }
+        Ok(by)
+    }
+
+    fn key<'a>(&self, snapshot: &'a Snapshot) -> GroupKey<'a> {
+        let mut paths: Vec<&[u8]> = snapshot.paths.iter().map(Vec::as_slice).collect();
+        paths.sort_unstable();
+        let mut tags: Vec<&str> = snapshot.tags.iter().map(String::as_str).collect();
+        tags.sort_unstable();
+        GroupKey {
+            host: self.host.then_some(snapshot.host.as_str()),
+            paths: self
+                .paths
+                .then_some((snapshot.kind as u8, snapshot.name.as_str(), paths)),
+            tags: self.tags.then_some(tags),
+        }
+    }
+}
+
+/// What the snapshots of a group have in common; `None` where it does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupKey<'a> {
+    /// The host.
+    pub host: Option<&'a str>,
+    /// Kind, name and sorted paths.
+    pub paths: Option<(u8, &'a str, Vec<&'a [u8]>)>,
+    /// Sorted tags.
+    pub tags: Option<Vec<&'a str>>,
+}
+
+/// Snapshots that belong together.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// What they have in common.
+    pub key: GroupKey<'a>,
+    /// Newest first.
+    pub snapshots: Vec<&'a Snapshot>,
+}
+
+impl Group<'_> {
+    /// For people: `host a, path /home`.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(host) = self.key.host {
+            parts.push(format!("host {host}"));
+        }
+        if let Some((kind, name, paths)) = &self.key.paths {
+            let listed: Vec<String> = paths.iter().map(|path| printable(path)).collect();
+            if *kind == SnapshotKind::Tree as u8 {
+                parts.push(format!("paths {}", listed.join(", ")));
+            } else {
+                parts.push(format!("image or stream {name}"));
+            }
+        }
+        if let Some(tags) = &self.key.tags {
+            parts.push(format!("tags {}", tags.join(", ")));
+        }
+        match parts.is_empty() {
+            true => "the pool".to_owned(),
+            false => parts.join(", "),
+        }
+    }
+}
+
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+/// All groups, in order of their keys.
+pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy) -> Vec<Group<'a>> {
+    let mut groups = std::collections::BTreeMap::<GroupKey<'a>, Vec<&'a Snapshot>>::new();
+    for snapshot in snapshots {
+        groups.entry(by.key(snapshot)).or_default().push(snapshot);
+    }
+    groups
+        .into_iter()
+        .map(|(key, mut snapshots)| {
+            // The id decides between equal times, so that two runs choose alike.
+            snapshots.sort_by_key(|s| std::cmp::Reverse((s.taken, s.id)));
+            Group { key, snapshots }
+        })
+        .collect()
+}

@@ -1,0 +1,289 @@
+use super::*;
+use crate::calendar::Within;
+use format::recipe::ObjectRoot;
+use format::snapshot::SnapshotKind;
+use units::SnapshotId;
+
+fn snapshot(number: u8, time: &str) -> Snapshot {
+    Snapshot {
+        id: SnapshotId([number; 16]),
+        taken: calendar::parse_time(time, &TimeZone::UTC).unwrap(),
+        kind: SnapshotKind::Tree,
+        root: ObjectRoot::EMPTY,
+        name: String::new(),
+        host: "h".to_owned(),
+        user: String::new(),
+        program: String::new(),
+        paths: vec![b"/home".to_vec()],
+        tags: Vec::new(),
+        files: 0,
+        directories: 0,
+        logical_bytes: 0,
+        added_bytes: 0,
+        duration_ms: 0,
+        parent: SnapshotId::default(),
+    }
+}
+
+/// Oldest first, as a catalog gives them.
+fn snapshots(times: &[&str]) -> Vec<Snapshot> {
+    let numbered = times.iter().enumerate();
+    numbered.map(|(i, time)| snapshot(i as u8, time)).collect()
+}
+
+/// Times of the kept ones with their reasons, newest first.
+fn kept(policy: &Policy, snapshots: &[Snapshot]) -> Vec<(String, String)> {
+    let groups = group(snapshots, GroupBy::default());
+    assert_eq!(groups.len(), 1);
+    decide(policy, &groups[0], &TimeZone::UTC)
+        .unwrap()
+        .iter()
+        .filter(|decision| decision.kept())
+        .map(|decision| {
+            let time = calendar::local(decision.snapshot.taken, &TimeZone::UTC);
+            (time[5..16].to_owned(), decision.reasons.join("; "))
+        })
+        .collect()
+}
+
+fn check(policy: &Policy, times: &[&str], expected: &[(&str, &str)]) {
+    let kept = kept(policy, &snapshots(times));
+    let kept: Vec<(&str, &str)> = kept.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    assert_eq!(kept, expected);
+}
+
+const DAYS: [&str; 8] = [
+    "2026-11-01 10:00",
+    "2026-11-01 20:00",
+    "2026-11-02 10:00",
+    "2026-11-08 10:00",
+    "2026-11-09 10:00",
+    "2026-11-09 10:30",
+    "2026-11-09 11:00",
+    "2026-11-10 10:00",
+];
+
+fn policy(set: impl FnOnce(&mut Policy)) -> Policy {
+    let mut policy = Policy::default();
+    set(&mut policy);
+    policy
+}
+
+#[test]
+fn last() {
+    let two = policy(|p| p.last = Keep::Count(2));
+    let expected = [
+        ("11-10 10:00", "last snapshot"),
+        ("11-09 11:00", "last snapshot"),
+    ];
+    check(&two, &DAYS, &expected);
+    let all = policy(|p| p.last = Keep::Unlimited);
+    assert_eq!(kept(&all, &snapshots(&DAYS)).len(), DAYS.len());
+}
+
+#[test]
+fn the_newest_of_each_hour() {
+    let three = policy(|p| p.hourly = Keep::Count(3));
+    let reason = "hourly snapshot";
+    check(
+        &three,
+        &DAYS,
+        &[
+            ("11-10 10:00", reason),
+            ("11-09 11:00", reason),
+            ("11-09 10:30", reason),
+        ],
+    );
+}
+
+#[test]
+fn the_newest_of_each_day() {
+    let days = policy(|p| p.daily = Keep::Count(4));
+    let reason = "daily snapshot";
+    check(
+        &days,
+        &DAYS,
+        &[
+            ("11-10 10:00", reason),
+            ("11-09 11:00", reason),
+            ("11-08 10:00", reason),
+            ("11-02 10:00", reason),
+        ],
+    );
+}
+
+#[test]
+fn weeks_begin_on_monday_and_belong_to_one_year() {
+    let weeks = policy(|p| p.weekly = Keep::Unlimited);
+    // 2026-11-01 and -08 are Sundays.
+    let reason = "weekly snapshot";
+    check(
+        &weeks,
+        &DAYS,
+        &[
+            ("11-10 10:00", reason),
+            ("11-08 10:00", reason),
+            ("11-01 20:00", reason),
+            ("11-01 10:00", "oldest weekly snapshot"),
+        ],
+    );
+    // Thursday 2026-12-31 and Friday 2027-01-01 are in one week.
+    let times = ["2026-12-01 00:00", "2026-12-31 00:00", "2027-01-01 00:00"];
+    check(
+        &weeks,
+        &times,
+        &[("01-01 00:00", reason), ("12-01 00:00", reason)],
+    );
+}
+
+#[test]
+fn months_and_years() {
+    let times = [
+        "2024-02-29 00:00",
+        "2025-12-31 23:59",
+        "2026-01-01 00:00",
+        "2026-01-31 00:00",
+    ];
+    let both = policy(|p| {
+        p.monthly = Keep::Count(2);
+        p.yearly = Keep::Count(3);
+    });
+    check(
+        &both,
+        &times,
+        &[
+            ("01-31 00:00", "monthly snapshot; yearly snapshot"),
+            ("12-31 23:59", "monthly snapshot; yearly snapshot"),
+            ("02-29 00:00", "yearly snapshot"),
+        ],
+    );
+}
+
+#[test]
+fn the_oldest_stays_until_the_history_is_long_enough() {
+    let ten = policy(|p| p.yearly = Keep::Count(10));
+    let expected = [
+        ("11-10 10:00", "yearly snapshot"),
+        ("11-01 10:00", "oldest yearly snapshot"),
+    ];
+    check(&ten, &DAYS, &expected);
+    let one = policy(|p| p.yearly = Keep::Count(1));
+    check(&one, &DAYS, &expected[..1]);
+}
+
+#[test]
+fn within_counts_from_the_newest() {
+    let span = |text| Some(Within::parse(text).unwrap());
+    let day = policy(|p| p.within = span("23h"));
+    check(
+        &day,
+        &DAYS,
+        &[("11-10 10:00", "within 23h"), ("11-09 11:00", "within 23h")],
+    );
+    let daily = policy(|p| p.within_daily = span("2d"));
+    check(
+        &daily,
+        &DAYS,
+        &[
+            ("11-10 10:00", "daily within 2d"),
+            ("11-09 11:00", "daily within 2d"),
+            ("11-08 10:00", "daily within 2d"),
+        ],
+    );
+    // A single old snapshot is the newest of its group.
+    check(
+        &day,
+        &["1999-01-01 00:00"],
+        &[("01-01 00:00", "within 23h")],
+    );
+}
+
+#[test]
+fn tags() {
+    let mut list = snapshots(&DAYS);
+    list[0].tags = vec!["a".to_owned(), "b".to_owned()];
+    list[1].tags = vec!["a".to_owned()];
+    let both = vec!["a".to_owned(), "b".to_owned()];
+    let tagged = policy(|p| p.tags = vec![both]);
+    let expected = vec![("11-01 10:00".to_owned(), "has tags a,b".to_owned())];
+    assert_eq!(kept(&tagged, &list), expected);
+}
+
+#[test]
+fn rules_add_up() {
+    let rules = policy(|p| {
+        p.last = Keep::Count(1);
+        p.daily = Keep::Count(2);
+    });
+    check(
+        &rules,
+        &DAYS,
+        &[
+            ("11-10 10:00", "last snapshot; daily snapshot"),
+            ("11-09 11:00", "daily snapshot"),
+        ],
+    );
+}
+
+#[test]
+fn keeping_nothing_is_refused() {
+    let list = snapshots(&DAYS);
+    let groups = group(&list, GroupBy::default());
+    let decide = |policy: &Policy| decide(policy, &groups[0], &TimeZone::UTC);
+    assert_eq!(decide(&Policy::default()), Err(RetentionError::NoRule));
+    let tagged = policy(|p| p.tags = vec![vec!["nobody has this".to_owned()]]);
+    let error = decide(&tagged).unwrap_err();
+    assert_eq!(
+        error,
+        RetentionError::KeepsNothing("host h, paths /home".to_owned())
+    );
+    for text in ["0", "x", "-2", "", "1.5"] {
+        assert!(Keep::parse(text).is_err(), "{text}");
+    }
+    assert_eq!(Keep::parse("unlimited"), Ok(Keep::Unlimited));
+}
+
+#[test]
+fn groups() {
+    let mut list = snapshots(&DAYS[..6]);
+    list[0].host = "other".to_owned();
+    list[1].paths = vec![b"/etc".to_vec(), b"/home".to_vec()];
+    list[2].paths = vec![b"/home".to_vec(), b"/etc".to_vec()];
+    list[3].tags = vec!["t".to_owned()];
+    list[4].kind = SnapshotKind::Image;
+    list[4].name = "disk".to_owned();
+    let sizes = |by: &str| -> Vec<usize> {
+        let groups = group(&list, GroupBy::parse(by).unwrap());
+        groups.iter().map(|g| g.snapshots.len()).collect()
+    };
+    assert_eq!(sizes("host,paths"), [2, 2, 1, 1]);
+    assert_eq!(sizes("host"), [5, 1]);
+    assert_eq!(sizes("paths"), [2, 3, 1]);
+    assert_eq!(sizes("tags"), [5, 1]);
+    assert_eq!(sizes(""), [6]);
+    assert_eq!(GroupBy::parse("hosts, path").unwrap(), GroupBy::default());
+    assert!(GroupBy::parse("colour").is_err());
+    for group in group(&list, GroupBy::default()) {
+        assert!(group.snapshots.is_sorted_by(|a, b| a.taken > b.taken));
+    }
+}
+
+#[test]
+fn hours_are_those_of_the_zone() {
+    let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+    // Both on the 2nd in Berlin, on two days in UTC.
+    let list = snapshots(&["2026-11-01 23:30", "2026-11-02 10:00"]);
+    let daily = policy(|p| p.daily = Keep::Count(1));
+    let groups = group(&list, GroupBy::default());
+    let two = policy(|p| p.daily = Keep::Count(2));
+    let count = |policy: &Policy, zone: &TimeZone| {
+        let decisions = decide(policy, &groups[0], zone).unwrap();
+        decisions
+            .iter()
+            .filter(|d| d.reasons == ["daily snapshot"])
+            .count()
+    };
+    assert_eq!(count(&two, &TimeZone::UTC), 2);
+    assert_eq!(count(&two, &zone), 1);
+    assert_eq!(count(&daily, &zone), 1);
+}
