@@ -31,7 +31,7 @@ mod table;
 mod tests;
 
 pub use meters::IndexCounters;
-pub use open::Found;
+pub use open::{Found, Opened};
 
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
@@ -61,16 +61,6 @@ pub struct Location {
     pub sectors: u32,
 }
 
-/// An index, and what the caller has to know about it.
-pub struct Opened {
-    /// The index.
-    pub index: FingerprintIndex,
-    /// What it holds completely; empty when it starts from nothing.
-    pub coverage: Coverage,
-    /// What was found on the device.
-    pub found: Found,
-}
-
 /// The index of one pool. Shared by all threads of a process; one process at a time writes.
 pub struct FingerprintIndex {
     site: Site,
@@ -82,77 +72,6 @@ pub struct FingerprintIndex {
 }
 
 impl FingerprintIndex {
-    /// Opens the index at `path`; makes an empty one when there is none that can be believed. The
-    /// caller holds the pool's lock. Uses at most about `memory_bytes` (1 MiB at least).
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        path: &str,
-        pool: PoolId,
-        memory_bytes: usize,
-    ) -> Result<Opened> {
-        let opened = Self::open_with(disk, path, pool, memory_bytes, true);
-        // What an interrupted growth left, if anything.
-        let _ = opened.index.site.disk.remove(&opened.index.site.new_path());
-        if opened.found != Found::Loaded {
-            opened.index.reset(0)?;
-        }
-        Ok(opened)
-    }
-
-    /// Opens the index without the pool's lock and never writes: what is inserted stays in memory,
-    /// as far as the budget goes. Without a file to believe it starts empty.
-    pub fn open_read_only(
-        disk: Arc<dyn Disk>,
-        path: &str,
-        pool: PoolId,
-        memory_bytes: usize,
-    ) -> Result<Opened> {
-        Ok(Self::open_with(disk, path, pool, memory_bytes, false))
-    }
-
-    fn open_with(
-        disk: Arc<dyn Disk>,
-        path: &str,
-        pool: PoolId,
-        memory_bytes: usize,
-        writes: bool,
-    ) -> Opened {
-        let mut shares = Shares::of(memory_bytes);
-        let site = shares.site(disk, path.to_owned(), pool);
-        let loaded = open::load(&site, writes, shares.tail_bytes_max);
-        if loaded.is_err() && !writes {
-            shares = shares.without_file();
-        }
-        let mut state = State::empty(&shares);
-        let meters = Meters::default();
-        let (standing, found) = match loaded {
-            Ok(loaded) => {
-                meters.stands(&loaded.standing);
-                state.table = Some(Arc::new(loaded.table));
-                state.numbers = loaded.numbers;
-                state.overflow.load(loaded.overflow);
-                (Some(loaded.standing), Found::Loaded)
-            }
-            Err(found) => (None, found),
-        };
-        let coverage = standing
-            .as_ref()
-            .map_or_else(Coverage::new, |s| s.coverage.clone());
-        let index = Self {
-            site,
-            shares,
-            state: RwLock::new(state),
-            seat: Seat::new(standing.filter(|_| writes)),
-            writes,
-            meters,
-        };
-        Opened {
-            index,
-            coverage,
-            found,
-        }
-    }
-
     /// Replaces `candidates` by the places at which a fingerprint's chunk may lie, the likeliest
     /// first. Usually none or one; at most one device read. A bucket that cannot be read has no
     /// candidates and makes the index damaged; it is no error.

@@ -24,6 +24,7 @@ pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
 pub use container::Region;
 pub use error::{Result, StoreError, StoreErrorKind};
+pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
 pub use pool::{InitOptions, OpenMode, Pool, SpaceCounts, is_no_pool};
 pub use read_path::{ChunkRef, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;

@@ -1,15 +1,22 @@
 //! Opening: what of the file on the device can be believed.
 //!
-//! Invariant: never an error for what the file holds, only a reason to start empty; nothing is
-//! written here. Called by [`FingerprintIndex::open`](super::FingerprintIndex::open).
+//! Invariant: never an error for what the file holds, only a reason to start empty; a file that
+//! cannot be believed is replaced, never repaired. Called by recovery.
 
 use super::build::Site;
+use super::meters::Meters;
 use super::numbers::Numbers;
+use super::seat::Seat;
+use super::shares::Shares;
+use super::state::State;
 use super::table::{Standing, Table, read_header};
+use super::{Coverage, FingerprintIndex};
+use crate::Result;
 use format::bytes::Fault;
 use format::index::{Record, Seed, Tail};
-use media::{DiskFile, MediaErrorKind};
-use std::sync::Arc;
+use media::{Disk, DiskFile, MediaErrorKind};
+use std::sync::{Arc, RwLock};
+use units::PoolId;
 
 /// What was found at the index's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +37,99 @@ pub enum Found {
     TooLarge,
 }
 
+/// An index, and what the caller has to know about it.
+pub struct Opened {
+    /// The index.
+    pub index: FingerprintIndex,
+    /// What it holds completely; empty when it starts from nothing.
+    pub coverage: Coverage,
+    /// What was found on the device.
+    pub found: Found,
+}
+
 /// A believable file, opened.
-pub(super) struct Loaded {
-    pub(super) table: Table,
-    pub(super) standing: Standing,
-    pub(super) numbers: Numbers,
-    pub(super) overflow: Vec<Record>,
+struct Loaded {
+    table: Table,
+    standing: Standing,
+    numbers: Numbers,
+    overflow: Vec<Record>,
+}
+
+impl FingerprintIndex {
+    /// Opens the index at `path`; makes an empty one when there is none that can be believed. The
+    /// caller holds the pool's lock. Uses at most about `memory_bytes` (1 MiB at least).
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        path: &str,
+        pool: PoolId,
+        memory_bytes: usize,
+    ) -> Result<Opened> {
+        let opened = Self::open_with(disk, path, pool, memory_bytes, true);
+        // What an interrupted growth left, if anything.
+        let _ = opened.index.site.disk.remove(&opened.index.site.new_path());
+        if opened.found != Found::Loaded {
+            opened.index.reset(0)?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens the index without the pool's lock and never writes: what is inserted stays in memory,
+    /// as far as the budget goes. Without a file to believe it starts empty.
+    pub fn open_read_only(
+        disk: Arc<dyn Disk>,
+        path: &str,
+        pool: PoolId,
+        memory_bytes: usize,
+    ) -> Result<Opened> {
+        Ok(Self::open_with(disk, path, pool, memory_bytes, false))
+    }
+
+    fn open_with(
+        disk: Arc<dyn Disk>,
+        path: &str,
+        pool: PoolId,
+        memory_bytes: usize,
+        writes: bool,
+    ) -> Opened {
+        let mut shares = Shares::of(memory_bytes);
+        let site = shares.site(disk, path.to_owned(), pool);
+        let loaded = load(&site, writes, shares.tail_bytes_max);
+        if loaded.is_err() && !writes {
+            shares = shares.without_file();
+        }
+        let mut state = State::empty(&shares);
+        let meters = Meters::default();
+        let (standing, found) = match loaded {
+            Ok(loaded) => {
+                meters.stands(&loaded.standing);
+                state.table = Some(Arc::new(loaded.table));
+                state.numbers = loaded.numbers;
+                state.overflow.load(loaded.overflow);
+                (Some(loaded.standing), Found::Loaded)
+            }
+            Err(found) => (None, found),
+        };
+        let coverage = standing
+            .as_ref()
+            .map_or_else(Coverage::new, |s| s.coverage.clone());
+        let index = Self {
+            site,
+            shares,
+            state: RwLock::new(state),
+            seat: Seat::new(standing.filter(|_| writes)),
+            writes,
+            meters,
+        };
+        Opened {
+            index,
+            coverage,
+            found,
+        }
+    }
 }
 
 /// Opens the file, or says why not.
-pub(super) fn load(site: &Site, writable: bool, tail_bytes_max: u64) -> Result<Loaded, Found> {
+fn load(site: &Site, writable: bool, tail_bytes_max: u64) -> std::result::Result<Loaded, Found> {
     let opened = match writable {
         true => site.disk.open(&site.path, false),
         false => site.disk.open_read(&site.path),

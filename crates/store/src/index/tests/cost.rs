@@ -1,0 +1,171 @@
+//! What it costs: reads, writes, syncs, bytes and false positives; never time.
+
+use super::*;
+use format::index::{BUCKET_BYTES, BUCKET_ENTRIES, ENTRY_BYTES};
+
+const COUNT: u64 = 1_000_000;
+
+#[test]
+fn a_million_entries_are_small_precise_and_one_read_away() {
+    let disk = TestDisk::new();
+    let memory = 16 * MIB;
+    let index = open(&disk, memory).index;
+    let mut dice = Dice(21);
+    let fingerprints = fill(&index, &mut dice, COUNT);
+    assert!(index.commit(&covers(COUNT / 256)).unwrap());
+    drop(index);
+
+    let index = open(&disk, memory / 4).index;
+    let before = disk.counts.reads.load(Relaxed);
+    assert_holds(&index, &fingerprints);
+    let counters = index.counters();
+    assert_eq!(counters.probes, COUNT);
+    assert!(counters.device_reads <= COUNT, "at most one read a lookup");
+    assert_eq!(
+        counters.device_reads,
+        disk.counts.reads.load(Relaxed) - before
+    );
+    assert_eq!((counters.entries, counters.dropped), (COUNT, 0));
+    assert!(counters.overflow_entries <= COUNT / 10_000);
+    assert!(counters.memory_bytes <= memory as u64 / 4);
+    let entry_bytes = BUCKET_BYTES as f64 / BUCKET_ENTRIES as f64 / 0.35;
+    assert!(ENTRY_BYTES == 12 && entry_bytes < 34.5);
+    let slack = 64 << 10;
+    assert!(counters.file_bytes as f64 <= COUNT as f64 * entry_bytes + slack as f64);
+
+    let wrong = (0..COUNT)
+        .filter(|_| !lookup(&index, &dice.fingerprint()).is_empty())
+        .count();
+    assert!(wrong < COUNT as usize / 10_000, "{wrong} false positives");
+    assert!(index.is_precise());
+}
+
+#[test]
+fn a_hot_index_reads_nothing() {
+    let disk = TestDisk::new();
+    let index = open(&disk, 8 * MIB).index;
+    let fingerprints = fill(&index, &mut Dice(22), 20_000);
+    index.commit(&covers(1)).unwrap();
+    assert_holds(&index, &fingerprints);
+    let reads = disk.counts.reads.load(Relaxed);
+    assert_holds(&index, &fingerprints);
+    assert_eq!(disk.counts.reads.load(Relaxed), reads);
+}
+
+#[test]
+fn a_commit_costs_three_syncs_and_an_idle_one_none() {
+    let disk = TestDisk::new();
+    let index = open(&disk, MIB).index;
+    fill(&index, &mut Dice(23), 100);
+    let count = |work: &dyn Fn()| {
+        let counters = [&disk.counts.reads, &disk.counts.writes, &disk.counts.syncs];
+        let before = counters.map(|c| c.load(Relaxed));
+        work();
+        let after = counters.map(|c| c.load(Relaxed));
+        [0, 1, 2].map(|n| after[n] - before[n])
+    };
+    let commit = |next| assert!(index.commit(&covers(next)).unwrap());
+    let [reads, writes, syncs] = count(&|| commit(1));
+    // 64 buckets are 16 windows of 4; header, tail, header.
+    assert!(
+        reads <= 64 && writes <= 16 + 3,
+        "{reads} reads, {writes} writes"
+    );
+    assert_eq!(syncs, 3);
+    assert_eq!(count(&|| commit(1)), [0, 0, 0], "nothing new");
+    assert_eq!(count(&|| commit(2)), [0, 3, 3], "coverage alone");
+}
+
+#[test]
+fn memory_stays_within_the_budget_and_the_file_follows_the_entries() {
+    let disk = TestDisk::new();
+    let index = open(&disk, MIB).index;
+    let mut dice = Dice(24);
+    let mut most = 0;
+    for n in 0..200_000 {
+        index.insert(&dice.fingerprint(), location(n)).unwrap();
+        if n % 1000 == 0 {
+            lookup(&index, &dice.fingerprint());
+            most = most.max(index.counters().memory_bytes);
+        }
+    }
+    assert!(index.commit(&covers(1)).unwrap());
+    assert!(most <= MIB as u64, "{most}");
+    let counters = index.counters();
+    let load = counters.entries as f64 * 12.0 / counters.file_bytes as f64;
+    assert!((0.34..0.71).contains(&load), "{load}");
+}
+
+#[test]
+fn inserting_everything_again_does_not_grow_the_file() {
+    let disk = TestDisk::new();
+    let index = open(&disk, MIB).index;
+    let fingerprints = fill(&index, &mut Dice(25), 14_000);
+    index.commit(&covers(1)).unwrap();
+    let before = index.counters();
+    for _ in 0..3 {
+        for (n, fingerprint) in (0..).zip(&fingerprints) {
+            index.insert(fingerprint, location(n)).unwrap();
+        }
+        index.commit(&covers(1)).unwrap();
+    }
+    assert_eq!(index.counters().entries, before.entries);
+    assert_eq!(index.counters().file_bytes, before.file_bytes);
+}
+
+#[test]
+fn crowded_buckets_overflow_grow_and_stay_bounded() {
+    let disk = TestDisk::new();
+    let index = open(&disk, 4 * MIB).index;
+    let mut dice = Dice(26);
+    let mut fingerprints = Vec::new();
+    for n in 0..6000 {
+        // All in one bucket of the first 64.
+        let mut fingerprint = dice.fingerprint();
+        fingerprint.0[7] = 0;
+        index.insert(&fingerprint, location(n)).unwrap();
+        fingerprints.push(fingerprint);
+    }
+    index.commit(&covers(1)).unwrap();
+    let counters = index.counters();
+    let overflow = 4 * MIB as u64 / 32 / 40;
+    assert!(counters.overflow_entries <= overflow);
+    assert_eq!(counters.entries + counters.dropped, 6000);
+    let found = (0..)
+        .zip(&fingerprints)
+        .filter(|(n, fp)| lookup(&index, fp).contains(&location(*n)));
+    assert_eq!(found.count() as u64 + counters.dropped, 6000);
+}
+
+#[test]
+fn few_entries_for_a_large_file_wait() {
+    let shares = shares::Shares::of(256 * MIB);
+    let buckets = |entries: u64| shares::first_size(entries).buckets();
+    assert!(!shares.may_wait(4000, buckets(1 << 30)), "few: merged");
+    assert!(
+        shares.may_wait(100_000, buckets(1 << 30)),
+        "sparse in a large file"
+    );
+    assert!(!shares.may_wait(100_000, buckets(1 << 26)), "dense enough");
+    assert!(
+        !shares.may_wait(700_000, buckets(1 << 34)),
+        "memory would be full"
+    );
+}
+
+#[test]
+fn a_first_size_needs_no_growth() {
+    for entries in [0, 1, 15_231, 15_233, 1_000_000, 1 << 34] {
+        let size = shares::first_size(entries);
+        assert_eq!(grow::size_for(size, entries, 0), size);
+    }
+    assert_eq!(shares::first_size(0).log2(), 6);
+    let disk = TestDisk::new();
+    let index = open(&disk, 4 * MIB).index;
+    index.reset(100_000).unwrap();
+    let bytes = index.counters().file_bytes;
+    let fingerprints = fill(&index, &mut Dice(27), 100_000);
+    index.commit(&covers(1)).unwrap();
+    assert_holds(&index, &fingerprints);
+    assert!(index.counters().file_bytes - bytes < 1000, "only the tail");
+}
