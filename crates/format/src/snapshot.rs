@@ -8,6 +8,7 @@
 //! | paths, tags | count, then sized bytes |
 //! | files, directories, logical bytes, added bytes, duration ms | varints |
 //! | parent snapshot id (zeroes: none) | 16 |
+//! | signature of the source | sized |
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
@@ -66,6 +67,9 @@ pub struct Snapshot {
     pub duration_ms: u64,
     /// The snapshot it was compared with; all zero for none.
     pub parent: SnapshotId,
+    /// What the source file's metadata were (images): equal bytes mean an unchanged source. Empty
+    /// when unknown.
+    pub signature: Vec<u8>,
 }
 
 impl Snapshot {
@@ -100,7 +104,8 @@ impl Snapshot {
             .varint(self.logical_bytes)
             .varint(self.added_bytes)
             .varint(self.duration_ms)
-            .bytes(&self.parent.0);
+            .bytes(&self.parent.0)
+            .sized(&self.signature);
         w.0
     }
 
@@ -151,6 +156,7 @@ impl Snapshot {
             added_bytes: r.varint()?,
             duration_ms: r.varint()?,
             parent: SnapshotId(r.array()?),
+            signature: r.sized()?.to_vec(),
         };
         r.finish()?;
         Ok(snapshot)

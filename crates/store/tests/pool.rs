@@ -91,6 +91,7 @@ fn image(pool: &Pool, name: &str, bytes: &[u8]) -> Snapshot {
         added_bytes: 0,
         duration_ms: 0,
         parent: SnapshotId::default(),
+        signature: vec![],
     };
     pool.commit(session, std::slice::from_ref(&snapshot), &[])
         .unwrap();

@@ -1,0 +1,10 @@
+//! Backing up file trees: walk here, read and store on all lanes.
+//!
+//! Invariant: a file whose metadata did not change since the parent snapshot is not opened; what
+//! cannot be read is reported and left out, the rest is stored (exit code 3). Directories are
+//! stored when their last child is, so memory is the path walked plus the queue.
+
+mod assemble;
+mod walk;
+
+pub use walk::{TreeOutcome, TreePlan, back_up_trees};

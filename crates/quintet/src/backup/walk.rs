@@ -1,0 +1,509 @@
+//! The walker: lists, compares with the parent snapshot, and hands files out.
+
+use super::assemble::{Pending, Slot};
+use crate::filesystem::PathError;
+use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::open_file::OpenFile;
+use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun, Work};
+use crate::progress::Progress;
+use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use store::{Lane, LaneOptions, Pool, Reader, StoreError, StoreErrorKind, WriteSession};
+
+/// Files longer than this are read here and cut into pieces for all lanes; shorter ones are read
+/// whole by one lane.
+const LARGE_FILE_BYTES: u64 = 8 * BATCH_BYTES as u64;
+
+/// What to back up.
+pub struct TreePlan<'a> {
+    /// Absolute paths without `.` and `..`.
+    pub paths: &'a [PathBuf],
+    /// False to leave an entry out; given the full path and its metadata.
+    pub select: &'a (dyn Fn(&Path, &Captured) -> bool + Sync),
+    /// Root of the tree to compare with; none reads everything.
+    pub parent: Option<ObjectRoot>,
+    /// Do not descend into other file systems.
+    pub one_file_system: bool,
+    /// Number of lanes.
+    pub workers: usize,
+    /// How lanes pack.
+    pub lane: LaneOptions,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeOutcome {
+    /// Files, links, devices.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files taken over from the parent without opening them.
+    pub files_unchanged: u64,
+    /// Files that are in the parent but differ.
+    pub files_changed: u64,
+    /// Entries that could not be read.
+    pub failures: u64,
+}
+
+/// Stores the trees and returns the root directory object.
+pub fn back_up_trees(
+    pool: &Pool,
+    session: &mut WriteSession,
+    plan: &TreePlan<'_>,
+    progress: &Progress,
+) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
+    let lanes = (0..plan.workers.max(1))
+        .map(|_| session.lane(plan.lane))
+        .collect::<Result<Vec<_>, _>>()?;
+    let top = Pending::new(None);
+    let main = session.main();
+    let before = progress.warnings();
+    let reader = pool.reader();
+    let (lanes, mut outcome) = ingest::run(lanes, progress, |context| {
+        let mut walker = Walker {
+            reader,
+            plan,
+            context,
+            lane: main,
+            outcome: TreeOutcome::default(),
+        };
+        let tops = Tops::of(plan.paths);
+        let root = Path::new("/");
+        let parent = plan
+            .parent
+            .map(|root| walker.old_entries(&root))
+            .unwrap_or_default();
+        walker.virtual_directory(&tops, root, &top, parent)?;
+        walker.finish(&top)?;
+        progress.totals_known();
+        Ok(walker.outcome)
+    })?;
+    for lane in lanes {
+        session.retire(lane)?;
+    }
+    outcome.failures = progress.warnings() - before;
+    let root = top
+        .root()
+        .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "the tree was not finished"))?;
+    Ok((root, outcome))
+}
+
+/// The paths to back up as a trie of components: directories above them keep only their metadata
+/// and what leads to a path.
+#[derive(Default)]
+struct Tops {
+    /// The path itself is to be backed up, all of it.
+    whole: bool,
+    below: BTreeMap<CString, Tops>,
+}
+
+impl Tops {
+    fn of(paths: &[PathBuf]) -> Self {
+        let mut tops = Self::default();
+        for path in paths {
+            let mut at = &mut tops;
+            for component in path.components() {
+                if let Component::Normal(name) = component
+                    && let Ok(name) = CString::new(name.as_encoded_bytes())
+                {
+                    at = at.below.entry(name).or_default();
+                }
+            }
+            at.whole = true;
+        }
+        tops
+    }
+}
+
+/// Entries of a directory in the parent snapshot, by name.
+type OldEntries = std::iter::Peekable<std::vec::IntoIter<Entry>>;
+
+struct Walker<'w, 'a> {
+    reader: &'w Reader,
+    plan: &'w TreePlan<'w>,
+    context: &'w Context<'a>,
+    lane: &'w mut Lane,
+    outcome: TreeOutcome,
+}
+
+/// A directory being walked.
+struct Level {
+    directory: Arc<Directory>,
+    names: std::vec::IntoIter<CString>,
+    pending: Arc<Pending>,
+    old: OldEntries,
+    device: u64,
+}
+
+impl Walker<'_, '_> {
+    fn finish(&mut self, pending: &Arc<Pending>) -> Result<(), StoreError> {
+        pending.listed(self.lane)
+    }
+
+    fn old_entries(&self, root: &ObjectRoot) -> Vec<Entry> {
+        // A parent that cannot be read is no parent: everything is read instead.
+        self.reader.directory(root).unwrap_or_default()
+    }
+
+    /// A directory above the paths: only what leads to them.
+    fn virtual_directory(
+        &mut self,
+        tops: &Tops,
+        path: &Path,
+        pending: &Arc<Pending>,
+        old: Vec<Entry>,
+    ) -> Result<(), StoreError> {
+        if tops.whole {
+            return match Directory::open(path) {
+                Ok(directory) => self.walk(directory, Arc::clone(pending), old),
+                Err(e) => {
+                    self.context.progress.warn_path(&e);
+                    Ok(())
+                }
+            };
+        }
+        let directory = match Directory::open(path) {
+            Ok(directory) => Arc::new(directory),
+            Err(e) => {
+                self.context.progress.warn_path(&e);
+                return Ok(());
+            }
+        };
+        for (name, below) in &tops.below {
+            let captured = match directory.stat(name) {
+                Ok(captured) => captured,
+                Err(e) => {
+                    self.context.progress.warn_path(&e);
+                    continue;
+                }
+            };
+            let old = old.iter().find(|e| e.name == name.to_bytes()).cloned();
+            let path = directory.path_of(name);
+            let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
+            // A path given through a link is what the link leads to.
+            if is_directory || path.is_dir() {
+                let (entry, below_old) = match self.directory_entry(&directory, name, captured, old)
+                {
+                    Some(found) => found,
+                    None => continue,
+                };
+                self.outcome.directories += 1;
+                let child = Pending::new(Some((pending.slot(), entry)));
+                self.virtual_directory(below, &path, &child, below_old)?;
+                self.finish(&child)?;
+            } else {
+                self.entry(&directory, name, captured, pending, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entry of a directory with its attributes, and its old entries.
+    fn directory_entry(
+        &mut self,
+        directory: &Directory,
+        name: &CStr,
+        captured: Captured,
+        old: Option<Entry>,
+    ) -> Option<(Entry, Vec<Entry>)> {
+        let old_entries = match &old {
+            Some(Entry {
+                kind: EntryKind::Directory { content },
+                ..
+            }) => self.old_entries(content),
+            _ => Vec::new(),
+        };
+        let mut entry = captured.entry.clone();
+        match old.filter(|old| captured.unchanged_since(old)) {
+            Some(old) => entry.xattrs = old.xattrs,
+            None => entry.xattrs = self.xattrs(directory, name),
+        }
+        if !matches!(entry.kind, EntryKind::Directory { .. }) {
+            entry.kind = EntryKind::Directory {
+                content: ObjectRoot::EMPTY,
+            };
+        }
+        Some((entry, old_entries))
+    }
+
+    fn xattrs(&self, directory: &Directory, name: &CStr) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut unreadable = Vec::new();
+        let xattrs = directory.xattrs(name, &mut unreadable);
+        unreadable
+            .iter()
+            .for_each(|e| self.context.progress.warn_path(e));
+        xattrs
+    }
+
+    /// Everything below a directory, with a stack of our own: depth is bounded by open files.
+    fn walk(
+        &mut self,
+        top: Directory,
+        pending: Arc<Pending>,
+        old: Vec<Entry>,
+    ) -> Result<(), StoreError> {
+        let device = match top.capture_self(b"top", &mut Vec::new()) {
+            Ok(captured) => captured.entry.device,
+            Err(e) => {
+                self.context.progress.warn_path(&e);
+                return Ok(());
+            }
+        };
+        let mut levels = Vec::new();
+        // The caller closes the top; each level below is closed here.
+        if let Some(level) = self.level(top, pending, old, device) {
+            levels.push(level);
+        }
+        while let Some(level) = levels.last_mut() {
+            if self.context.stopped() {
+                return Ok(());
+            }
+            let Some(name) = level.names.next() else {
+                let Some(done) = levels.pop() else { break };
+                if !levels.is_empty() {
+                    self.finish(&done.pending)?;
+                }
+                continue;
+            };
+            let captured = match level.directory.stat(&name) {
+                Ok(captured) => captured,
+                Err(e) => {
+                    // Gone between listing and looking is no failure: it is just not there.
+                    if !e.is_gone() {
+                        self.context.progress.warn_path(&e);
+                    }
+                    continue;
+                }
+            };
+            if !(self.plan.select)(&level.directory.path_of(&name), &captured) {
+                continue;
+            }
+            let old = take_old(&mut level.old, name.to_bytes());
+            if !matches!(captured.entry.kind, EntryKind::Directory { .. }) {
+                let (directory, pending) =
+                    (Arc::clone(&level.directory), Arc::clone(&level.pending));
+                self.entry(&directory, &name, captured, &pending, old)?;
+                continue;
+            }
+            let device = level.device;
+            let other = captured.entry.device != device;
+            let opened = level.directory.open_child(&name);
+            let (directory, slot) = (Arc::clone(&level.directory), level.pending.slot());
+            let Some((entry, below_old)) = self.directory_entry(&directory, &name, captured, old)
+            else {
+                continue;
+            };
+            self.outcome.directories += 1;
+            let child = Pending::new(Some((slot, entry)));
+            if other && self.plan.one_file_system {
+                self.finish(&child)?;
+                continue;
+            }
+            let level = match opened {
+                Ok(opened) => self.level(opened, Arc::clone(&child), below_old, device),
+                Err(e) => {
+                    self.context.progress.warn_path(&e);
+                    None
+                }
+            };
+            match level {
+                Some(level) => levels.push(level),
+                None => self.finish(&child)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn level(
+        &mut self,
+        directory: Directory,
+        pending: Arc<Pending>,
+        old: Vec<Entry>,
+        device: u64,
+    ) -> Option<Level> {
+        match directory.names() {
+            Ok(names) => Some(Level {
+                directory: Arc::new(directory),
+                names: names.into_iter(),
+                pending,
+                old: old.into_iter().peekable(),
+                device,
+            }),
+            Err(e) => {
+                self.context.progress.warn_path(&e);
+                None
+            }
+        }
+    }
+
+    /// A file, link or special file.
+    fn entry(
+        &mut self,
+        directory: &Arc<Directory>,
+        name: &CStr,
+        captured: Captured,
+        pending: &Arc<Pending>,
+        old: Option<Entry>,
+    ) -> Result<(), StoreError> {
+        let slot = pending.slot();
+        let progress = self.context.progress;
+        self.outcome.files += 1;
+        let is_file = matches!(captured.entry.kind, EntryKind::File { .. });
+        let len = if is_file { captured.len } else { 0 };
+        self.outcome.bytes += len;
+        progress.add_total(1, len);
+        if let Some(old) = &old
+            && captured.unchanged_since(old)
+        {
+            self.outcome.files_unchanged += 1;
+            progress.add_bytes(len);
+            progress.add_files(1);
+            let mut entry = captured.entry;
+            entry.kind = old.kind.clone();
+            entry.xattrs = old.xattrs.clone();
+            return slot.fill(Some(entry), self.lane);
+        }
+        self.outcome.files_changed += u64::from(old.is_some());
+        if !is_file {
+            let mut entry = captured.entry;
+            entry.xattrs = self.xattrs(directory, name);
+            progress.add_files(1);
+            return slot.fill(Some(entry), self.lane);
+        }
+        let file = FileWork {
+            directory: Arc::clone(directory),
+            name: name.to_owned(),
+            captured,
+            slot,
+        };
+        if len > LARGE_FILE_BYTES || file.captured.may_have_holes() {
+            return self.large_file(file);
+        }
+        self.context.submit(Box::new(file));
+        Ok(())
+    }
+
+    /// Reads a long or sparse file here and hands its pieces out.
+    fn large_file(&mut self, file: FileWork) -> Result<(), StoreError> {
+        let context = self.context;
+        context.progress.set_current(
+            file.directory
+                .path_of(&file.name)
+                .as_os_str()
+                .as_encoded_bytes(),
+        );
+        let (opened, segments) = match file.open().and_then(|o| Ok((o.data_map()?, o))) {
+            Ok((segments, opened)) => (opened, segments),
+            Err(e) => {
+                context.progress.warn_path(&e);
+                return file.slot.fill(None, self.lane);
+            }
+        };
+        let opened = Arc::new(opened);
+        let (source, slot) = (Arc::clone(&opened), file.slot.clone());
+        let sparse = segments.iter().any(|s| s.hole);
+        let done = Box::new(move |root, lane: &mut Lane, context: &Context<'_>| {
+            file.finish(&opened, root, sparse, lane, context)
+        });
+        let run = StreamRun::new(context, Cutting::Content(self.lane.splitter()), done);
+        let read = run.read(&mut FileSource(source), Some(&segments));
+        match read {
+            Ok(_) => Ok(()),
+            Err(e) => {
+                context.progress.warn_path(&e);
+                slot.fill(None, self.lane)
+            }
+        }
+    }
+}
+
+/// The old entry of a name; names come in order on both sides.
+fn take_old(old: &mut OldEntries, name: &[u8]) -> Option<Entry> {
+    while old.next_if(|e| e.name.as_slice() < name).is_some() {}
+    old.next_if(|e| e.name.as_slice() == name)
+}
+
+struct FileSource(Arc<OpenFile>);
+
+impl Source for FileSource {
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
+        self.0.read_at(offset, into)
+    }
+}
+
+/// A file to be read whole by one lane.
+struct FileWork {
+    directory: Arc<Directory>,
+    name: CString,
+    captured: Captured,
+    slot: Slot,
+}
+
+impl FileWork {
+    fn open(&self) -> Result<OpenFile, PathError> {
+        self.directory.open_file(&self.name)
+    }
+
+    fn finish(
+        self,
+        opened: &OpenFile,
+        content: ObjectRoot,
+        sparse: bool,
+        lane: &mut Lane,
+        context: &Context<'_>,
+    ) -> Result<(), StoreError> {
+        let mut unreadable = Vec::new();
+        let mut entry = self.captured.entry.clone();
+        entry.xattrs = opened.xattrs(&mut unreadable);
+        unreadable
+            .iter()
+            .for_each(|e| context.progress.warn_path(e));
+        if opened.changed_since(&self.captured).unwrap_or(true) {
+            let path = opened.path().display();
+            context
+                .progress
+                .warn(format_args!("{path}: changed while it was read"));
+            // The next run must read it again.
+            entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
+        }
+        entry.kind = EntryKind::File { content, sparse };
+        context.progress.add_files(1);
+        self.slot.fill(Some(entry), lane)
+    }
+}
+
+impl Work for FileWork {
+    fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
+        let mut bytes = context.buffer();
+        let read = self.open().and_then(|opened| {
+            // One byte more than expected: a file that grew is noticed and read to its new end.
+            bytes.resize(usize::try_from(self.captured.len).unwrap_or(0) + 1, 0);
+            let mut count = opened.read_at(0, &mut bytes)?;
+            while count == bytes.len() {
+                bytes.resize(count * 2, 0);
+                count +=
+                    opened.read_at(count as u64, bytes.get_mut(count..).unwrap_or_default())?;
+            }
+            bytes.truncate(count);
+            Ok(opened)
+        });
+        match read {
+            Err(e) => {
+                context.progress.warn_path(&e);
+                self.slot.fill(None, lane)
+            }
+            Ok(opened) => {
+                let content = lane.store_object(&bytes, false)?;
+                context.progress.add_bytes(bytes.len() as u64);
+                context.recycle(bytes);
+                self.finish(&opened, content, false, lane, context)
+            }
+        }
+    }
+}

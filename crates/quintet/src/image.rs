@@ -1,0 +1,193 @@
+//! Disk images and streams: in through all lanes, out through all cores.
+//!
+//! Invariant: holes and zeroes are not stored and come back as holes; an export is the size of the
+//! image to the byte. Called by the import, export, backup --stdin and dump commands.
+
+mod export;
+
+pub use export::{ExportError, export_object, stream_object};
+
+use crate::filesystem::PathError;
+use crate::filesystem::data_map::{self, Segment};
+use crate::ingest::{self, Context, Cutting, Source, StreamRun};
+use crate::progress::Progress;
+use format::recipe::ObjectRoot;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
+
+/// A source image: a regular file or a block device.
+pub struct RawImage {
+    file: File,
+    path: std::path::PathBuf,
+    /// Size in bytes.
+    pub len: u64,
+}
+
+impl RawImage {
+    /// Opens it for reading.
+    pub fn open(path: &Path) -> Result<Self, PathError> {
+        let fail = |e| PathError::new("open", path, e);
+        let file = File::open(path).map_err(fail)?;
+        // Works for block devices too, whose metadata say 0.
+        let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
+            .map_err(|e| PathError::new("find the length of", path, e))?;
+        Ok(Self { file, path: path.to_owned(), len })
+    }
+
+    /// Bytes that are equal as long as nobody wrote to the file; empty for devices, which do not
+    /// tell.
+    pub fn signature(&self) -> Result<Vec<u8>, PathError> {
+        let meta = self.file.metadata().map_err(|e| PathError::new("stat", &self.path, e))?;
+        if !meta.is_file() {
+            return Ok(Vec::new());
+        }
+        let mut w = format::bytes::Writer::new();
+        w.u8(1)
+            .u64(meta.dev())
+            .u64(meta.ino())
+            .u64(meta.len())
+            .i64(meta.mtime())
+            .i64(meta.mtime_nsec())
+            .i64(meta.ctime())
+            .i64(meta.ctime_nsec());
+        Ok(w.0)
+    }
+
+    fn segments(&self) -> Result<Vec<Segment>, PathError> {
+        data_map::of(self.file.as_fd(), self.len)
+            .map_err(|e| PathError::new("find holes", &self.path, e))
+    }
+}
+
+impl Source for RawImage {
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
+        read_full(into, |rest, done| self.file.read_at(rest, offset + done))
+            .map_err(|e| PathError::new("read", &self.path, e))
+    }
+}
+
+/// A stream that cannot seek: standard input, or a command's output.
+pub struct Stream<R> {
+    /// Where it comes from.
+    pub reader: R,
+    /// How it is called in messages.
+    pub name: String,
+}
+
+impl<R: Read> Source for Stream<R> {
+    fn read(&mut self, _offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
+        read_full(into, |rest, _| self.reader.read(rest))
+            .map_err(|e| PathError::new("read", &self.name, e))
+    }
+}
+
+fn read_full(
+    into: &mut [u8],
+    mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match read(rest, done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// Why an object could not be stored.
+#[derive(Debug)]
+pub enum IngestError {
+    /// The source could not be read.
+    Source(PathError),
+    /// The pool failed.
+    Store(StoreError),
+}
+
+impl From<StoreError> for IngestError {
+    fn from(e: StoreError) -> Self {
+        Self::Store(e)
+    }
+}
+
+impl std::fmt::Display for IngestError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Source(e) => e.fmt(f),
+            Self::Store(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for IngestError {}
+
+/// Stores an image in chunks of 2^`log2` bytes.
+pub fn import_image(
+    session: &mut WriteSession,
+    mut image: RawImage,
+    log2: u8,
+    lane: LaneOptions,
+    workers: usize,
+    progress: &Progress,
+) -> Result<ObjectRoot, IngestError> {
+    let segments = image.segments().map_err(IngestError::Source)?;
+    progress.add_total(1, image.len);
+    progress.totals_known();
+    let expected = image.len;
+    let path = image.path.clone();
+    let (root, len) =
+        ingest_object(session, &mut image, Some(&segments), |_| Cutting::Fixed(log2), lane, workers, progress)?;
+    if len != expected {
+        let why = io::Error::other(format!("{len} bytes read, {expected} expected"));
+        return Err(IngestError::Source(PathError::new("read", path, why)));
+    }
+    Ok(root)
+}
+
+/// Stores a stream to its end, cut by content.
+pub fn ingest_stream<R: Read>(
+    session: &mut WriteSession,
+    mut stream: Stream<R>,
+    lane: LaneOptions,
+    workers: usize,
+    progress: &Progress,
+) -> Result<ObjectRoot, IngestError> {
+    let cutting = |lane: &Lane| Cutting::Content(lane.splitter());
+    ingest_object(session, &mut stream, None, cutting, lane, workers, progress).map(|(root, _)| root)
+}
+
+fn ingest_object(
+    session: &mut WriteSession,
+    source: &mut dyn Source,
+    segments: Option<&[Segment]>,
+    cutting: impl Fn(&Lane) -> Cutting,
+    lane: LaneOptions,
+    workers: usize,
+    progress: &Progress,
+) -> Result<(ObjectRoot, u64), IngestError> {
+    let lanes = (0..workers.max(1)).map(|_| session.lane(lane)).collect::<Result<Vec<_>, _>>()?;
+    let cutting = cutting(session.main());
+    let result = Arc::new(Mutex::new(None));
+    let put = Arc::clone(&result);
+    let done = Box::new(move |root, _: &mut Lane, _: &Context<'_>| {
+        *put.lock().unwrap_or_else(|e| e.into_inner()) = Some(root);
+        Ok(())
+    });
+    let (lanes, read) = ingest::run(lanes, progress, |context| {
+        Ok(StreamRun::new(context, cutting, done).read(source, segments))
+    })?;
+    for lane in lanes {
+        session.retire(lane)?;
+    }
+    let len = read.map_err(IngestError::Source)?;
+    let root = result.lock().unwrap_or_else(|e| e.into_inner()).take();
+    let root = root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "unfinished object"))?;
+    Ok((root, len))
+}

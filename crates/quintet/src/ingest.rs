@@ -1,0 +1,128 @@
+//! Many threads into one pool: a bounded queue of work, one lane a thread.
+//!
+//! Invariant: the first failure of the pool stops all; a failure of a source file stops that file
+//! only. Memory is bounded by the queue. Called by the backup and image drivers.
+
+mod assembly;
+mod stream;
+
+pub use assembly::Assembly;
+pub use stream::{Cutting, Source, StreamRun};
+
+use crate::progress::Progress;
+use crossbeam_channel::{Receiver, Sender};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use store::{Lane, StoreError, StoreErrorKind};
+
+/// Bytes that are read, cut and handed over at a time.
+pub const BATCH_BYTES: usize = 1 << 20;
+/// Work items that may wait: with batches, the memory of the queue.
+const QUEUE_MAX: usize = 24;
+
+/// One thing to do on a worker's lane.
+pub trait Work: Send {
+    /// Does it. An error stops the whole run.
+    fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError>;
+}
+
+/// What workers share.
+pub struct Context<'a> {
+    /// Counters and warnings.
+    pub progress: &'a Progress,
+    queue: Sender<Option<Box<dyn Work + 'a>>>,
+    buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
+    failed: Mutex<Option<StoreError>>,
+    stop: AtomicBool,
+}
+
+impl<'a> Context<'a> {
+    /// Queues work; waits while the queue is full. False when the run has failed or was
+    /// interrupted: the caller stops.
+    pub fn submit(&self, work: Box<dyn Work + 'a>) -> bool {
+        !self.stopped() && self.queue.send(Some(work)).is_ok()
+    }
+
+    /// True when nothing more should be started.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.progress.interrupt().requested()
+    }
+
+    /// Records the first failure and stops the run.
+    pub fn fail(&self, error: StoreError) {
+        let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
+        failed.get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// An empty buffer, used before if there is one.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.buffers.1.try_recv().unwrap_or_default()
+    }
+
+    /// Gives a buffer back.
+    pub fn recycle(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        // A full pool of buffers frees this one.
+        let _ = self.buffers.0.try_send(buffer);
+    }
+}
+
+/// Runs `feed` on this thread and what it submits on one thread a lane. Returns the lanes and what
+/// `feed` returned once all work is done.
+pub fn run<'a, T>(
+    lanes: Vec<Lane>,
+    progress: &'a Progress,
+    feed: impl FnOnce(&Context<'a>) -> Result<T, StoreError>,
+) -> Result<(Vec<Lane>, T), StoreError> {
+    let (queue, work) = crossbeam_channel::bounded::<Option<Box<dyn Work + 'a>>>(QUEUE_MAX);
+    let context = Context {
+        progress,
+        queue,
+        buffers: crossbeam_channel::bounded(QUEUE_MAX),
+        failed: Mutex::new(None),
+        stop: AtomicBool::new(false),
+    };
+    let context_ref = &context;
+    let (fed, lanes) = std::thread::scope(|scope| {
+        let workers: Vec<_> = lanes
+            .into_iter()
+            .map(|mut lane| {
+                let work = work.clone();
+                scope.spawn(move || {
+                    // Ends with the message that feeding ended, one for each worker.
+                    while let Ok(Some(item)) = work.recv() {
+                        if context_ref.stopped() {
+                            continue;
+                        }
+                        if let Err(e) = item.run(&mut lane, context_ref) {
+                            context_ref.fail(e);
+                        }
+                    }
+                    lane
+                })
+            })
+            .collect();
+        let fed = feed(context_ref);
+        if fed.is_err() {
+            context_ref.stop.store(true, Ordering::Relaxed);
+        }
+        for _ in &workers {
+            // Workers keep receiving until they see this, so it cannot block for ever.
+            let _ = context_ref.queue.send(None);
+        }
+        let lanes: Vec<_> = workers.into_iter().filter_map(|w| w.join().ok()).collect();
+        (fed, lanes)
+    });
+    let failed = context
+        .failed
+        .into_inner()
+        .unwrap_or_else(|e| e.into_inner());
+    match failed {
+        Some(error) => Err(error),
+        None if progress.interrupt().requested() => {
+            Err(StoreError::new(StoreErrorKind::Interrupted, String::new()))
+        }
+        None => fed.map(|value| (lanes, value)),
+    }
+}

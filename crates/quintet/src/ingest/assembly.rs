@@ -1,0 +1,77 @@
+//! Putting the chunks of one object back in order as workers finish them.
+//!
+//! Invariant: pieces are numbered by the reader; whoever completes the next one drains what
+//! waits, so memory is bounded by the queue, and the object is the same whatever the order.
+
+use format::recipe::{Layout, ObjectRoot};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use store::{Lane, ObjectBuilder, StoreError};
+use units::Fingerprint;
+
+/// Chunks in order: fingerprint and length.
+pub type Piece = Vec<(Fingerprint, u64)>;
+
+struct State {
+    next: u64,
+    waiting: BTreeMap<u64, Piece>,
+    /// Number of pieces, once the reader knows.
+    total: Option<u64>,
+    builder: Option<ObjectBuilder>,
+}
+
+/// See the module's head.
+pub struct Assembly(Mutex<State>);
+
+impl Assembly {
+    /// For an object cut like this.
+    pub fn new(layout: Layout) -> Self {
+        Self(Mutex::new(State {
+            next: 0,
+            waiting: BTreeMap::new(),
+            total: None,
+            builder: Some(ObjectBuilder::new(layout)),
+        }))
+    }
+
+    /// Adds a piece; the object when it was the last one missing.
+    pub fn add(
+        &self,
+        number: u64,
+        piece: Piece,
+        lane: &mut Lane,
+    ) -> Result<Option<ObjectRoot>, StoreError> {
+        let mut state = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        state.waiting.insert(number, piece);
+        Self::drain(&mut state, lane)
+    }
+
+    /// The reader has handed out `total` pieces; the object when all are there already.
+    pub fn end(&self, total: u64, lane: &mut Lane) -> Result<Option<ObjectRoot>, StoreError> {
+        let mut state = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        state.total = Some(total);
+        Self::drain(&mut state, lane)
+    }
+
+    fn drain(state: &mut State, lane: &mut Lane) -> Result<Option<ObjectRoot>, StoreError> {
+        let State {
+            next,
+            waiting,
+            total,
+            builder,
+        } = state;
+        while let Some(piece) = waiting.remove(next) {
+            *next += 1;
+            let Some(builder) = builder else {
+                continue;
+            };
+            for (fingerprint, len) in piece {
+                builder.push(fingerprint, len, &mut |node| lane.store_node(node))?;
+            }
+        }
+        match builder.take_if(|_| *total == Some(*next)) {
+            Some(builder) => builder.finish(&mut |node| lane.store_node(node)).map(Some),
+            None => Ok(None),
+        }
+    }
+}

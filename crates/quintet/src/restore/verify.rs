@@ -1,0 +1,118 @@
+//! Reading a restored tree back and comparing it with the pool.
+
+use crate::filesystem::PathError;
+use crate::filesystem::capture::Directory;
+use crate::progress::Progress;
+use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind};
+use std::ffi::CString;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use store::{Reader, StoreError};
+
+/// Compares the contents of every selected file below `target` with the snapshot's. Returns the
+/// number of files that differ, each reported by name.
+pub fn verify_tree(
+    reader: &Reader,
+    root: &ObjectRoot,
+    target: &Path,
+    select: &dyn Fn(&[u8], &Entry) -> bool,
+    progress: &Progress,
+) -> Result<u64, StoreError> {
+    let mut different = 0;
+    let top = match Directory::open(target) {
+        Ok(top) => Arc::new(top),
+        Err(e) => {
+            progress.warn_path(&e);
+            return Ok(1);
+        }
+    };
+    let mut rest = vec![(top, Vec::new(), *root)];
+    while let Some((directory, path, content)) = rest.pop() {
+        for entry in reader.directory(&content)? {
+            let mut path = path.clone();
+            path.push(b'/');
+            path.extend_from_slice(&entry.name);
+            let Ok(name) = CString::new(entry.name.clone()) else {
+                continue;
+            };
+            if !select(&path, &entry) {
+                continue;
+            }
+            let same = match &entry.kind {
+                EntryKind::Directory { content } => directory.open_child(&name).map(|child| {
+                    rest.push((Arc::new(child), path.clone(), *content));
+                    true
+                }),
+                EntryKind::File { content, .. } => {
+                    match same_bytes(reader, &directory, &name, content)? {
+                        Err(e) => Err(e),
+                        Ok(same) => Ok(same),
+                    }
+                }
+                _ => directory.stat(&name).map(|found| found.entry.kind == entry.kind),
+            };
+            match same {
+                Ok(true) => {}
+                Ok(false) => {
+                    different += 1;
+                    let at = directory.path_of(&name);
+                    let why = io::Error::other("differs from the snapshot");
+                    progress.warn_path(&PathError::new("verify", at, why));
+                }
+                Err(e) => {
+                    different += 1;
+                    progress.warn_path(&e);
+                }
+            }
+        }
+    }
+    Ok(different)
+}
+
+fn same_bytes(
+    reader: &Reader,
+    directory: &Directory,
+    name: &CString,
+    content: &ObjectRoot,
+) -> Result<Result<bool, PathError>, StoreError> {
+    let file = match directory.open_file(name) {
+        Ok(file) => file,
+        Err(e) => return Ok(Err(e)),
+    };
+    if file.len() != content.len {
+        return Ok(Ok(false));
+    }
+    let mut outcome = Ok(true);
+    let mut present = Vec::new();
+    reader.visit_pieces(content, 0, content.len, &mut |offset, len, fingerprint| {
+        let mut done = 0;
+        while done < len {
+            let count = (len - done).min(1 << 20) as usize;
+            present.resize(count, 0);
+            match file.read_at(offset + done, &mut present) {
+                Ok(read) if read == count => {}
+                Ok(_) => outcome = Ok(false),
+                Err(e) => outcome = Err(e),
+            }
+            let equal = if fingerprint.is_hole() {
+                chunking::is_zero(&present)
+            } else {
+                let chunk = reader.chunk(&fingerprint)?;
+                let from = done as usize;
+                chunk.get(from..from + count) == Some(present.as_slice())
+            };
+            if !equal && outcome.is_ok() {
+                outcome = Ok(false);
+            }
+            if !matches!(outcome, Ok(true)) {
+                return Ok(ControlFlow::Break(()));
+            }
+            done += count as u64;
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(outcome)
+}
