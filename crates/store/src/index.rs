@@ -37,7 +37,6 @@ use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
 use cache::Probe;
 use format::index::{Geometry, Key, Place, Record, Tail};
-use media::Disk;
 use meters::Meters;
 use seat::Seat;
 use shares::Shares;
@@ -45,7 +44,7 @@ use state::State;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use units::{ContainerId, Fingerprint, PoolId, WriterId};
+use units::{ContainerId, Fingerprint, WriterId};
 
 /// For each writer: every container below this sequence number is completely in the index.
 pub type Coverage = BTreeMap<WriterId, u64>;

@@ -8,6 +8,8 @@ mod history;
 
 use super::*;
 use disk::TestDisk;
+use media::Disk;
+use units::PoolId;
 
 const PATH: &str = "cache/fpi";
 const POOL: PoolId = PoolId([3; 16]);
