@@ -190,3 +190,68 @@ fn fate<O>(event: &Event<O>, position: usize) -> Fate {
         _ => Fate::Unborn,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use media::Disk;
+
+    /// A set of numbers, as bits.
+    struct Numbers;
+
+    impl Scenario for Numbers {
+        type Op = u32;
+        type Model = u64;
+
+        fn apply(&self, model: &mut u64, op: &u32) {
+            *model |= 1 << op;
+        }
+
+        fn run(&self, _: &Arc<SimDisk>, _: &History<u32>) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn check(&self, _: &Arc<SimDisk>, _: &Expected<Self>) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    fn models(history: &History<u32>, position: usize) -> (u64, Vec<u64>) {
+        let expected = history.expected(&Numbers, position);
+        (expected.acked, expected.models)
+    }
+
+    #[test]
+    fn an_operation_counts_from_its_answer_on() {
+        let disk = SimDisk::new();
+        let history = History::new(Arc::clone(&disk));
+        let first = history.begin(0);
+        disk.open("a", true).unwrap();
+        history.ack(first);
+        let second = history.begin(1);
+        disk.open("b", true).unwrap();
+        let third = history.begin(2);
+        disk.open("c", true).unwrap();
+        history.forget(third);
+        history.ack(second);
+        assert_eq!(models(&history, 0), (0, vec![0]));
+        // The answer came with the first operation and before the second.
+        assert_eq!(models(&history, 1), (0b001, vec![0b001]));
+        assert_eq!(models(&history, 2), (0b001, vec![0b001, 0b011]));
+        assert_eq!(models(&history, 3), (0b011, vec![0b011]));
+        assert_ne!(history.key(1), history.key(2));
+        assert_eq!(history.key(3), history.key(4));
+    }
+
+    #[test]
+    fn many_in_flight_give_prefixes() {
+        let disk = SimDisk::new();
+        let history = History::new(Arc::clone(&disk));
+        for number in 0..6 {
+            history.begin(number);
+        }
+        disk.open("a", true).unwrap();
+        let (acked, models) = models(&history, 1);
+        assert_eq!((acked, models), (0, vec![0, 1, 3, 7, 15, 31, 63]));
+    }
+}

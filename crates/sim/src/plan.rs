@@ -166,8 +166,10 @@ fn tears(shape: Shape, seed: &mut Seed) -> Vec<Tear> {
         tears.extend([Tear::Cut(1), Tear::Sectors(seed.draw())]);
     }
     if shape.sectors > 2 {
-        let between = 1 + seed.below(shape.sectors - 1);
-        tears.extend([Tear::Cut(shape.sectors - 1), Tear::Cut(between)]);
+        tears.push(Tear::Cut(shape.sectors - 1));
+    }
+    if shape.sectors > 3 {
+        tears.push(Tear::Cut(2 + seed.below(shape.sectors - 3)));
     }
     tears
 }
@@ -198,3 +200,6 @@ fn random(seed: u64, shapes: &[Shape]) -> Vec<Outcome> {
     };
     shapes.iter().map(outcome).collect()
 }
+
+#[cfg(test)]
+mod tests;

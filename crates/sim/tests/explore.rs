@@ -5,9 +5,10 @@
 
 mod register;
 
-use media::Barrier;
+use media::{Barrier, Disk};
 use register::{Counting, Mistake};
-use sim::{Explorer, Report};
+use sim::{Expected, Explorer, History, Report, Scenario, SimDisk};
+use std::sync::Arc;
 
 fn counting(seed: u64, mistake: Mistake) -> Counting {
     Counting {
@@ -96,4 +97,43 @@ fn threads_change_nothing() {
     explorer.threads = 3;
     let together = explorer.explore(&counting(5, Mistake::None));
     assert_eq!(format!("{alone:?}"), format!("{together:?}"));
+}
+
+#[test]
+fn the_budget_is_kept() {
+    for states_max in [1, 10, 100, 1000] {
+        let report = Explorer::new(9, states_max).explore(&counting(9, Mistake::None));
+        assert!(report.states <= states_max, "{states_max}: {report:?}");
+        assert!(
+            report.states >= states_max.min(500) / 2,
+            "{states_max}: {report:?}"
+        );
+    }
+}
+
+#[test]
+fn a_panic_is_a_failure() {
+    struct Panics;
+
+    impl Scenario for Panics {
+        type Op = ();
+        type Model = ();
+
+        fn apply(&self, (): &mut (), (): &()) {}
+
+        fn run(&self, disk: &Arc<SimDisk>, _: &History<()>) -> Result<(), String> {
+            disk.open("file", true)
+                .map(|_| ())
+                .map_err(|e| e.to_string())
+        }
+
+        fn check(&self, disk: &Arc<SimDisk>, _: &Expected<Self>) -> Result<(), String> {
+            assert!(disk.image().files().is_empty(), "on purpose");
+            Ok(())
+        }
+    }
+
+    let report = Explorer::new(0, 100).explore(&Panics);
+    assert_eq!(report.failures.len(), 1);
+    assert_eq!(report.failures[0].message, "panicked: on purpose");
 }
