@@ -4,11 +4,19 @@
 //! a source file. `main.rs` calls [`filesystem`] and its neighbours through the commands.
 #![forbid(unsafe_code)]
 
+pub mod backup;
 pub mod calendar;
+pub mod cli;
 pub mod console;
 pub mod exit;
 pub mod filesystem;
+pub mod image;
+pub mod ingest;
 pub mod interrupt;
 pub mod json;
 pub mod progress;
+pub mod restore;
+pub mod retention;
+pub mod selection;
+pub mod settings;
 pub mod sizes;

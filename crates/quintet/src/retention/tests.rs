@@ -22,6 +22,7 @@ fn snapshot(number: u8, time: &str) -> Snapshot {
         added_bytes: 0,
         duration_ms: 0,
         parent: SnapshotId::default(),
+        signature: Vec::new(),
     }
 }
 

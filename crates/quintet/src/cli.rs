@@ -1,0 +1,187 @@
+//! The command line: every command, flag and example, defined once.
+//!
+//! Invariant: nothing is decided here; text becomes typed arguments, which [`crate::settings`] and
+//! the commands check. Help, man pages and shell completions come from these definitions.
+
+mod backup;
+mod image;
+mod inspect;
+mod keys;
+mod maintain;
+mod pool;
+mod restore;
+mod retain;
+mod serve;
+
+pub use backup::BackupArgs;
+pub use image::{ExportArgs, ImageFormat, ImportArgs};
+pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
+pub use keys::{KeyCommand, NewKeyArgs};
+pub use maintain::{CheckArgs, StatsArgs, StatsBy, SubsetArg};
+pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
+pub use restore::{OverwriteArg, RestoreArgs};
+pub use retain::{ForgetArgs, KeepArgs, TagArgs};
+pub use serve::{NbdArgs, ServeCommand};
+
+use crate::sizes;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Deduplicating, encrypted protection store.
+#[derive(Debug, Parser)]
+#[command(
+    name = "quintet",
+    version,
+    about = "Deduplicating, encrypted protection store for disk images, file trees and streams",
+    after_help = EXAMPLES,
+    after_long_help = AFTER_LONG_HELP,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = false,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// Flags of all commands.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  export QUINTET_REPOSITORY=/srv/pool QUINTET_PASSWORD_FILE=/root/pool.password
+  quintet init
+  quintet backup /home /etc
+  quintet snapshots
+  quintet restore latest --target /tmp/restored
+  quintet import -f qcow2 disk.qcow2 disk
+  quintet serve nbd --read-only --socket /run/quintet.sock
+  quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
+  quintet check --read-data --subset 1/7";
+
+const AFTER_LONG_HELP: &str = "\
+Examples:
+  export QUINTET_REPOSITORY=/srv/pool QUINTET_PASSWORD_FILE=/root/pool.password
+  quintet init
+  quintet backup /home /etc
+  quintet snapshots
+  quintet restore latest --target /tmp/restored
+  quintet import -f qcow2 disk.qcow2 disk
+  quintet serve nbd --read-only --socket /run/quintet.sock
+  quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
+  quintet check --read-data --subset 1/7
+
+Environment:
+  QUINTET_REPOSITORY        directory of the pool
+  QUINTET_REPOSITORY_FILE   file whose first line is that directory
+  QUINTET_PASSWORD          password of the pool
+  QUINTET_PASSWORD_FILE     file whose first line is the password
+  QUINTET_PASSWORD_COMMAND  program whose first line of output is the password
+  QUINTET_PASSPHRASE_FD     number of an open file with the password in its first line
+  QUINTET_CACHE_DIR         directory for rebuildable files
+  QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
+  QUINTET_MEMORY            memory for caches and queues
+  QUINTET_PROGRESS_FPS      how often progress is shown, times a second
+  NO_COLOR, XDG_CACHE_HOME, TMPDIR are honoured
+
+Exit codes:
+  0 done                                  12 wrong password or key
+  1 failed                                20 corruption found and repaired
+  3 done but for some files               21 corruption found, not repaired
+  10 there is no pool                    130 interrupted
+  11 the pool is locked by a live writer";
+
+/// Flags of all commands.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub struct GlobalArgs {
+    /// Directory of the pool
+    #[arg(short = 'r', long, global = true, value_name = "POOL")]
+    pub repo: Option<PathBuf>,
+    /// File whose first line is the directory of the pool
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "repo")]
+    pub repository_file: Option<PathBuf>,
+    /// Where the password comes from.
+    #[command(flatten)]
+    pub password: PasswordArgs,
+    /// Directory for rebuildable files
+    #[arg(long, global = true, value_name = "DIRECTORY", hide_short_help = true)]
+    pub cache_dir: Option<PathBuf>,
+    /// Memory for index, caches and queues (K, M, G or KiB, MiB, GiB)
+    #[arg(long, global = true, value_name = "SIZE", value_parser = sizes::parse)]
+    pub memory: Option<u64>,
+    /// Write results as JSON, one object a line
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Only results and warnings
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more; twice: even more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// Where the password of the pool comes from.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Global options")]
+pub struct PasswordArgs {
+    /// File whose first line is the password
+    #[arg(long, global = true, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Program whose first line of output is the password
+    #[arg(long, global = true, value_name = "COMMAND", hide_short_help = true)]
+    pub password_command: Option<String>,
+    /// File with a recovery key, instead of a password
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub key_file: Option<PathBuf>,
+}
+
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a pool
+    Init(InitArgs),
+    /// Passwords and recovery keys of a pool
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Store file trees, or a stream
+    Backup(BackupArgs),
+    /// Bring files of a snapshot back
+    Restore(RestoreArgs),
+    /// List snapshots
+    #[command(visible_alias = "list")]
+    Snapshots(SnapshotsArgs),
+    /// List files of a snapshot
+    Ls(LsArgs),
+    /// Find files by name in snapshots
+    Find(FindArgs),
+    /// Show what differs between two snapshots
+    Diff(DiffArgs),
+    /// Write a file to standard output, a directory as a tar archive
+    Dump(DumpArgs),
+    /// Change the tags of snapshots
+    Tag(TagArgs),
+    /// Remove snapshots, by name or by what a policy keeps
+    Forget(ForgetArgs),
+    /// Store a disk image
+    Import(ImportArgs),
+    /// Write a stored disk image to a file
+    Export(ExportArgs),
+    /// Verify that everything is there and as it was written
+    Check(CheckArgs),
+    /// Show how much is stored, and how well
+    Stats(StatsArgs),
+    /// Show the pool on one screen, with what to do if anything
+    Status,
+    /// Serve stored images in place
+    #[command(subcommand)]
+    Serve(ServeCommand),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Generate(GenerateArgs),
+}
+
+#[cfg(test)]
+mod tests;

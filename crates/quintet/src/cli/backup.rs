@@ -1,0 +1,95 @@
+//! Arguments of `backup`.
+
+use crate::sizes;
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Store file trees, or a stream.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet backup /home /etc --exclude '*.o' --exclude-caches --tag nightly
+  quintet backup --one-file-system --exclude-file /etc/quintet/excludes /
+  pg_dump db | quintet backup --stdin --stdin-filename db.sql
+  quintet backup --stdin-filename db.sql --stdin-from-command -- pg_dump db
+
+Exit code 3 means that some files could not be read; the others are stored.")]
+pub struct BackupArgs {
+    /// Files and directories; with --stdin-from-command, the command and its arguments
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<OsString>,
+    /// Read all files again, also those that did not change since the last snapshot
+    #[arg(short, long)]
+    pub force: bool,
+    /// Say what would be stored, and store nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Snapshot to compare with; by default the newest one of this host and these paths
+    #[arg(long, value_name = "SNAPSHOT")]
+    pub parent: Option<String>,
+    /// Tag of the new snapshot; several with commas or repeated
+    #[arg(long, value_name = "TAG", value_delimiter = ',')]
+    pub tag: Vec<String>,
+    /// Host of the new snapshot; by default this one
+    #[arg(short = 'H', long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Time of the new snapshot; by default now
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
+    #[arg(long, value_name = "METHOD")]
+    pub compression: Option<String>,
+    /// Files that are read at the same time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub read_concurrency: Option<u16>,
+
+    /// Leave out what matches; repeatable
+    #[arg(short, long, value_name = "PATTERN", help_heading = "Selection")]
+    pub exclude: Vec<OsString>,
+    /// As --exclude, whatever the case of letters
+    #[arg(long, value_name = "PATTERN", help_heading = "Selection")]
+    pub iexclude: Vec<OsString>,
+    /// File with patterns, one a line
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub exclude_file: Vec<PathBuf>,
+    /// As --exclude-file, whatever the case of letters
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub iexclude_file: Vec<PathBuf>,
+    /// Leave out the contents of directories marked by a CACHEDIR.TAG file
+    #[arg(long, help_heading = "Selection")]
+    pub exclude_caches: bool,
+    /// Leave out the contents of directories that hold this file
+    #[arg(long, value_name = "NAME[:HEADER]", help_heading = "Selection")]
+    pub exclude_if_present: Vec<OsString>,
+    /// Leave out files larger than this
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse, help_heading = "Selection")]
+    pub exclude_larger_than: Option<u64>,
+    /// Do not enter other file systems
+    #[arg(short = 'x', long, help_heading = "Selection")]
+    pub one_file_system: bool,
+    /// File with paths or patterns to back up, one a line; - is standard input
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub files_from: Vec<PathBuf>,
+    /// As --files-from, each line taken as it is
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub files_from_verbatim: Vec<PathBuf>,
+    /// As --files-from-verbatim, separated by NUL bytes
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub files_from_raw: Vec<PathBuf>,
+
+    /// Store what standard input gives
+    #[arg(long, conflicts_with_all = ["paths", "stdin_from_command"], help_heading = "Streams")]
+    pub stdin: bool,
+    /// Store what a command prints; nothing is stored when it fails
+    #[arg(long, requires = "paths", help_heading = "Streams")]
+    pub stdin_from_command: bool,
+    /// Name of the stream
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "stdin",
+        help_heading = "Streams"
+    )]
+    pub stdin_filename: String,
+}

@@ -1,0 +1,95 @@
+//! Arguments of `import` and `export`.
+
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// Format of a disk image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImageFormat {
+    /// Plain bytes, a file or a block device
+    Raw,
+    /// QEMU
+    Qcow2,
+    /// VMware
+    Vmdk,
+    /// Hyper-V
+    Vhdx,
+}
+
+impl ImageFormat {
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Qcow2 => "qcow2",
+            Self::Vmdk => "vmdk",
+            Self::Vhdx => "vhdx",
+        }
+    }
+}
+
+/// Store a disk image.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet import -f raw /dev/vg/disk disk
+  quintet import -f qcow2 -p disk.qcow2 disk --tag before-upgrade")]
+pub struct ImportArgs {
+    /// Image file or block device
+    #[arg(value_name = "IMAGE")]
+    pub image: PathBuf,
+    /// What to call it in the pool
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Its format
+    #[arg(short = 'f', long, value_name = "FORMAT", default_value = "raw")]
+    pub format: ImageFormat,
+    /// Show progress, also when standard error is not a terminal
+    #[arg(short, long)]
+    pub progress: bool,
+    /// Read everything again, also what the source says did not change
+    #[arg(long)]
+    pub force: bool,
+    /// Tag of the new snapshot; several with commas or repeated
+    #[arg(long, value_name = "TAG", value_delimiter = ',')]
+    pub tag: Vec<String>,
+    /// Host of the new snapshot; by default this one
+    #[arg(short = 'H', long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Time of the new snapshot; by default now
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
+    #[arg(long, value_name = "METHOD")]
+    pub compression: Option<String>,
+    /// Say what would be stored, and store nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+}
+
+/// Write a stored disk image to a file.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet export -f raw disk@latest disk.raw
+  quintet export -f qcow2 -p disk@3f2a91c4 disk.qcow2")]
+pub struct ExportArgs {
+    /// Name of the image; with @SNAPSHOT a certain state of it, else the newest
+    #[arg(value_name = "NAME[@SNAPSHOT]")]
+    pub image: String,
+    /// File or block device that gets the image
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// Its format
+    #[arg(short = 'f', long, value_name = "FORMAT", default_value = "raw")]
+    pub format: ImageFormat,
+    /// Show progress, also when standard error is not a terminal
+    #[arg(short, long)]
+    pub progress: bool,
+    /// Write over an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// For the newest: only snapshots of this host
+    #[arg(short = 'H', long, value_name = "NAME")]
+    pub host: Vec<String>,
+}

@@ -1,0 +1,69 @@
+//! Arguments of `check` and `stats`.
+
+use super::inspect::FilterArgs;
+use clap::{Args, ValueEnum};
+
+/// Verify that everything is there and as it was written.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet check
+  quintet check --read-data
+  quintet check --read-data --subset 3/7     (seven such runs, 1/7 to 7/7, read everything)
+
+Exit code 21 means that damage was found; the files that it reaches are named.")]
+pub struct CheckArgs {
+    /// Also read, decrypt and hash the data itself
+    #[arg(long)]
+    pub read_data: bool,
+    /// Read the data of part N of T only
+    #[arg(long, value_name = "N/T", requires = "read_data", value_parser = SubsetArg::parse)]
+    pub subset: Option<SubsetArg>,
+}
+
+/// `n/t`: part n of t.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubsetArg {
+    /// 1 to `parts`.
+    pub part: u64,
+    /// How many there are.
+    pub parts: u64,
+}
+
+impl SubsetArg {
+    /// Reads `n/t`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(part, parts)| {
+            Some((part.trim().parse().ok()?, parts.trim().parse().ok()?))
+        });
+        match numbers {
+            Some((part, parts)) if part >= 1 && part <= parts => Ok(Self { part, parts }),
+            Some((part, parts)) => Err(format!("there is no part {part} of {parts}")),
+            None => Err(format!("{text:?} is not N/T (example: 1/7)")),
+        }
+    }
+}
+
+/// Show how much is stored, and how well.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet stats
+  quintet stats --by snapshot --host web1")]
+pub struct StatsArgs {
+    /// One line for each snapshot, or one for all
+    #[arg(long, value_name = "WHAT", default_value = "pool")]
+    pub by: StatsBy,
+    /// Which snapshots.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// What `stats` adds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StatsBy {
+    /// The whole pool; reads all directories and recipes
+    Pool,
+    /// Each snapshot, from what was noted when it was taken
+    Snapshot,
+}

@@ -1,0 +1,69 @@
+//! Arguments of `restore`.
+
+use super::inspect::FilterArgs;
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Bring files of a snapshot back.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet restore latest --target /tmp/restored
+  quintet restore latest:/home/alice/work --target /home/alice/work --overwrite if-changed
+  quintet restore 3f2a91c4 --target / --include /etc/fstab
+  quintet restore latest --target /srv --verify --json")]
+pub struct RestoreArgs {
+    /// Snapshot: latest, or the beginning of its name; with :PATH only what is below PATH
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
+    pub snapshot: OsString,
+    /// Directory that gets the files
+    #[arg(short, long, value_name = "DIRECTORY")]
+    pub target: PathBuf,
+    /// Only what matches; repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub include: Vec<OsString>,
+    /// Leave out what matches; repeatable
+    #[arg(short, long, value_name = "PATTERN")]
+    pub exclude: Vec<OsString>,
+    /// File with patterns for --include, one a line
+    #[arg(long, value_name = "FILE")]
+    pub include_file: Vec<PathBuf>,
+    /// File with patterns for --exclude, one a line
+    #[arg(long, value_name = "FILE")]
+    pub exclude_file: Vec<PathBuf>,
+    /// What to do about files that are there
+    #[arg(long, value_name = "WHEN", default_value = "always")]
+    pub overwrite: OverwriteArg,
+    /// Write into existing files, only what differs, instead of replacing them
+    #[arg(long)]
+    pub in_place: bool,
+    /// Remove what is in the target and not in the snapshot
+    #[arg(long)]
+    pub delete: bool,
+    /// Make holes of all runs of zeroes, not only of those that were holes
+    #[arg(long)]
+    pub sparse: bool,
+    /// Read all restored files again and compare them with the snapshot
+    #[arg(long)]
+    pub verify: bool,
+    /// Say what would be written, and write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Which snapshots latest may mean.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}
+
+/// What happens to existing files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OverwriteArg {
+    /// Write all of them
+    Always,
+    /// Write those whose size or modification time differs
+    IfChanged,
+    /// Write those that are older than in the snapshot
+    IfNewer,
+    /// Leave all of them
+    Never,
+}

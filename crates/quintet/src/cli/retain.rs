@@ -1,0 +1,106 @@
+//! Arguments of `forget` and `tag`.
+
+use super::inspect::FilterArgs;
+use crate::calendar::Within;
+use crate::retention::{GroupBy, Keep};
+use clap::Args;
+
+/// Remove snapshots, by name or by what a policy keeps.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet forget 3f2a91c4
+  quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
+  quintet forget --keep-within 30d --keep-tag release --host web1
+
+A snapshot stays when any rule keeps it. Rules are applied to each host and set of paths by itself.
+Rules that would keep nothing are refused. Space is given back by later maintenance.")]
+pub struct ForgetArgs {
+    /// Snapshots to remove, whatever the rules: latest, or beginnings of their names
+    #[arg(value_name = "SNAPSHOT", conflicts_with = "rules")]
+    pub snapshots: Vec<String>,
+    /// What is kept.
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    /// Which snapshots the rules see.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// What makes a group: any of host, paths, tags, with commas
+    #[arg(long, value_name = "WHAT", default_value = "host,paths", value_parser = GroupBy::parse)]
+    pub group_by: GroupBy,
+    /// Say what would be removed and why the others stay, and remove nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+}
+
+/// Rules of a policy.
+#[derive(Args, Debug, Default)]
+#[group(id = "rules", multiple = true)]
+#[command(next_help_heading = "Rules")]
+pub struct KeepArgs {
+    /// Keep the newest N
+    #[arg(long, value_name = "N", value_parser = Keep::parse)]
+    pub keep_last: Option<Keep>,
+    /// Keep the newest of each of the last N hours that have one
+    #[arg(long, value_name = "N", value_parser = Keep::parse)]
+    pub keep_hourly: Option<Keep>,
+    /// ... days
+    #[arg(long, value_name = "N", value_parser = Keep::parse)]
+    pub keep_daily: Option<Keep>,
+    /// ... weeks
+    #[arg(long, value_name = "N", value_parser = Keep::parse)]
+    pub keep_weekly: Option<Keep>,
+    /// ... months
+    #[arg(long, value_name = "N", value_parser = Keep::parse)]
+    pub keep_monthly: Option<Keep>,
+    /// ... years
+    #[arg(long, value_name = "N", value_parser = Keep::parse)]
+    pub keep_yearly: Option<Keep>,
+    /// Keep all within this span before the newest (1y6m, 30d, 12h)
+    #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
+    pub keep_within: Option<Within>,
+    /// Keep the newest of each hour within this span
+    #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
+    pub keep_within_hourly: Option<Within>,
+    /// ... of each day
+    #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
+    pub keep_within_daily: Option<Within>,
+    /// ... of each week
+    #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
+    pub keep_within_weekly: Option<Within>,
+    /// ... of each month
+    #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
+    pub keep_within_monthly: Option<Within>,
+    /// ... of each year
+    #[arg(long, value_name = "SPAN", value_parser = Within::parse)]
+    pub keep_within_yearly: Option<Within>,
+    /// Keep those with these tags (comma: all of them; repeated: any)
+    #[arg(long, value_name = "TAG[,TAG]")]
+    pub keep_tag: Vec<String>,
+}
+
+/// Change the tags of snapshots.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet tag --add release 3f2a91c4
+  quintet tag --remove nightly --host web1
+  quintet tag --set a,b latest")]
+#[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+pub struct TagArgs {
+    /// Snapshots: latest, or beginnings of their names; without any, all that the filters leave
+    #[arg(value_name = "SNAPSHOT")]
+    pub snapshots: Vec<String>,
+    /// Add these tags
+    #[arg(long, value_name = "TAG", value_delimiter = ',', group = "change")]
+    pub add: Vec<String>,
+    /// Remove these tags
+    #[arg(long, value_name = "TAG", value_delimiter = ',', group = "change")]
+    pub remove: Vec<String>,
+    /// Replace all tags by these; an empty text removes all
+    #[arg(long, value_name = "TAG", value_delimiter = ',', conflicts_with_all = ["add", "remove"], group = "change")]
+    pub set: Option<Vec<String>>,
+    /// Which snapshots, by what they are now.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+}

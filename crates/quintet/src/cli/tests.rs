@@ -1,0 +1,101 @@
+use super::*;
+use clap::CommandFactory;
+
+fn parse(line: &str) -> Result<Cli, String> {
+    let words = std::iter::once("quintet").chain(line.split_whitespace());
+    Cli::try_parse_from(words).map_err(|e| e.to_string())
+}
+
+#[test]
+fn definitions_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_command_has_examples() {
+    let mut command = Cli::command();
+    command.build();
+    let own = |c: &clap::Command| {
+        let quiet = [
+            "status", "generate", "help", "list", "passwd", "key", "serve",
+        ];
+        c.get_after_help().is_some() || quiet.contains(&c.get_name())
+    };
+    for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
+        assert!(own(sub), "{}", sub.get_name());
+        for below in sub.get_subcommands().filter(|c| c.get_name() != "help") {
+            assert!(own(below), "{} {}", sub.get_name(), below.get_name());
+        }
+    }
+}
+
+#[test]
+fn lines_that_must_parse() {
+    for line in [
+        "-r /p init",
+        "init --no-encryption",
+        "key add --label x",
+        "key remove 3f",
+        "backup /a /b -e *.o -x --tag a,b --tag c -n --json",
+        "backup --stdin --stdin-filename x",
+        "backup --stdin-from-command -- pg_dump -Fc db",
+        "backup --files-from list",
+        "restore latest:/home -t /x --overwrite if-newer --in-place",
+        "snapshots --latest --host h",
+        "snapshots --latest 3",
+        "ls -l latest /etc",
+        "find *.key -s latest",
+        "diff 12 34:/x --metadata",
+        "dump latest /etc/fstab",
+        "tag --add a latest",
+        "tag --set= 12",
+        "forget --keep-daily 7 --keep-within 1y -n",
+        "forget 12 34",
+        "import -f raw --force disk.img disk",
+        "export -f raw disk@latest out",
+        "check --read-data --subset 1/7",
+        "stats --by snapshot",
+        "status -v -v",
+        "serve nbd --read-only --socket s --memory 1G",
+        "serve nbd --read-only --listen 127.0.0.1:0 --export a --export b@12",
+        "generate bash",
+    ] {
+        assert!(parse(line).is_ok(), "{line}: {}", parse(line).unwrap_err());
+    }
+}
+
+#[test]
+fn lines_that_must_not_parse() {
+    for line in [
+        "",
+        "nonsense",
+        "backup --stdin /path",
+        "backup --stdin-from-command",
+        "backup --exclude-larger-than 10MB /x",
+        "restore latest",
+        "forget --keep-daily 0",
+        "forget --keep-within 5",
+        "forget 12 --keep-last 1",
+        "forget --group-by colour --keep-last 1",
+        "tag latest",
+        "tag --set a --add b latest",
+        "check --subset 1/7",
+        "check --read-data --subset 8/7",
+        "import -f iso a b",
+        "serve nbd --socket s",
+        "serve nbd --read-only",
+        "serve nbd --read-only --socket s --listen 127.0.0.1:1",
+        "status -q -v",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn tags_split_at_commas() {
+    let cli = parse("backup /x --tag a,b --tag c").unwrap();
+    let Command::Backup(args) = cli.command else {
+        panic!("not a backup");
+    };
+    assert_eq!(args.tag, ["a", "b", "c"]);
+}

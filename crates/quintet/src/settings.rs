@@ -1,0 +1,238 @@
+//! What the user said, by flags and environment, as checked settings.
+//!
+//! Invariant: a flag wins over the environment; a value that makes no sense is refused with its
+//! name and never replaced by a default. The command line is parsed first ([`crate::cli`]) and
+//! checked here second, so that commands see no raw text.
+
+mod environment;
+mod password;
+mod recovery_key;
+mod terminal;
+
+pub use environment::Environment;
+pub use password::{PasswordError, PasswordSource, PasswordSources};
+pub use recovery_key::RecoveryKey;
+
+use crate::cli::GlobalArgs;
+use crate::console::Loudness;
+use crate::sizes;
+use chunking::Compression;
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Memory for index, caches and queues unless the user says otherwise, bytes.
+pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
+/// Less does not hold one container and its queue.
+const MEMORY_BYTES_MIN: u64 = 32 << 20;
+/// Compression of new data unless the user says otherwise.
+pub const COMPRESSION_DEFAULT: Compression = Compression::Zstd(1);
+const FPS_MAX: f64 = 60.0;
+
+/// Settings of every command. See the module's head.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pool: Option<PathBuf>,
+    /// How the pool is opened.
+    pub password: PasswordSource,
+    /// Memory for index, caches and queues, bytes.
+    pub memory_bytes: usize,
+    /// Compression of new data.
+    pub compression: Compression,
+    /// How often progress is shown, if the user said so.
+    pub progress_fps: Option<f64>,
+    /// How much is said.
+    pub loudness: Loudness,
+    /// Where rebuildable files may live.
+    pub cache_directory: Option<PathBuf>,
+}
+
+/// Why a setting was refused: its name and the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError {
+    name: String,
+    why: String,
+}
+
+impl SettingError {
+    /// `name` is a flag or a variable, as the user wrote it.
+    pub fn new(name: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self {
+            name: name.into(),
+            why: why.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.why)
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+impl Settings {
+    /// Checks flags and environment.
+    pub fn new(args: &GlobalArgs, environment: &Environment) -> Result<Self, SettingError> {
+        let memory_bytes = match args.memory {
+            Some(bytes) => ("--memory", bytes),
+            None => match environment.text("QUINTET_MEMORY")? {
+                Some(text) => {
+                    let refuse = |e| SettingError::new("QUINTET_MEMORY", e);
+                    ("QUINTET_MEMORY", sizes::parse(&text).map_err(refuse)?)
+                }
+                None => ("--memory", MEMORY_BYTES_DEFAULT),
+            },
+        };
+        let compression = match environment.text("QUINTET_COMPRESSION")? {
+            Some(text) => {
+                parse_compression(&text).map_err(|e| SettingError::new("QUINTET_COMPRESSION", e))?
+            }
+            None => COMPRESSION_DEFAULT,
+        };
+        Ok(Self {
+            pool: pool_location(args, environment)?,
+            password: PasswordSource::choose(&args.password, environment)?,
+            memory_bytes: checked_memory(memory_bytes)?,
+            compression,
+            progress_fps: progress_fps(environment)?,
+            loudness: Loudness {
+                json: args.json,
+                quiet: args.quiet,
+                verbose: args.verbose,
+            },
+            cache_directory: cache_directory(args, environment),
+        })
+    }
+
+    /// Where the pool is; an error when nobody said it.
+    pub fn pool(&self) -> Result<&Path, SettingError> {
+        self.pool.as_deref().ok_or_else(|| {
+            let why = "say where the pool is, with --repo PATH or QUINTET_REPOSITORY";
+            SettingError::new("pool", why)
+        })
+    }
+}
+
+fn checked_memory((name, bytes): (&str, u64)) -> Result<usize, SettingError> {
+    if bytes < MEMORY_BYTES_MIN {
+        let least = sizes::display(MEMORY_BYTES_MIN);
+        let why = format!("{} is not enough, at least {least}", sizes::display(bytes));
+        return Err(SettingError::new(name, why));
+    }
+    usize::try_from(bytes).map_err(|_| SettingError::new(name, "more than this machine addresses"))
+}
+
+fn pool_location(
+    args: &GlobalArgs,
+    environment: &Environment,
+) -> Result<Option<PathBuf>, SettingError> {
+    let (name, location) = if let Some(location) = &args.repo {
+        ("--repo", location.clone().into_os_string())
+    } else if let Some(file) = &args.repository_file {
+        let location = environment::first_line("--repository-file", file)?;
+        ("--repository-file", location)
+    } else {
+        let direct = environment.value("QUINTET_REPOSITORY");
+        let file = environment.value("QUINTET_REPOSITORY_FILE");
+        match (direct, file) {
+            (Some(_), Some(_)) => {
+                let why = "QUINTET_REPOSITORY is set too: which one?";
+                return Err(SettingError::new("QUINTET_REPOSITORY_FILE", why));
+            }
+            (Some(location), None) => ("QUINTET_REPOSITORY", location.to_owned()),
+            (None, Some(file)) => {
+                let name = "QUINTET_REPOSITORY_FILE";
+                (name, environment::first_line(name, Path::new(file))?)
+            }
+            (None, None) => return Ok(None),
+        }
+    };
+    local_path(&location)
+        .map(Some)
+        .map_err(|why| SettingError::new(name, why))
+}
+
+/// A directory, also written `local:PATH`. What looks like another kind of place is refused: a
+/// directory called `s3:bucket` helps nobody.
+fn local_path(location: &OsStr) -> Result<PathBuf, String> {
+    let bytes = location.as_bytes();
+    if let Some(path) = bytes.strip_prefix(b"local:") {
+        return local_path_given(path);
+    }
+    const REMOTE: [&str; 11] = [
+        "s3", "sftp", "rest", "b2", "azure", "gs", "swift", "rclone", "http", "https", "file",
+    ];
+    let scheme = bytes.split(|b| *b == b':').next().unwrap_or_default();
+    if bytes.len() > scheme.len() && REMOTE.iter().any(|known| known.as_bytes() == scheme) {
+        let scheme = String::from_utf8_lossy(scheme);
+        return Err(format!(
+            "pools at {scheme}: are not supported, only directories (write ./{scheme}:... for one \
+             that is called so)"
+        ));
+    }
+    local_path_given(bytes)
+}
+
+fn local_path_given(path: &[u8]) -> Result<PathBuf, String> {
+    if path.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    if path.contains(&0) {
+        return Err("has a NUL byte in it".to_owned());
+    }
+    Ok(PathBuf::from(OsStr::from_bytes(path)))
+}
+
+fn progress_fps(environment: &Environment) -> Result<Option<f64>, SettingError> {
+    const NAME: &str = "QUINTET_PROGRESS_FPS";
+    let Some(text) = environment.text(NAME)? else {
+        return Ok(None);
+    };
+    match text.trim().parse::<f64>() {
+        Ok(fps) if fps > 0.0 && fps <= FPS_MAX => Ok(Some(fps)),
+        _ => {
+            let why = format!("{text:?} is not a rate above 0 and up to {FPS_MAX} a second");
+            Err(SettingError::new(NAME, why))
+        }
+    }
+}
+
+fn cache_directory(args: &GlobalArgs, environment: &Environment) -> Option<PathBuf> {
+    let given = |name| environment.value(name).map(PathBuf::from);
+    // Relative XDG paths are invalid and ignored: that is the rule of its specification.
+    let xdg = given("XDG_CACHE_HOME").filter(|path| path.is_absolute());
+    let base = xdg.or_else(|| given("HOME").map(|home| home.join(".cache")));
+    args.cache_dir
+        .clone()
+        .or_else(|| given("QUINTET_CACHE_DIR"))
+        .or_else(|| base.map(|base| base.join("quintet")))
+}
+
+/// Reads `none`, `lz4`, `zstd` or `zstd:LEVEL` (-7 to 19), and `auto` and `max` as restic has them.
+pub fn parse_compression(text: &str) -> Result<Compression, String> {
+    let refuse = || {
+        format!("{text:?} is not a compression (examples: zstd, zstd:3, lz4, none; also auto, max)")
+    };
+    match text {
+        "none" | "off" => Ok(Compression::None),
+        "lz4" => Ok(Compression::Lz4),
+        "zstd" | "auto" => Ok(COMPRESSION_DEFAULT),
+        "max" => Ok(Compression::Zstd(15)),
+        other => match other
+            .strip_prefix("zstd:")
+            .or(other.strip_prefix("zstd,"))
+            .map(str::parse)
+        {
+            Some(Ok(level)) if (-7..=19).contains(&level) && level != 0 => {
+                Ok(Compression::Zstd(level))
+            }
+            _ => Err(refuse()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

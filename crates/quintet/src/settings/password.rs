@@ -1,0 +1,271 @@
+//! Where the password, or the recovery key, comes from.
+//!
+//! Invariant: one source; two are refused, because a wrong guess costs a second and a wrong pool.
+//! Nothing is read before a pool needs it. Secrets are never printed and never kept in settings,
+//! but for the one in `QUINTET_PASSWORD`.
+
+use super::SettingError;
+use super::environment::{self, Environment};
+use super::recovery_key::RecoveryKey;
+use super::terminal;
+use crate::cli::PasswordArgs;
+use crate::interrupt::Interrupt;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use store::SecretKey;
+
+/// A way to a secret.
+#[derive(Clone, PartialEq, Eq)]
+pub enum PasswordSource {
+    /// From the environment.
+    Given(Vec<u8>),
+    /// First line of a file.
+    File(PathBuf),
+    /// First line that a program prints.
+    Command(Vec<OsString>),
+    /// First line from an open file descriptor.
+    Descriptor(u32),
+    /// A file that `init --recovery-key-file` or `key recovery` wrote.
+    RecoveryKeyFile(PathBuf),
+    /// Asked on the terminal.
+    Terminal,
+}
+
+impl fmt::Debug for PasswordSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(_) => f.write_str("Given(..)"),
+            Self::File(path) => write!(f, "File({path:?})"),
+            Self::Command(_) => f.write_str("Command(..)"),
+            Self::Descriptor(number) => write!(f, "Descriptor({number})"),
+            Self::RecoveryKeyFile(path) => write!(f, "RecoveryKeyFile({path:?})"),
+            Self::Terminal => f.write_str("Terminal"),
+        }
+    }
+}
+
+/// Why there is no password.
+#[derive(Debug)]
+pub enum PasswordError {
+    /// The source is set but does not work.
+    Setting(SettingError),
+    /// No source is set and there is no terminal to ask on.
+    NoSource,
+    /// Typed twice, differently.
+    Differ,
+    /// Empty passwords protect nothing.
+    Empty,
+    /// The user stopped.
+    Interrupted,
+    /// The terminal failed.
+    Terminal(io::Error),
+}
+
+impl fmt::Display for PasswordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(e) => e.fmt(f),
+            Self::NoSource => f.write_str(
+                "no password: set QUINTET_PASSWORD_FILE, QUINTET_PASSWORD_COMMAND or \
+                 QUINTET_PASSWORD, or run on a terminal",
+            ),
+            Self::Differ => f.write_str("the two passwords differ"),
+            Self::Empty => f.write_str("the password is empty"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Terminal(e) => write!(f, "terminal: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for PasswordError {}
+
+impl From<SettingError> for PasswordError {
+    fn from(e: SettingError) -> Self {
+        Self::Setting(e)
+    }
+}
+
+/// Names of a family of sources: for opening, and for a new password.
+#[derive(Clone, Copy, Debug)]
+pub struct PasswordSources {
+    prompt: &'static str,
+}
+
+impl PasswordSources {
+    /// The one that opens the pool.
+    pub const OPEN: Self = Self {
+        prompt: "Password of the pool",
+    };
+    /// One that is set.
+    pub const NEW: Self = Self {
+        prompt: "New password",
+    };
+}
+
+impl PasswordSource {
+    /// From flags, else from the environment, else the terminal.
+    pub fn choose(args: &PasswordArgs, environment: &Environment) -> Result<Self, SettingError> {
+        let flags = [
+            args.password_file.clone().map(Self::File),
+            args.password_command
+                .as_deref()
+                .map(|text| split_command("--password-command", text.as_bytes()))
+                .transpose()?,
+            args.key_file.clone().map(Self::RecoveryKeyFile),
+        ];
+        let from_flags = only_one(
+            ["--password-file", "--password-command", "--key-file"],
+            flags,
+        )?;
+        if let Some(source) = from_flags {
+            return Ok(source);
+        }
+        let value = |name| environment.value(name);
+        let from_environment = only_one(
+            [
+                "QUINTET_PASSWORD",
+                "QUINTET_PASSWORD_FILE",
+                "QUINTET_PASSWORD_COMMAND",
+                "QUINTET_PASSPHRASE_FD",
+            ],
+            [
+                value("QUINTET_PASSWORD").map(|v| Self::Given(v.as_bytes().to_vec())),
+                value("QUINTET_PASSWORD_FILE").map(|v| Self::File(v.into())),
+                value("QUINTET_PASSWORD_COMMAND")
+                    .map(|v| split_command("QUINTET_PASSWORD_COMMAND", v.as_bytes()))
+                    .transpose()?,
+                environment
+                    .text("QUINTET_PASSPHRASE_FD")?
+                    .map(|text| match text.trim().parse() {
+                        Ok(number) => Ok(Self::Descriptor(number)),
+                        Err(_) => {
+                            let why = format!("{text:?} is not the number of an open file");
+                            Err(SettingError::new("QUINTET_PASSPHRASE_FD", why))
+                        }
+                    })
+                    .transpose()?,
+            ],
+        )?;
+        Ok(from_environment.unwrap_or(Self::Terminal))
+    }
+
+    /// The secret that opens a pool.
+    pub fn read(&self, interrupt: &Interrupt) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::OPEN, false, interrupt)
+    }
+
+    /// A secret that is about to be set: on a terminal, typed twice.
+    pub fn read_new(&self, interrupt: &Interrupt) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::NEW, true, interrupt)
+    }
+
+    fn read_as(
+        &self,
+        names: PasswordSources,
+        new: bool,
+        interrupt: &Interrupt,
+    ) -> Result<SecretKey, PasswordError> {
+        let password = match self {
+            Self::Given(password) => password.clone(),
+            Self::File(path) => environment::secret_line("password file", path)?,
+            Self::Command(words) => run(words)?,
+            // Opening the descriptor's own name needs no ownership of the descriptor.
+            Self::Descriptor(number) => {
+                let path = format!("/proc/self/fd/{number}");
+                environment::secret_line("QUINTET_PASSPHRASE_FD", Path::new(&path))?
+            }
+            Self::RecoveryKeyFile(path) => {
+                let key = RecoveryKey::read(path)?;
+                return Ok(SecretKey::Recovery(key.0));
+            }
+            Self::Terminal => {
+                let password = terminal::ask(names.prompt, interrupt)?;
+                if new && terminal::ask("The same again", interrupt)? != password {
+                    return Err(PasswordError::Differ);
+                }
+                password
+            }
+        };
+        match password.is_empty() {
+            true => Err(PasswordError::Empty),
+            false => Ok(SecretKey::Password(password)),
+        }
+    }
+}
+
+fn only_one<const N: usize>(
+    names: [&str; N],
+    sources: [Option<PasswordSource>; N],
+) -> Result<Option<PasswordSource>, SettingError> {
+    let mut chosen: Option<(&str, PasswordSource)> = None;
+    for (name, source) in names.into_iter().zip(sources) {
+        let Some(source) = source else { continue };
+        if let Some((other, _)) = chosen {
+            return Err(SettingError::new(
+                name,
+                format!("{other} is set too: which one?"),
+            ));
+        }
+        chosen = Some((name, source));
+    }
+    Ok(chosen.map(|(_, source)| source))
+}
+
+/// Runs a program, without a shell, and takes the first line that it prints.
+fn run(words: &[OsString]) -> Result<Vec<u8>, SettingError> {
+    let refuse = |why: String| SettingError::new("password command", why);
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| refuse("is empty".into()))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| refuse(format!("{}: {e}", program.display())))?;
+    if !output.status.success() {
+        return Err(refuse(format!("{}: {}", program.display(), output.status)));
+    }
+    let line = output.stdout.split(|b| *b == b'\n').next();
+    let line = line.unwrap_or_default();
+    Ok(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+}
+
+/// Words as a shell splits them: quotes and backslashes, nothing else.
+fn split_command(name: &str, text: &[u8]) -> Result<PasswordSource, SettingError> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote: Option<u8> = None;
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', None | Some(b'"')) => {
+                let escaped = bytes
+                    .next()
+                    .ok_or_else(|| SettingError::new(name, "ends with a backslash"))?;
+                word.get_or_insert_default().push(escaped);
+            }
+            (byte, Some(open)) if byte == open => quote = None,
+            (byte, Some(_)) => word.get_or_insert_default().push(byte),
+            (b'\'' | b'"', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            (byte, None) if byte.is_ascii_whitespace() => words.extend(word.take()),
+            (byte, None) => word.get_or_insert_default().push(byte),
+        }
+    }
+    if quote.is_some() {
+        return Err(SettingError::new(name, "a quote without its end"));
+    }
+    words.extend(word);
+    match words.is_empty() {
+        true => Err(SettingError::new(name, "is empty")),
+        false => Ok(PasswordSource::Command(
+            words.into_iter().map(OsString::from_vec).collect(),
+        )),
+    }
+}

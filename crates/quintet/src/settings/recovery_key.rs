@@ -1,0 +1,116 @@
+//! Recovery keys as text that can be printed, kept in a safe and typed again.
+//!
+//! Invariant: 256 random bits, never derived from anything; check digits tell a mistyped key from a
+//! wrong one. The file is written once, private, and durable before a pool relies on it.
+
+use super::SettingError;
+use super::environment;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// First word of the line.
+const PREFIX: &str = "quintet-recovery-1";
+/// Hex digits of key and check, in groups.
+const GROUP_DIGITS: usize = 8;
+const CHECK_BYTES: usize = 4;
+
+/// The key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RecoveryKey(pub [u8; 32]);
+
+impl RecoveryKey {
+    /// Draws a key.
+    pub fn random(random: &dyn media::Random) -> Self {
+        let mut key = [0; 32];
+        random.fill(&mut key);
+        Self(key)
+    }
+
+    fn check(&self) -> [u8; CHECK_BYTES] {
+        let derived = chunking::derive_key("Quintet 2026-11 recovery key check digits", &self.0);
+        let [a, b, c, d, ..] = derived;
+        [a, b, c, d]
+    }
+
+    /// One line: `quintet-recovery-1 8a477f59-7d28d172-...`.
+    pub fn text(&self) -> String {
+        let bytes = self
+            .0
+            .iter()
+            .chain(&self.check())
+            .copied()
+            .collect::<Vec<u8>>();
+        let groups: Vec<String> = bytes
+            .chunks(GROUP_DIGITS / 2)
+            .map(|group| group.iter().map(|b| format!("{b:02x}")).collect())
+            .collect();
+        format!("{PREFIX} {}", groups.join("-"))
+    }
+
+    /// Reads what [`RecoveryKey::text`] wrote; spaces, dashes and case do not matter.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let body = text.trim();
+        let body = match body.get(..PREFIX.len()) {
+            Some(start) if start.eq_ignore_ascii_case(PREFIX) => {
+                body.get(PREFIX.len()..).unwrap_or_default()
+            }
+            _ => return Err("is not a recovery key: it begins with quintet-recovery-1"),
+        };
+        let digits: Vec<u8> = body
+            .chars()
+            .filter(|c| !c.is_whitespace() && *c != '-')
+            .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
+            .collect::<Option<_>>()
+            .ok_or("has something in it that is no hexadecimal digit")?;
+        let bytes: Vec<u8> = digits
+            .chunks_exact(2)
+            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+            .collect();
+        if digits.len() != 2 * (32 + CHECK_BYTES) {
+            return Err("does not have 72 digits");
+        }
+        let (key, check) = bytes.split_at(32);
+        let key = Self(key.try_into().map_err(|_| "does not have 72 digits")?);
+        match key.check() == check {
+            true => Ok(key),
+            false => Err("is mistyped: its last 8 digits do not fit the others"),
+        }
+    }
+
+    /// From a file.
+    pub fn read(path: &Path) -> Result<Self, SettingError> {
+        let name = "recovery key file";
+        let line = environment::first_line(name, path)?;
+        let text = String::from_utf8_lossy(line.as_bytes());
+        Self::parse(&text)
+            .map_err(|why| SettingError::new(name, format!("{}: {why}", path.display())))
+    }
+
+    /// Into a new file, mode 0600, durable on return. An existing file is not touched.
+    pub fn write(&self, path: &Path) -> Result<(), SettingError> {
+        let write = || -> std::io::Result<()> {
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)?;
+            writeln!(file, "{}", self.text())?;
+            file.sync_all()?;
+            let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        };
+        write()
+            .map_err(|e| SettingError::new("recovery key file", format!("{}: {e}", path.display())))
+    }
+}
+
+impl fmt::Debug for RecoveryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecoveryKey(..)")
+    }
+}
