@@ -1,2 +1,55 @@
-//! placeholder
-fn main(){}
+//! Tasks of the project that are no part of the program: `cargo xtask tidy`.
+//!
+//! Called by people and by `./test`; has no dependencies, so that it builds in a second.
+#![forbid(unsafe_code)]
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy [DIRECTORY]
+
+Checks what the compiler does not: floors of the rooms, order of the store's modules, words and
+files that do not belong, documents that must exist. Every rule says what to do instead.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *arguments.as_slice() {
+        ["tidy"] => run_tidy(&checkout()),
+        ["tidy", root] => run_tidy(Path::new(root)),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The checkout that this program was built from.
+fn checkout() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+fn run_tidy(root: &Path) -> ExitCode {
+    let findings = match tidy::run(root) {
+        Ok(findings) => findings,
+        Err(e) => {
+            eprintln!("tidy: {}: {e}", root.display());
+            return ExitCode::FAILURE;
+        }
+    };
+    let refused = findings.iter().filter(|f| f.refused).count();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!(
+        "tidy: {refused} refused, {} warnings",
+        findings.len() - refused
+    );
+    match refused {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}

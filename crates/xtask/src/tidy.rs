@@ -1,0 +1,81 @@
+//! The rules of the house, checked over the files of a checkout.
+//!
+//! Invariant: a rule is a function from files to findings, so that a canary can show that it
+//! fails. A finding says where, what and what to do. Called by `main`.
+
+mod documents;
+mod floors;
+mod lexer;
+mod manifest;
+mod names;
+mod pipeline;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod words;
+
+use std::fmt;
+use std::path::Path;
+pub use tree::{SourceFile, Tree};
+
+/// Something that a rule does not like.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// File, relative to the checkout.
+    pub path: String,
+    /// Line, from 1; 0 for the whole file.
+    pub line: usize,
+    /// What it is and what to do.
+    pub message: String,
+    /// False for a warning.
+    pub refused: bool,
+}
+
+impl Finding {
+    fn refuse(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            message: message.into(),
+            refused: true,
+        }
+    }
+
+    fn warn(path: &str, line: usize, message: impl Into<String>) -> Self {
+        let refused = false;
+        Self {
+            refused,
+            ..Self::refuse(path, line, message)
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = if self.refused { "refused" } else { "warning" };
+        match self.line {
+            0 => write!(f, "{how}: {}: {}", self.path, self.message),
+            line => write!(f, "{how}: {}:{line}: {}", self.path, self.message),
+        }
+    }
+}
+
+/// All rules over the checkout at `root`.
+pub fn run(root: &Path) -> std::io::Result<Vec<Finding>> {
+    Ok(check(&Tree::load(root)?))
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let rules = [
+        floors::check,
+        pipeline::check,
+        shape::check,
+        words::check,
+        names::check,
+        documents::check,
+    ];
+    let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();
+    findings.sort();
+    findings
+}

@@ -1,0 +1,131 @@
+//! The store's modules stand in pipeline order and import only to their left.
+//!
+//! A name that `lib.rs` exports again counts as the module it comes from.
+
+use super::{Finding, SourceFile, Tree, lexer};
+use std::collections::BTreeMap;
+
+const ROOM: &str = "store";
+const ROOT: &str = "crates/store/src/lib.rs";
+/// Left to right.
+const ORDER: [&str; 13] = [
+    "error",
+    "superblock",
+    "container",
+    "index",
+    "chunk_map",
+    "recipe",
+    "catalog",
+    "read_path",
+    "write_path",
+    "space",
+    "recovery",
+    "check",
+    "pool",
+];
+
+/// See the module's head.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let Some(root) = tree.sources.iter().find(|s| s.path == ROOT) else {
+        return findings;
+    };
+    let exported = exports(&root.lexed.code);
+    for (line, code) in root.code_lines() {
+        let module = code.trim().trim_start_matches("pub ").strip_prefix("mod ");
+        if let Some(module) = module.and_then(|m| m.strip_suffix(';'))
+            && !root.is_test_line(line)
+            && place(module).is_none()
+        {
+            let message = format!("{module} has no place in the pipeline: add it to xtask's ORDER");
+            findings.push(Finding::refuse(ROOT, line, message));
+        }
+    }
+    let inside = |s: &&SourceFile| s.room == ROOM && s.path.starts_with("crates/store/src/");
+    for source in tree.sources.iter().filter(inside) {
+        let path = source.module_path();
+        let Some(own) = path.first().and_then(|m| place(m)) else {
+            continue;
+        };
+        for (line, name) in imports(&source.lexed.code, path.len()) {
+            let module = exported.get(&name).map_or(name.as_str(), String::as_str);
+            if let Some(other) = place(module)
+                && other > own
+                && !source.is_test_line(line)
+            {
+                let message = format!(
+                    "{} imports {name} to its right ({module}); the order is {}",
+                    path.first().unwrap_or(&""),
+                    ORDER.join(", ")
+                );
+                findings.push(Finding::refuse(&source.path, line, message));
+            }
+        }
+    }
+    findings
+}
+
+fn place(module: &str) -> Option<usize> {
+    ORDER.iter().position(|m| *m == module)
+}
+
+/// `pub use module::{A, B};` at the root: A and B to module.
+fn exports(code: &str) -> BTreeMap<String, String> {
+    let mut exported = BTreeMap::new();
+    for item in code.split(';') {
+        let Some((_, path)) = item.split_once("use ") else {
+            continue;
+        };
+        if let Some((module, names)) = path.trim().split_once("::") {
+            let module = module.trim();
+            for name in words(names) {
+                exported.insert(name.to_owned(), module.to_owned());
+            }
+        }
+    }
+    exported
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|w| !w.is_empty())
+}
+
+/// First names after `crate::` and after as many `super::` as lead to the root, with their lines.
+fn imports(code: &str, depth: usize) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let ways = ["crate::".to_owned(), "super::".repeat(depth)];
+    for way in &ways {
+        for (at, _) in code.match_indices(way.as_str()) {
+            let after = code.get(at + way.len()..).unwrap_or_default();
+            for name in first_names(after) {
+                found.push((lexer::line_of(code, at), name));
+            }
+        }
+    }
+    found
+}
+
+/// `name::...` gives name; `{a::x, b::{y, z}}` gives a and b; `super::name` gives name.
+fn first_names(after: &str) -> Vec<String> {
+    let after = after.trim_start();
+    let Some(group) = after.strip_prefix('{') else {
+        let after = after.trim_start_matches("super::");
+        return words(after).next().map(str::to_owned).into_iter().collect();
+    };
+    let (mut depth, mut names, mut item) = (0usize, Vec::new(), String::new());
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                names.extend(words(&std::mem::take(&mut item)).next().map(str::to_owned))
+            }
+            c if depth == 0 => item.push(c),
+            _ => {}
+        }
+    }
+    names.extend(words(&item).next().map(str::to_owned));
+    names
+}

@@ -1,0 +1,145 @@
+//! Words that stand only where they belong: storage, clock and randomness have one door.
+//!
+//! Tests, examples and `dev` rooms are free of these rules, but for words that are never right.
+
+use super::manifest::Floor;
+use super::{Finding, SourceFile, Tree};
+
+struct Banned {
+    words: &'static [&'static str],
+    /// Rooms where they belong.
+    rooms: &'static [&'static str],
+    /// Files elsewhere that need them, and why.
+    exceptions: &'static [(&'static str, &'static str)],
+    instead: &'static str,
+}
+
+const BANNED: &[Banned] = &[
+    Banned {
+        words: &[
+            "std::fs",
+            "File::open",
+            "File::create",
+            "OpenOptions",
+            "tokio::fs",
+        ],
+        rooms: &["media", "quintet"],
+        exceptions: &[(
+            "crates/nbd/src/server/listener.rs",
+            "a server's socket is a name that it has to remove",
+        )],
+        instead: "storage has one door: media",
+    },
+    Banned {
+        words: &["SystemTime", "UNIX_EPOCH"],
+        rooms: &["media", "quintet"],
+        exceptions: &[],
+        instead: "the time is asked for with media::Clock",
+    },
+    Banned {
+        words: &["Instant::now"],
+        rooms: &["media", "quintet", "nbd"],
+        exceptions: &[],
+        instead: "time is an argument below the front ends",
+    },
+    Banned {
+        words: &["thread_rng", "rand::", "getrandom", "OsRng", "RandomState"],
+        rooms: &["media"],
+        exceptions: &[],
+        instead: "randomness has one door: media::Random",
+    },
+    Banned {
+        words: &[
+            "println!",
+            "eprintln!",
+            "print!",
+            "eprint!",
+            "std::env::",
+            "process::exit",
+        ],
+        rooms: &["quintet"],
+        exceptions: &[],
+        instead: "only the program speaks to its user and its surroundings",
+    },
+    Banned {
+        words: &["thread::sleep"],
+        rooms: &[],
+        exceptions: &[],
+        instead: "no sleeping loops: wait for what you wait for",
+    },
+];
+
+/// Never right, tests included.
+const NEVER: &[&str] = &["todo!", "unimplemented!", "dbg!"];
+
+/// Decoders of bytes from disk and network: a bad byte is an error, never a panic.
+const DECODERS: &[&str] = &["crates/format/src/", "crates/nbd/src/wire"];
+const PANICS: &[&str] = &[".unwrap()", "panic!", "unreachable!", "from_utf8_unchecked"];
+
+/// See the module's head.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in &tree.sources {
+        let shipped = tree
+            .manifest(&source.room)
+            .is_some_and(|m| m.floor != Some(Floor::Dev));
+        for (line, code) in source.code_lines() {
+            let mut refuse = |message: String| {
+                findings.push(Finding::refuse(&source.path, line, message));
+            };
+            for word in NEVER.iter().filter(|word| stands_in(code, word)) {
+                refuse(format!("{word} is never right in committed code"));
+            }
+            if !shipped || source.is_test_line(line) {
+                continue;
+            }
+            for rule in BANNED.iter().filter(|rule| rule.applies_to(source)) {
+                for word in rule.words.iter().filter(|word| stands_in(code, word)) {
+                    refuse(format!("{word}: {}", rule.instead));
+                }
+            }
+            if DECODERS.iter().any(|d| source.path.starts_with(d)) {
+                for word in PANICS.iter().filter(|word| code.contains(**word)) {
+                    refuse(format!("{word}: bytes from disk or network never panic"));
+                }
+            }
+        }
+    }
+    findings.extend(private_paths(tree));
+    findings
+}
+
+impl Banned {
+    fn applies_to(&self, source: &SourceFile) -> bool {
+        !self.rooms.contains(&source.room.as_str())
+            && !self.exceptions.iter().any(|(path, _)| *path == source.path)
+    }
+}
+
+/// The word, and not as the end of a longer one.
+fn stands_in(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| {
+        let before = code.get(..at).and_then(|b| b.chars().next_back());
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+    })
+}
+
+/// No file names this machine's directories.
+fn private_paths(tree: &Tree) -> Vec<Finding> {
+    let sources = tree.sources.iter().map(|s| (&s.path, &s.text));
+    let texts = tree.texts.iter().map(|(path, text)| (path, text));
+    let mut findings = Vec::new();
+    for (path, text) in sources.chain(texts) {
+        for (line, content) in (1..).zip(text.lines()) {
+            for private in tree
+                .private_paths
+                .iter()
+                .filter(|p| content.contains(p.as_str()))
+            {
+                let message = format!("names {private}, which exists on this machine only");
+                findings.push(Finding::refuse(path, line, message));
+            }
+        }
+    }
+    findings
+}
