@@ -4,6 +4,7 @@
 //! caller's limit.
 
 use std::fmt;
+use zstd::zstd_safe::CParameter;
 
 /// What to compress with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub enum Compression {
     Lz4,
     /// zstd at a level (-7 to 19).
     Zstd(i32),
+    /// zstd level 1 with a larger hash table and matches of at least six bytes: 3 % smaller for
+    /// 10 % more time on regions of a MiB (`docs/decisions/`, compression).
+    Default,
 }
 
 /// Damaged compressed bytes, or more than the limit.
@@ -31,6 +35,8 @@ impl std::error::Error for CompressError {}
 /// Compresses one region after another.
 pub struct Compressor {
     with: Compression,
+    /// Output before it is appended: zeroed once, not for every region.
+    scratch: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
 
@@ -38,8 +44,18 @@ impl Compressor {
     /// Fails only when the level does not exist or memory is short.
     pub fn new(with: Compression) -> Result<Self, CompressError> {
         let zstd = match with {
-            Compression::Zstd(level) => {
+            Compression::Zstd(_) | Compression::Default => {
+                let level = if let Compression::Zstd(level) = with {
+                    level
+                } else {
+                    1
+                };
                 let mut context = zstd::bulk::Compressor::new(level).map_err(|_| CompressError)?;
+                if with == Compression::Default {
+                    for tuned in [CParameter::MinMatch(6), CParameter::HashLog(15)] {
+                        context.set_parameter(tuned).map_err(|_| CompressError)?;
+                    }
+                }
                 // Regions carry their own checksum, size and type.
                 context.include_checksum(false).map_err(|_| CompressError)?;
                 context
@@ -49,31 +65,34 @@ impl Compressor {
             }
             _ => None,
         };
-        Ok(Self { with, zstd })
+        Ok(Self {
+            with,
+            scratch: Vec::new(),
+            zstd,
+        })
     }
 
     /// Appends the compressed form of `raw` to `out` and returns true, or appends nothing and
     /// returns false when it would not be smaller.
     pub fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> bool {
-        let start = out.len();
-        let written = match self.with {
-            Compression::None => None,
-            Compression::Lz4 => {
-                out.resize(
-                    start + lz4_flex::block::get_maximum_output_size(raw.len()),
-                    0,
-                );
-                let into = out.get_mut(start..).unwrap_or_default();
-                lz4_flex::block::compress_into(raw, into).ok()
-            }
-            Compression::Zstd(_) => self.zstd.as_mut().and_then(|context| {
-                out.resize(start + raw.len(), 0);
-                let into = out.get_mut(start..).unwrap_or_default();
-                context.compress_to_buffer(raw, into).ok()
-            }),
+        let room = match self.with {
+            Compression::None => return false,
+            Compression::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            // What does not fit is no smaller, and zstd says so early.
+            Compression::Zstd(_) | Compression::Default => raw.len(),
         };
-        let smaller = written.filter(|len| *len < raw.len());
-        out.truncate(start + smaller.unwrap_or(0));
+        if self.scratch.len() < room {
+            self.scratch.resize(room, 0);
+        }
+        let into = self.scratch.get_mut(..room).unwrap_or_default();
+        let written = match &mut self.zstd {
+            None => lz4_flex::block::compress_into(raw, into).ok(),
+            Some(context) => context.compress_to_buffer(raw, into).ok(),
+        };
+        let smaller = written
+            .filter(|len| *len < raw.len())
+            .and_then(|len| self.scratch.get(..len));
+        out.extend_from_slice(smaller.unwrap_or_default());
         smaller.is_some()
     }
 }

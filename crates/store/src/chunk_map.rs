@@ -152,6 +152,8 @@ pub(crate) struct ChunkMap {
     cache: Mutex<Cache>,
     cache_bytes_max: usize,
     recent: Vec<Mutex<Recent>>,
+    /// Chunks whose index candidates were all others: they go to the overflow table.
+    colliding: Mutex<FingerprintSet>,
     /// True once all directories were entered because the index had missed a chunk.
     rescued: Mutex<bool>,
     counters: Counters,
@@ -169,6 +171,7 @@ impl ChunkMap {
             cache: Mutex::default(),
             cache_bytes_max,
             recent: (0..16).map(|_| Mutex::default()).collect(),
+            colliding: Mutex::default(),
             rescued: Mutex::new(false),
             counters: Counters::default(),
         }
@@ -226,6 +229,7 @@ impl ChunkMap {
         }
         count(&self.counters.index_probes);
         let mut found = None;
+        let mut denied = false;
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
         for candidate in candidates {
@@ -246,8 +250,12 @@ impl ChunkMap {
                 None => {
                     count(&self.counters.false_positives);
                     self.index.note_false_positive();
+                    denied = true;
                 }
             }
+        }
+        if denied && found.is_none() {
+            lock(&self.colliding).insert(*fingerprint);
         }
         Ok(found)
     }
@@ -347,8 +355,21 @@ impl ChunkMap {
                 sector: region.sector,
                 sectors,
             };
-            for (fingerprint, _) in &region.chunks {
-                self.index.insert(fingerprint, location)?;
+            self.remember(&region.chunks, location)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the index where the chunks of one region lie.
+    pub fn remember(&self, chunks: &[(Fingerprint, u32)], location: Location) -> Result<()> {
+        for (fingerprint, _) in chunks {
+            let colliding = {
+                let mut colliding = lock(&self.colliding);
+                !colliding.is_empty() && colliding.remove(fingerprint)
+            };
+            match colliding {
+                true => self.index.insert_colliding(fingerprint, location)?,
+                false => self.index.insert(fingerprint, location)?,
             }
         }
         Ok(())

@@ -93,20 +93,20 @@ impl Reader {
             let found = "in no container that can be read";
             return Err(StoreError::corruption("chunk", fingerprint, found));
         };
-        match self.from_place(fingerprint, place) {
+        match self.at_place(fingerprint, place) {
             Err(first) if first.is_corruption() => {
                 let others = self.chunks.all_places(fingerprint)?;
                 others
                     .into_iter()
                     .filter(|other| other.region != place.region)
-                    .find_map(|other| self.from_place(fingerprint, other).ok())
+                    .find_map(|other| self.at_place(fingerprint, other).ok())
                     .ok_or(first)
             }
             result => result,
         }
     }
 
-    fn from_place(&self, fingerprint: &Fingerprint, place: ChunkPlace) -> Result<ChunkRef> {
+    fn at_place(&self, fingerprint: &Fingerprint, place: ChunkPlace) -> Result<ChunkRef> {
         let mut decoding = lock(&self.decoding);
         while decoding.contains(&place.region) {
             decoding = self

@@ -480,27 +480,31 @@ impl FileWork {
 
 impl Work for FileWork {
     fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
-        let mut bytes = context.buffer();
+        // One byte more than expected: a file that grew is noticed and read to its new end.
+        let expected = usize::try_from(self.captured.len).unwrap_or(0) + 1;
+        let mut bytes = context.buffer(expected);
         let read = self.open().and_then(|opened| {
-            // One byte more than expected: a file that grew is noticed and read to its new end.
-            bytes.resize(usize::try_from(self.captured.len).unwrap_or(0) + 1, 0);
-            let mut count = opened.read_at(0, &mut bytes)?;
-            while count == bytes.len() {
+            let into = bytes.get_mut(..expected).unwrap_or_default();
+            let mut count = opened.read_at(0, into)?;
+            while count >= expected {
+                bytes.truncate(count);
                 bytes.resize(count * 2, 0);
-                count +=
-                    opened.read_at(count as u64, bytes.get_mut(count..).unwrap_or_default())?;
+                let more = bytes.get_mut(count..).unwrap_or_default();
+                match opened.read_at(count as u64, more)? {
+                    0 => break,
+                    read => count += read,
+                }
             }
-            bytes.truncate(count);
-            Ok(opened)
+            Ok((opened, count))
         });
         match read {
             Err(e) => {
                 context.progress.warn_path(&e);
                 self.slot.fill(None, lane)
             }
-            Ok(opened) => {
-                let content = lane.store_object(&bytes, false)?;
-                context.progress.add_bytes(bytes.len() as u64);
+            Ok((opened, count)) => {
+                let content = lane.store_object(bytes.get(..count).unwrap_or_default(), false)?;
+                context.progress.add_bytes(count as u64);
                 context.recycle(bytes);
                 self.finish(&opened, content, false, lane, context)
             }

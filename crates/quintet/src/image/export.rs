@@ -57,6 +57,8 @@ pub fn export_object(
     let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
     let failure = Mutex::new(None);
+    // One writer at a time: the kernel locks the file anyway, and waits for it by spinning.
+    let target = Mutex::new(file);
     let work = || {
         while !stop.load(Ordering::Relaxed) && !progress.interrupt().requested() {
             let from = next.fetch_add(STEP_BYTES, Ordering::Relaxed);
@@ -64,15 +66,19 @@ pub fn export_object(
                 break;
             }
             let to = from.saturating_add(STEP_BYTES).min(root.len);
-            if let Err(e) = export_range(reader, root, from, to, file, path) {
-                failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(e);
+            if let Err(e) = export_range(reader, root, from, to, &target, path) {
+                failure
+                    .lock()
+                    .unwrap_or_else(|e| e.into_inner())
+                    .get_or_insert(e);
                 stop.store(true, Ordering::Relaxed);
             }
             progress.add_bytes(to - from);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.max(1) {
+        // One more than cores, since one of them waits for the target.
+        for _ in 0..threads.max(1) {
             scope.spawn(work);
         }
         work();
@@ -105,7 +111,7 @@ fn export_range(
     root: &ObjectRoot,
     from: u64,
     to: u64,
-    file: &File,
+    file: &Mutex<&File>,
     path: &Path,
 ) -> Result<(), ExportError> {
     let mut run = Run::default();
@@ -136,7 +142,7 @@ fn export_range(
     failed.map_or(Ok(()), |e| Err(ExportError::Target(e)))
 }
 
-fn write_run(file: &File, run: &mut Run) -> std::io::Result<()> {
+fn write_run(file: &Mutex<&File>, run: &mut Run) -> std::io::Result<()> {
     let mut slices: Vec<_> = run
         .chunks
         .iter()
@@ -144,8 +150,9 @@ fn write_run(file: &File, run: &mut Run) -> std::io::Result<()> {
         .collect();
     let mut rest = slices.as_mut_slice();
     let mut offset = run.offset;
+    let file = file.lock().unwrap_or_else(|e| e.into_inner());
     while !rest.is_empty() {
-        let written = match pwritev(file, rest, offset) {
+        let written = match pwritev(*file, rest, offset) {
             Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
             Ok(written) => written,
             Err(rustix::io::Errno::INTR) => continue,
@@ -154,6 +161,7 @@ fn write_run(file: &File, run: &mut Run) -> std::io::Result<()> {
         offset += written as u64;
         IoSlice::advance_slices(&mut rest, written);
     }
+    drop(file);
     run.len = 0;
     run.chunks.clear();
     Ok(())
@@ -168,25 +176,30 @@ pub fn stream_object(
 ) -> Result<(), ExportError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     let mut failed = None;
-    reader.visit_pieces(root, 0, root.len, &mut |_, len, fingerprint: Fingerprint| {
-        if progress.interrupt().requested() {
-            return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()));
-        }
-        let written = if fingerprint.is_hole() {
-            write_zeroes(to, len, &ZEROES)
-        } else {
-            let chunk = reader.chunk(&fingerprint)?;
-            to.write_all(chunk.get(..len as usize).unwrap_or(&chunk))
-        };
-        progress.add_bytes(len);
-        match written {
-            Ok(()) => Ok(ControlFlow::Continue(())),
-            Err(e) => {
-                failed = Some(PathError::new("write", "output", e));
-                Ok(ControlFlow::Break(()))
+    reader.visit_pieces(
+        root,
+        0,
+        root.len,
+        &mut |_, len, fingerprint: Fingerprint| {
+            if progress.interrupt().requested() {
+                return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()));
             }
-        }
-    })?;
+            let written = if fingerprint.is_hole() {
+                write_zeroes(to, len, &ZEROES)
+            } else {
+                let chunk = reader.chunk(&fingerprint)?;
+                to.write_all(chunk.get(..len as usize).unwrap_or(&chunk))
+            };
+            progress.add_bytes(len);
+            match written {
+                Ok(()) => Ok(ControlFlow::Continue(())),
+                Err(e) => {
+                    failed = Some(PathError::new("write", "output", e));
+                    Ok(ControlFlow::Break(()))
+                }
+            }
+        },
+    )?;
     failed.map_or(Ok(()), |e| Err(ExportError::Target(e)))
 }
 

@@ -64,7 +64,7 @@ impl Object<'_> {
 
 /// What a worker does with one piece.
 enum Piece {
-    /// Bytes and the lengths they are cut into.
+    /// A buffer and the lengths that its front is cut into; what follows means nothing.
     Data { bytes: Vec<u8>, cuts: Vec<usize> },
     /// A run of zeroes.
     Hole { len: u64 },
@@ -114,7 +114,12 @@ fn store_cuts(
 ) -> Result<Vec<(Fingerprint, u64)>, StoreError> {
     if let Cutting::Fixed(log2) = cutting {
         // Only the last piece of an object is not a multiple.
-        bytes.resize(bytes.len().next_multiple_of(1 << log2), 0);
+        let used: usize = cuts.iter().sum();
+        let padded = used.next_multiple_of(1 << log2);
+        if bytes.len() < padded {
+            bytes.resize(padded, 0);
+        }
+        bytes.get_mut(used..padded).unwrap_or_default().fill(0);
     }
     let mut chunks = Vec::with_capacity(cuts.len());
     let mut rest = bytes.as_slice();
@@ -229,20 +234,21 @@ impl<'c, 'a> StreamRun<'c, 'a> {
         let mut kept: Vec<u8> = Vec::new();
         let mut done = 0;
         loop {
-            let mut bytes = self.context.buffer();
-            bytes.extend_from_slice(&kept);
-            let start = bytes.len();
+            let mut bytes = self.context.buffer(BATCH_BYTES);
+            let start = kept.len();
             let want = (at.len - done).min((BATCH_BYTES - start) as u64) as usize;
-            bytes.resize(start + want, 0);
-            let into = bytes.get_mut(start..).unwrap_or_default();
+            bytes
+                .get_mut(..start)
+                .unwrap_or_default()
+                .copy_from_slice(&kept);
+            let into = bytes.get_mut(start..start + want).unwrap_or_default();
             let count = source.read(at.offset + done, into)?;
-            bytes.truncate(start + count);
             done += count as u64;
             let ended = count < want || done == at.len;
-            let (cuts, used) = self.cut(&bytes, ended);
+            let filled = bytes.get(..start + count).unwrap_or_default();
+            let (cuts, used) = self.cut(filled, ended);
             kept.clear();
-            kept.extend_from_slice(bytes.get(used..).unwrap_or_default());
-            bytes.truncate(used);
+            kept.extend_from_slice(filled.get(used..).unwrap_or_default());
             if !cuts.is_empty() && !self.submit(Piece::Data { bytes, cuts }) {
                 return Ok(done);
             }

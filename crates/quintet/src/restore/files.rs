@@ -2,11 +2,11 @@
 
 use super::Trouble;
 use super::tree::PendingDirectory;
+use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::metadata::{Privileges, Shortfalls};
 use crate::filesystem::overwrite::Placement;
 use crate::filesystem::target_file::TargetFile;
-use crate::filesystem::PathError;
 use crate::progress::Progress;
 use format::recipe::ObjectRoot;
 use format::tree::Entry;
@@ -49,7 +49,9 @@ impl FileJob {
             Ok(()) => {}
             Err(Failure::Target(e)) => shared.trouble.path(&e, shared.progress),
             Err(Failure::Pool(e)) => {
-                shared.trouble.store(&target.path_of(&self.name), e, shared.progress);
+                shared
+                    .trouble
+                    .store(&target.path_of(&self.name), e, shared.progress);
             }
         }
         shared.progress.add_files(1);
@@ -62,8 +64,9 @@ impl FileJob {
         shared: &Shared<'_>,
         shortfalls: &mut Shortfalls,
     ) -> Result<(), Failure> {
-        let file =
-            target.create_file(&self.name, shared.placement).map_err(Failure::Target)?;
+        let file = target
+            .create_file(&self.name, shared.placement)
+            .map_err(Failure::Target)?;
         self.write(&file, shared)?;
         file.finish(&self.entry, self.content.len, shared.privileges, shortfalls)
             .map_err(Failure::Target)
@@ -72,8 +75,11 @@ impl FileJob {
     fn write(&self, file: &TargetFile, shared: &Shared<'_>) -> Result<(), Failure> {
         let mut failed = None;
         let reader = shared.reader;
-        let visited =
-            reader.visit_pieces(&self.content, 0, self.content.len, &mut |offset, len, chunk| {
+        let visited = reader.visit_pieces(
+            &self.content,
+            0,
+            self.content.len,
+            &mut |offset, len, chunk| {
                 let written = if chunk.is_hole() {
                     if self.sparse || shared.all_sparse {
                         file.zero_at(offset, len)
@@ -92,7 +98,8 @@ impl FileJob {
                         Ok(ControlFlow::Break(()))
                     }
                 }
-            });
+            },
+        );
         visited.map_err(Failure::Pool)?;
         failed.map_or(Ok(()), |e| Err(Failure::Target(e)))
     }
@@ -113,7 +120,10 @@ fn write_zeroes(file: &TargetFile, offset: u64, len: u64) -> Result<(), PathErro
     let mut done = 0;
     while done < len {
         let count = (len - done).min(ZEROES.len() as u64);
-        file.write_at(offset + done, ZEROES.get(..count as usize).unwrap_or_default())?;
+        file.write_at(
+            offset + done,
+            ZEROES.get(..count as usize).unwrap_or_default(),
+        )?;
         done += count;
     }
     Ok(())

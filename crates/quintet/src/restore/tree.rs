@@ -75,7 +75,12 @@ impl PendingDirectory {
         if let Some(parent) = &parent {
             parent.missing.fetch_add(1, Ordering::Relaxed);
         }
-        Arc::new(Self { target, entry, parent, missing: AtomicUsize::new(1) })
+        Arc::new(Self {
+            target,
+            entry,
+            parent,
+            missing: AtomicUsize::new(1),
+        })
     }
 
     /// One entry is done; the last one gives the directory its metadata.
@@ -165,7 +170,13 @@ pub fn restore_tree(
         let top = top.map(|top| PendingDirectory::new(top, plan.root_entry.clone(), None));
         walk.run(top.as_ref(), entries);
         progress.totals_known();
-        let Walk { jobs, links, outcome, mut shortfalls, .. } = walk;
+        let Walk {
+            jobs,
+            links,
+            outcome,
+            mut shortfalls,
+            ..
+        } = walk;
         drop(jobs);
         for worker in workers {
             if let Ok(theirs) = worker.join() {
@@ -191,14 +202,23 @@ pub fn restore_tree(
     }
     if shortfalls.owners_not_set > 0 {
         let count = shortfalls.owners_not_set;
-        progress.warn(format_args!("owners of {count} entries not set: not running as root"));
+        progress.warn(format_args!(
+            "owners of {count} entries not set: not running as root"
+        ));
     }
     let damaged = trouble.finish().map_err(RestoreError::Pool)?;
     if progress.interrupt().requested() {
-        return Err(RestoreError::Pool(StoreError::new(StoreErrorKind::Interrupted, "")));
+        return Err(RestoreError::Pool(StoreError::new(
+            StoreErrorKind::Interrupted,
+            "",
+        )));
     }
     let warnings = progress.warnings() - before - damaged;
-    Ok(RestoreOutcome { damaged, warnings, ..outcome })
+    Ok(RestoreOutcome {
+        damaged,
+        warnings,
+        ..outcome
+    })
 }
 
 /// Why a restore could not go on.
@@ -292,7 +312,9 @@ impl Walk<'_, '_> {
         match self.shared.reader.directory(content) {
             Ok(entries) => entries,
             Err(e) => {
-                self.shared.trouble.store(&display(path), e, self.shared.progress);
+                self.shared
+                    .trouble
+                    .store(&display(path), e, self.shared.progress);
                 Vec::new()
             }
         }
@@ -324,7 +346,11 @@ impl Walk<'_, '_> {
                 }
             };
             let pending = PendingDirectory::new(target, Some(entry), Some(parent));
-            return Some(Level { pending, path, entries: entries.into_iter() });
+            return Some(Level {
+                pending,
+                path,
+                entries: entries.into_iter(),
+            });
         }
         let len = match &entry.kind {
             EntryKind::File { content, .. } => content.len,
@@ -354,18 +380,27 @@ impl Walk<'_, '_> {
                 progress.add_bytes(len);
                 return None;
             }
-            self.first_names.insert(key, (Arc::clone(&parent.target), name.clone()));
+            self.first_names
+                .insert(key, (Arc::clone(&parent.target), name.clone()));
         }
         match entry.kind {
             EntryKind::File { content, sparse } => {
                 parent.missing.fetch_add(1, Ordering::Relaxed);
-                let job = FileJob { parent, name, entry, content, sparse };
+                let job = FileJob {
+                    parent,
+                    name,
+                    entry,
+                    content,
+                    sparse,
+                };
                 // Workers end only after this side has.
                 let _ = self.jobs.send(job);
             }
             _ => {
                 let privileges = self.shared.privileges;
-                let placed = parent.target.place(&name, &entry, privileges, &mut self.shortfalls);
+                let placed = parent
+                    .target
+                    .place(&name, &entry, privileges, &mut self.shortfalls);
                 if let Err(e) = placed {
                     self.shared.trouble.path(&e, progress);
                 }

@@ -52,7 +52,9 @@ pub fn verify_tree(
                         Ok(same) => Ok(same),
                     }
                 }
-                _ => directory.stat(&name).map(|found| found.entry.kind == entry.kind),
+                _ => directory
+                    .stat(&name)
+                    .map(|found| found.entry.kind == entry.kind),
             };
             match same {
                 Ok(true) => {}

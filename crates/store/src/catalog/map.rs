@@ -20,12 +20,15 @@ pub(crate) trait Nodes {
     fn store(&mut self, bytes: &[u8]) -> Result<Fingerprint>;
 }
 
+/// Told each key and value, in order, until it breaks.
+pub(crate) type VisitEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+
 /// Visits all entries with `key >= from`, in order.
 pub(crate) fn visit(
     root: Option<Fingerprint>,
     from: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
-    entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+    entry: &mut VisitEntry<'_>,
 ) -> Result<ControlFlow<()>> {
     let Some(root) = root else {
         return Ok(ControlFlow::Continue(()));
@@ -38,7 +41,7 @@ fn visit_below(
     level: Option<u8>,
     from: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
-    entry: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+    entry: &mut VisitEntry<'_>,
 ) -> Result<ControlFlow<()>> {
     match expect_level(at, level, load(at)?)? {
         MapNode::Leaf(entries) => {

@@ -73,7 +73,6 @@ pub(crate) struct Finished {
     pub id: ContainerId,
     pub class: ContainerClass,
     pub blob: Vec<u8>,
-    pub directory: Directory,
 }
 
 impl ContainerBuilder {
@@ -114,11 +113,6 @@ impl ContainerBuilder {
     /// Its number.
     pub fn id(&self) -> ContainerId {
         self.header.id
-    }
-
-    /// Bytes so far.
-    pub fn len(&self) -> usize {
-        self.blob.len()
     }
 
     /// True when another region of `raw_bytes` might not fit the numbers of the format.
@@ -214,7 +208,6 @@ impl ContainerBuilder {
             id: self.header.id,
             class: self.header.class,
             blob: self.blob,
-            directory: self.directory,
         }
     }
 }

@@ -33,7 +33,6 @@ const RECIPE_REGION_BYTES: usize = 128 << 10;
 
 /// The open region and container of one class.
 struct Filling {
-    class: ContainerClass,
     region_bytes: usize,
     region: RegionBuilder,
     container: Option<ContainerBuilder>,
@@ -53,8 +52,7 @@ pub struct Lane {
 
 impl Lane {
     pub(super) fn new(shared: Arc<Shared>, options: LaneOptions) -> Result<Self> {
-        let filling = |class, region_bytes| Filling {
-            class,
+        let filling = |region_bytes| Filling {
             region_bytes,
             region: RegionBuilder::default(),
             container: None,
@@ -64,7 +62,7 @@ impl Lane {
         let codec = match options.compression {
             Compression::None => Codec::None,
             Compression::Lz4 => Codec::Lz4,
-            Compression::Zstd(_) => Codec::Zstd,
+            Compression::Zstd(_) | Compression::Default => Codec::Zstd,
         };
         let splitter = Splitter::new(shared.chunk_bytes_average());
         Ok(Self {
@@ -72,8 +70,8 @@ impl Lane {
             options,
             codec,
             compressor,
-            data: filling(ContainerClass::Data, options.region_bytes),
-            recipe: filling(ContainerClass::Recipe, RECIPE_REGION_BYTES),
+            data: filling(options.region_bytes),
+            recipe: filling(RECIPE_REGION_BYTES),
             near: Near::default(),
             splitter,
         })
@@ -185,10 +183,7 @@ impl Lane {
             sector,
             sectors,
         };
-        for (fingerprint, _) in &chunks {
-            shared.chunks.index.insert(fingerprint, location)?;
-        }
-        Ok(())
+        shared.chunks.remember(&chunks, location)
     }
 
     /// Makes sure that a container of the class is open and returns its number.
