@@ -36,13 +36,20 @@ impl RawImage {
         // Works for block devices too, whose metadata say 0.
         let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
             .map_err(|e| PathError::new("find the length of", path, e))?;
-        Ok(Self { file, path: path.to_owned(), len })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            len,
+        })
     }
 
     /// Bytes that are equal as long as nobody wrote to the file; empty for devices, which do not
     /// tell.
     pub fn signature(&self) -> Result<Vec<u8>, PathError> {
-        let meta = self.file.metadata().map_err(|e| PathError::new("stat", &self.path, e))?;
+        let meta = self
+            .file
+            .metadata()
+            .map_err(|e| PathError::new("stat", &self.path, e))?;
         if !meta.is_file() {
             return Ok(Vec::new());
         }
@@ -142,8 +149,15 @@ pub fn import_image(
     progress.totals_known();
     let expected = image.len;
     let path = image.path.clone();
-    let (root, len) =
-        ingest_object(session, &mut image, Some(&segments), |_| Cutting::Fixed(log2), lane, workers, progress)?;
+    let (root, len) = ingest_object(
+        session,
+        &mut image,
+        Some(&segments),
+        |_| Cutting::Fixed(log2),
+        lane,
+        workers,
+        progress,
+    )?;
     if len != expected {
         let why = io::Error::other(format!("{len} bytes read, {expected} expected"));
         return Err(IngestError::Source(PathError::new("read", path, why)));
@@ -160,7 +174,8 @@ pub fn ingest_stream<R: Read>(
     progress: &Progress,
 ) -> Result<ObjectRoot, IngestError> {
     let cutting = |lane: &Lane| Cutting::Content(lane.splitter());
-    ingest_object(session, &mut stream, None, cutting, lane, workers, progress).map(|(root, _)| root)
+    ingest_object(session, &mut stream, None, cutting, lane, workers, progress)
+        .map(|(root, _)| root)
 }
 
 fn ingest_object(
@@ -172,7 +187,9 @@ fn ingest_object(
     workers: usize,
     progress: &Progress,
 ) -> Result<(ObjectRoot, u64), IngestError> {
-    let lanes = (0..workers.max(1)).map(|_| session.lane(lane)).collect::<Result<Vec<_>, _>>()?;
+    let lanes = (0..workers.max(1))
+        .map(|_| session.lane(lane))
+        .collect::<Result<Vec<_>, _>>()?;
     let cutting = cutting(session.main());
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);

@@ -55,14 +55,18 @@ impl<'a> Context<'a> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// An empty buffer, used before if there is one.
-    pub fn buffer(&self) -> Vec<u8> {
-        self.buffers.1.try_recv().unwrap_or_default()
+    /// A buffer of at least `len` bytes with any contents: zeroing memory that is overwritten
+    /// anyway would cost as much as hashing it.
+    pub fn buffer(&self, len: usize) -> Vec<u8> {
+        let mut buffer = self.buffers.1.try_recv().unwrap_or_default();
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        buffer
     }
 
     /// Gives a buffer back.
-    pub fn recycle(&self, mut buffer: Vec<u8>) {
-        buffer.clear();
+    pub fn recycle(&self, buffer: Vec<u8>) {
         // A full pool of buffers frees this one.
         let _ = self.buffers.0.try_send(buffer);
     }

@@ -35,7 +35,10 @@ impl Trouble {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         if error.is_corruption() {
             state.damaged += 1;
-            progress.warn(format_args!("{}: damaged, not restored: {error}", path.display()));
+            progress.warn(format_args!(
+                "{}: damaged, not restored: {error}",
+                path.display()
+            ));
         } else {
             state.fatal.get_or_insert(error);
         }
@@ -48,7 +51,11 @@ impl Trouble {
 
     /// True when the run cannot go on.
     pub fn is_fatal(&self) -> bool {
-        self.state.lock().unwrap_or_else(|e| e.into_inner()).fatal.is_some()
+        self.state
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .fatal
+            .is_some()
     }
 
     /// Names that damage reached, or the error that ended the run.
