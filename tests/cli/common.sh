@@ -1,0 +1,122 @@
+# Sourced by the behaviour scripts: a scratch directory, an encrypted pool's place, and what they need.
+# The program is $QUINTET; run.sh sets it.
+set -euo pipefail
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin NO_COLOR=1
+dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-cli.XXXXXX")
+pool=$dir/pool
+server=
+mounted=()
+finish() {
+    local status=$? where
+    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
+    for where in ${mounted[@]+"${mounted[@]}"}; do umount -l "$where" 2>/dev/null || true; done
+    chmod -R u+rwx "$dir" 2>/dev/null || true
+    rm -rf "$dir"
+    return $status
+}
+trap finish EXIT
+export QUINTET_REPOSITORY=$pool QUINTET_PASSWORD='correct horse' QUINTET_CACHE_DIR=$dir/caches
+unset QUINTET_REPOSITORY_FILE QUINTET_PASSWORD_FILE QUINTET_PASSWORD_COMMAND QUINTET_PASSPHRASE_FD \
+    QUINTET_COMPRESSION QUINTET_PROGRESS_FPS QUINTET_MEMORY
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+# Skips the script, aloud, unless the tools are there.
+requires() {
+    local tool
+    for tool; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
+}
+
+requires_root() {
+    [ "$(id -u)" -eq 0 ] || skip "needs root"
+}
+
+# A small file system of its own that goes away with the script: mount_tmpfs DIRECTORY SIZE
+mount_tmpfs() {
+    requires_root
+    mkdir -p "$1"
+    mount -t tmpfs -o "size=$2" tmpfs "$1" 2>/dev/null || skip "cannot mount a tmpfs here"
+    mounted+=("$1")
+}
+
+q() {
+    "$QUINTET" "$@"
+}
+
+# exits CODE COMMAND...: fails unless the command exits so. Its output is in $dir/out and $dir/err.
+exits() {
+    local expected=$1 found=0
+    shift
+    "$@" >"$dir/out" 2>"$dir/err" </dev/null || found=$?
+    [ "$found" -eq "$expected" ] ||
+        fail "$* exited with $found, expected $expected: $(tail -n 20 "$dir/out" "$dir/err")"
+}
+
+# says TEXT: the last command under `exits` said so, on either stream.
+says() {
+    grep -qi -- "$1" "$dir/out" "$dir/err" ||
+        fail "nobody said \"$1\": $(tail -n 20 "$dir/out" "$dir/err")"
+}
+
+new_pool() {
+    exits 0 q init "$@"
+}
+
+snapshots() {
+    q snapshots --json | grep -c '"message_type":"snapshot"' || true
+}
+
+# Bytes of all containers.
+stored_bytes() {
+    find "$pool/containers" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# same SOURCE TARGET: every byte, mode, owner, time, link, ACL and attribute.
+same() {
+    requires rsync
+    local flags=-aHXn
+    rsync --version | grep -q ' ACLs' && flags=-aHAXn
+    rsync $flags --delete --checksum --itemize-changes "$1/" "$2/" >"$dir/rsync" 2>&1 || fail "$(cat "$dir/rsync")"
+    [ ! -s "$dir/rsync" ] || fail "differs: $(head -n 20 "$dir/rsync")"
+}
+
+# sound: every byte of the pool is what it should be.
+sound() {
+    exits 0 q check --read-data
+}
+
+# A bounded part of the system's own files: real_tree TARGET MEGABYTES
+real_tree() {
+    local from budget=$(($2 * 1024)) size
+    mkdir -p "$1"
+    for from in /usr/share/* /usr/lib/python3* /usr/include; do
+        [ -d "$from" ] && [ ! -L "$from" ] || continue
+        size=$(du -sk "$from" | cut -f1)
+        [ "$size" -le "$budget" ] || continue
+        budget=$((budget - size))
+        cp -a "$from" "$1/"
+    done
+}
+
+# noise FILE MEGABYTES [SEED]: bytes that do not compress, the same for the same seed.
+noise() {
+    awk -v n=$(($2 * 65536)) -v seed="${3:-1}" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%08x%08x", rand() * 4294967296, rand() * 4294967296 }' >"$1"
+}
+
+# wait_until COMMAND...: up to ten seconds.
+wait_until() {
+    local tries=0
+    until "$@" 2>/dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || fail "waited in vain for: $*"
+        sleep 0.05
+    done
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# kill -9 during short commits: each leaves the pool as before or as after.
+. "$(dirname "$0")/common.sh"
+mkdir "$dir/src"
+new_pool
+for n in 1 2 3 4 5 6; do
+    echo "$n" >"$dir/src/$n"
+    exits 0 q backup --tag "n$n" "$dir/src"
+done
+before=$(snapshots)
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    "$QUINTET" tag --add "again$n" latest >/dev/null 2>&1 &
+    change=$!
+    sleep "0.0$(printf %02d $((n * 7)))"
+    kill -9 $change 2>/dev/null || true
+    wait $change 2>/dev/null || true
+    [ "$(snapshots)" -eq "$before" ] || fail "$(snapshots) snapshots, expected $before"
+done
+exits 0 q forget latest
+[ "$(snapshots)" -eq $((before - 1)) ] || fail "forget after kills: $(snapshots)"
+sound

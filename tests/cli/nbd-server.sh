@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Serves a new image out of a new pool, with the command line that tests/nbd expects of a server:
+#   nbd-server.sh [--read-only] [--pattern] --size SIZE SOCKET
+set -euo pipefail
+pattern= size=
+while [ $# -gt 1 ]; do
+    case $1 in
+    --read-only) ;;
+    --pattern) pattern=1 ;;
+    --size) size=$2; shift ;;
+    *) echo "unknown: $1" >&2; exit 2 ;;
+    esac
+    shift
+done
+# Beside the socket: the caller's scratch directory, which it removes.
+dir=$1.pool
+mkdir -p "$dir"
+if [ -n "$pattern" ]; then
+    # Every eight bytes say where they are, as nbdkit's pattern plugin does.
+    python3 - "$size" >"$dir/image" <<'P'
+import struct, sys
+size = int(sys.argv[1])
+for at in range(0, size, 1 << 20):
+    words = range(at, min(at + (1 << 20), size), 8)
+    data = struct.pack(f">{len(words)}Q", *words)
+    sys.stdout.buffer.write(data[: size - at])
+P
+else
+    truncate -s "$size" "$dir/image"
+fi
+export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/caches
+"$QUINTET" -q init --no-encryption
+"$QUINTET" -q import "$dir/image" disk
+exec "$QUINTET" serve nbd --read-only --socket "$1" --export disk

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Two live writers: the second is refused with 11; readers are not; a dead writer blocks nobody.
+. "$(dirname "$0")/common.sh"
+mkdir "$dir/src" && echo x >"$dir/src/x"
+new_pool
+exits 0 q backup "$dir/src"
+mkfifo "$dir/pipe"
+"$QUINTET" backup --stdin <"$dir/pipe" >"$dir/log" 2>&1 &
+writer=$!
+exec 7>"$dir/pipe"
+echo first >&7
+is_refused() { code=0; q tag --add t latest >/dev/null 2>&1 || code=$?; [ $code -eq 11 ]; }
+wait_until is_refused
+exits 11 q backup "$dir/src"
+exits 11 q forget latest
+exits 0 q snapshots
+exits 0 q restore latest --target "$dir/out-tree"
+kill -9 $writer
+wait $writer 2>/dev/null || true
+exec 7>&-
+exits 0 q backup "$dir/src"
+[ "$(snapshots)" -eq 2 ] || fail "$(snapshots) snapshots, expected 2"
+sound

@@ -1,0 +1,62 @@
+# Sourced by ./test and ./quickstart: finds what they need and installs what is missing, aloud.
+# The caller stands in the top directory of the checkout.
+
+rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_be_root() {
+    [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null
+}
+
+# need_packages COMMAND:PACKAGE...: installs the packages of commands that are missing. What cannot
+# be installed is only said: whoever needs it skips or stops.
+need_packages() {
+    local pair missing=()
+    for pair in "$@"; do
+        PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if ! command -v apt-get >/dev/null || ! can_be_root || [ -n "${QUINTET_NO_INSTALL:-}" ]; then
+        echo "missing, and not installed from here: ${missing[*]}"
+        return 0
+    fi
+    echo "installing ${missing[*]}"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update >/dev/null 2>&1 || true
+    local package
+    for package in "${missing[@]}"; do
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+            "$package" >/dev/null 2>&1 </dev/null || echo "could not install $package"
+    done
+}
+
+rust_is_new_enough() {
+    local found
+    found=$(cargo --version 2>/dev/null | cut -d' ' -f2) && [ -n "$found" ] &&
+        [ "$(printf '%s\n' "$rust_needed" "$found" | sort -V | head -n 1)" = "$rust_needed" ]
+}
+
+# Makes sure that cargo is there and new enough, or stops with what to do.
+need_rust() {
+    [ -f "$HOME/.cargo/env" ] && . "$HOME/.cargo/env"
+    rust_is_new_enough && return
+    if ! command -v rustup >/dev/null; then
+        need_packages curl:curl
+        echo "installing Rust with rustup from https://rustup.rs, for this user only"
+        if ! curl --proto =https --tlsv1.2 -sSf -m 60 https://sh.rustup.rs 2>/dev/null |
+            sh -s -- -y -q --profile minimal -c clippy -c rustfmt >/dev/null 2>&1; then
+            echo "that did not work. Install Rust $rust_needed or newer (https://rustup.rs), then run this again." >&2
+            exit 1
+        fi
+        . "$HOME/.cargo/env"
+    fi
+    rust_is_new_enough && return
+    echo "installing the stable toolchain with rustup: cargo is older than $rust_needed"
+    rustup toolchain install stable --profile minimal -c clippy -c rustfmt >/dev/null 2>&1 || true
+    export RUSTUP_TOOLCHAIN=stable
+    rust_is_new_enough && return
+    echo "cargo is older than $rust_needed and could not be renewed: install Rust $rust_needed or newer" >&2
+    exit 1
+}
