@@ -13,8 +13,9 @@ use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{WRITER, adopt, open_index, read_cache_bytes};
 use crate::space::{Marked, mark_object};
 use crate::superblock::{
-    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, heal_config,
-    heal_root, heal_slots, list_slots, newest_root, put_config, read_config, remove_slot, unlock,
+    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
+    heal_config, heal_root, heal_slots, is_empty, list_slots, newest_root, put_config, read_config,
+    remove_slot, unlock,
 };
 use crate::write_path::{Committed, LaneOptions, WriteSession};
 use chunking::{Compression, SPLITTER_NUMBER};
@@ -95,12 +96,14 @@ impl Pool {
         match read_config(&*media.blobs, &mut Notes::new()) {
             Err(e) if e.kind == StoreErrorKind::NoPool => {}
             Err(e) if !e.is_corruption() && e.kind != StoreErrorKind::Unsupported => return Err(e),
-            Ok(config) if Self::unfinished(media, &config)? => {}
+            // An init was interrupted before its first root: nothing was ever stored.
+            Ok(_) if is_empty(&*media.blobs)? => {}
             _ => {
                 let why = "choose an empty place, or remove it first";
                 return Err(StoreError::new(StoreErrorKind::PoolExists, why));
             }
         }
+        forget_slots(media)?;
         let mut pool = PoolId::default();
         media.random.fill(&mut pool.0);
         let mut master = MasterKey([0; 32]);
@@ -133,10 +136,9 @@ impl Pool {
         commit_root(media, pool, &master, config.seal, Generation(1), &record)
     }
 
-    /// True when an init was interrupted before its first root: nothing was ever stored.
-    fn unfinished(media: &Media, _config: &Config) -> Result<bool> {
-        let none = |dir: &str| Ok::<_, StoreError>(media.blobs.list(dir)?.is_empty());
-        Ok(none("roots")? && none("mirror/roots")? && none("containers")?)
+    /// True when the pool is encrypted: so that nobody is asked for a password in vain.
+    pub fn needs_secret(media: &Media) -> Result<bool> {
+        Ok(read_config(&*media.blobs, &mut Notes::new())?.seal != Seal::None)
     }
 
     /// Opens a pool. `secret` is not needed (and not looked at) without encryption.
@@ -208,8 +210,8 @@ impl Pool {
         if writable {
             media.blobs.sweep()?;
             heal_config(&*media.blobs, &config)?;
-            heal_slots(&media)?;
-            heal_root(&media, generation)?;
+            heal_slots(&media, config.pool)?;
+            heal_root(&media, config.pool, generation)?;
             let adopted = adopt(&media, &head.record, &containers, &chunks, &mut notes)?;
             head.next_sequence = adopted.next_sequence;
             head.adopted = adopted.entries;
@@ -381,7 +383,7 @@ impl Pool {
     /// Readable key slots, oldest first, and the one that opened the pool.
     pub fn keys(&self) -> Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
         Ok((
-            list_slots(&self.media, &mut Notes::new())?,
+            list_slots(&self.media, self.config.pool, &mut Notes::new())?,
             self.opened_with.clone(),
         ))
     }
@@ -401,7 +403,7 @@ impl Pool {
     /// Removes a key slot by name; the last one stays.
     pub fn remove_key(&self, name: &str) -> Result<()> {
         self.key_change_allowed()?;
-        remove_slot(&self.media, name, Barrier::KeyBeforeAck)
+        remove_slot(&self.media, self.config.pool, name, Barrier::KeyBeforeAck)
     }
 
     fn key_change_allowed(&self) -> Result<()> {

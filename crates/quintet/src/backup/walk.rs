@@ -6,6 +6,7 @@ use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::open_file::OpenFile;
 use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun, Work};
 use crate::progress::Progress;
+use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use std::collections::BTreeMap;
@@ -22,12 +23,10 @@ const LARGE_FILE_BYTES: u64 = 8 * BATCH_BYTES as u64;
 pub struct TreePlan<'a> {
     /// Absolute paths without `.` and `..`.
     pub paths: &'a [PathBuf],
-    /// False to leave an entry out; given the full path and its metadata.
-    pub select: &'a (dyn Fn(&Path, &Captured) -> bool + Sync),
+    /// What is left out.
+    pub selection: &'a BackupSelection,
     /// Root of the tree to compare with; none reads everything.
     pub parent: Option<ObjectRoot>,
-    /// Do not descend into other file systems.
-    pub one_file_system: bool,
     /// Number of lanes.
     pub workers: usize,
     /// How lanes pack.
@@ -281,18 +280,23 @@ impl Walker<'_, '_> {
                     continue;
                 }
             };
-            if !(self.plan.select)(&level.directory.path_of(&name), &captured) {
+            let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
+            let path = level.directory.path_of(&name);
+            let selection = self.plan.selection;
+            if selection.excludes_path(path.as_os_str().as_encoded_bytes(), is_directory)
+                || (!is_directory && selection.excludes_len(captured.len))
+            {
                 continue;
             }
             let old = take_old(&mut level.old, name.to_bytes());
-            if !matches!(captured.entry.kind, EntryKind::Directory { .. }) {
+            if !is_directory {
                 let (directory, pending) =
                     (Arc::clone(&level.directory), Arc::clone(&level.pending));
                 self.entry(&directory, &name, captured, &pending, old)?;
                 continue;
             }
             let device = level.device;
-            let other = captured.entry.device != device;
+            let other = selection.stops_at_device(device, captured.entry.device);
             let opened = level.directory.open_child(&name);
             let (directory, slot) = (Arc::clone(&level.directory), level.pending.slot());
             let Some((entry, below_old)) = self.directory_entry(&directory, &name, captured, old)
@@ -301,7 +305,7 @@ impl Walker<'_, '_> {
             };
             self.outcome.directories += 1;
             let child = Pending::new(Some((slot, entry)));
-            if other && self.plan.one_file_system {
+            if other {
                 self.finish(&child)?;
                 continue;
             }
@@ -328,9 +332,16 @@ impl Walker<'_, '_> {
         device: u64,
     ) -> Option<Level> {
         match directory.names() {
-            Ok(names) => Some(Level {
+            Ok(mut names) => Some(Level {
+                names: {
+                    // A marked directory keeps itself and its marker.
+                    let marker = self.plan.selection.marker_in(&directory, &names);
+                    if let Some(marker) = marker.map(CStr::to_owned) {
+                        names = vec![marker];
+                    }
+                    names.into_iter()
+                },
                 directory: Arc::new(directory),
-                names: names.into_iter(),
                 pending,
                 old: old.into_iter().peekable(),
                 device,

@@ -2,10 +2,13 @@
 
 use super::Trouble;
 use super::files::{FileJob, Shared};
+use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
+use crate::filesystem::capture::Directory;
 use crate::filesystem::metadata::{Privileges, Shortfalls};
 use crate::filesystem::overwrite::{Overwrite, Placement};
 use crate::progress::Progress;
+use crate::selection::{SnapshotSelection, Verdict};
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
@@ -26,8 +29,10 @@ pub struct RestorePlan<'a> {
     pub root_entry: Option<Entry>,
     /// Where to.
     pub target: &'a Path,
-    /// False to leave an entry out; given the path within the snapshot and the entry.
-    pub select: &'a (dyn Fn(&[u8], &Entry) -> bool + Sync),
+    /// Which entries are meant.
+    pub selection: &'a SnapshotSelection,
+    /// Remove what is in restored directories and not in the snapshot.
+    pub delete: bool,
     /// Which existing files are written again.
     pub overwrite: Overwrite,
     /// How.
@@ -49,6 +54,8 @@ pub struct RestoreOutcome {
     pub directories: u64,
     /// Bytes of files.
     pub bytes: u64,
+    /// Removed because the snapshot does not have them.
+    pub deleted: u64,
     /// Left alone because of the overwrite mode.
     pub skipped: u64,
     /// Names that could not be restored because of damage.
@@ -105,9 +112,14 @@ struct HardLink {
     from: (Arc<TargetDirectory>, CString),
 }
 
+/// A directory of the snapshot being walked.
 struct Level {
-    pending: Arc<PendingDirectory>,
+    /// Its place in the target: made when the first selected entry needs it. Never in a dry run.
+    pending: Option<Arc<PendingDirectory>>,
+    /// Itself; none for the top.
+    entry: Option<Entry>,
     path: Vec<u8>,
+    selected: bool,
     entries: std::vec::IntoIter<Entry>,
 }
 
@@ -243,69 +255,134 @@ impl std::error::Error for RestoreError {}
 
 impl Walk<'_, '_> {
     fn run(&mut self, top: Option<&Arc<PendingDirectory>>, entries: Vec<Entry>) {
-        let mut levels = Vec::new();
-        let mut dry: Vec<(Vec<u8>, std::vec::IntoIter<Entry>)> = Vec::new();
-        match top {
-            Some(top) => levels.push(Level {
-                pending: Arc::clone(top),
-                path: Vec::new(),
-                entries: entries.into_iter(),
-            }),
-            None => dry.push((Vec::new(), entries.into_iter())),
+        let selected = self.plan.selection.includes.is_empty();
+        if let Some(top) = top.filter(|_| selected) {
+            self.delete_others(&top.target, &entries);
         }
-        while let Some((path, entries)) = dry.last_mut() {
-            let Some(entry) = entries.next() else {
-                dry.pop();
-                continue;
-            };
-            let path = joined(path, &entry.name);
-            if self.count(&path, &entry)
-                && let EntryKind::Directory { content } = &entry.kind
-            {
-                dry.push((path.clone(), self.entries(&path, content).into_iter()));
-            }
-        }
+        let mut levels = vec![Level {
+            pending: top.cloned(),
+            entry: None,
+            path: Vec::new(),
+            selected,
+            entries: entries.into_iter(),
+        }];
         while let Some(level) = levels.last_mut() {
             if self.shared.trouble.is_fatal() || self.shared.progress.interrupt().requested() {
                 return;
             }
             let Some(entry) = level.entries.next() else {
-                if let Some(done) = levels.pop()
-                    && !levels.is_empty()
+                if let Some(Level {
+                    pending: Some(done),
+                    entry: Some(_),
+                    ..
+                }) = levels.pop()
                 {
-                    self.one_less(done.pending);
+                    self.one_less(done);
                 }
                 continue;
             };
             let path = joined(&level.path, &entry.name);
-            let parent = Arc::clone(&level.pending);
-            if !self.count(&path, &entry) {
-                continue;
+            let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
+            let Verdict { selected, enter } =
+                self.plan
+                    .selection
+                    .verdict(&path, is_directory, level.selected);
+            if selected {
+                self.count(&entry);
             }
-            if let Some(level) = self.entry(parent, path, entry) {
-                levels.push(level);
+            if let EntryKind::Directory { content } = &entry.kind {
+                if selected || enter {
+                    let entries = self.entries(&path, content);
+                    levels.push(Level {
+                        pending: None,
+                        entry: Some(entry),
+                        path,
+                        selected,
+                        entries: entries.into_iter(),
+                    });
+                    if selected {
+                        self.make(&mut levels);
+                    }
+                }
+            } else if selected
+                && !self.plan.dry_run
+                && let Some(parent) = self.make(&mut levels)
+            {
+                self.entry(parent, entry);
             }
         }
     }
 
-    /// Counts an entry; false when it is not selected.
-    fn count(&mut self, path: &[u8], entry: &Entry) -> bool {
-        let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
-        if !(self.plan.select)(path, entry) {
-            return false;
+    /// Makes the directories of the levels down to the last one. `None` when that fails (which is
+    /// reported once: the level that failed has no more entries) or in a dry run.
+    fn make(&mut self, levels: &mut [Level]) -> Option<Arc<PendingDirectory>> {
+        let mut parent: Option<Arc<PendingDirectory>> = None;
+        for level in levels {
+            if let (None, Some(entry), Some(above)) = (&level.pending, &level.entry, &parent) {
+                let replace = self.plan.overwrite != Overwrite::Never;
+                let name = CString::new(entry.name.clone()).ok()?;
+                match above.target.make_directory(&name, replace) {
+                    Ok(target) => {
+                        if level.selected {
+                            self.delete_others(&target, level.entries.as_slice());
+                        }
+                        let above = Some(Arc::clone(above));
+                        level.pending =
+                            Some(PendingDirectory::new(target, Some(entry.clone()), above));
+                    }
+                    Err(e) => {
+                        self.shared.trouble.path(&e, self.shared.progress);
+                        level.entries = Vec::new().into_iter();
+                        return None;
+                    }
+                }
+            }
+            parent = level.pending.clone();
         }
-        let bytes = match &entry.kind {
-            EntryKind::File { content, .. } => content.len,
-            _ => 0,
+        parent
+    }
+
+    /// Removes what a restored directory has and the snapshot has not.
+    fn delete_others(&mut self, target: &TargetDirectory, entries: &[Entry]) {
+        if !self.plan.delete {
+            return;
+        }
+        let names = match Directory::open(target.path()).and_then(|d| d.names()) {
+            Ok(names) => names,
+            Err(e) => return self.shared.trouble.path(&e, self.shared.progress),
         };
-        if is_directory {
-            self.outcome.directories += 1;
-        } else {
-            self.outcome.files += 1;
-            self.outcome.bytes += bytes;
-            self.shared.progress.add_total(1, bytes);
+        for name in names {
+            let kept = entries.binary_search_by(|e| e.name.as_slice().cmp(name.to_bytes()));
+            if kept.is_ok() {
+                continue;
+            }
+            let path = target.path_of(&name);
+            let removed = match path.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => {
+                    std::fs::remove_dir_all(&path).map_err(|e| PathError::new("remove", &path, e))
+                }
+                _ => target.remove(&name),
+            };
+            match removed {
+                Ok(()) => self.outcome.deleted += 1,
+                Err(e) => self.shared.trouble.path(&e, self.shared.progress),
+            }
         }
-        true
+    }
+
+    fn count(&mut self, entry: &Entry) {
+        match &entry.kind {
+            EntryKind::Directory { .. } => self.outcome.directories += 1,
+            kind => {
+                let bytes = match kind {
+                    EntryKind::File { content, .. } => content.len,
+                    _ => 0,
+                };
+                self.outcome.files += 1;
+                self.outcome.bytes += bytes;
+                self.shared.progress.add_total(1, bytes);
+            }
+        }
     }
 
     fn entries(&self, path: &[u8], content: &ObjectRoot) -> Vec<Entry> {
@@ -324,34 +401,12 @@ impl Walk<'_, '_> {
         PendingDirectory::one_less(pending, self.shared.privileges, &mut self.shortfalls);
     }
 
-    /// Handles one entry; a directory becomes the next level.
-    fn entry(
-        &mut self,
-        parent: Arc<PendingDirectory>,
-        path: Vec<u8>,
-        entry: Entry,
-    ) -> Option<Level> {
+    /// Restores a file, link or special file into `parent`.
+    fn entry(&mut self, parent: Arc<PendingDirectory>, entry: Entry) {
         let progress = self.shared.progress;
         let Ok(name) = CString::new(entry.name.clone()) else {
-            return None;
+            return;
         };
-        if let EntryKind::Directory { content } = &entry.kind {
-            let entries = self.entries(&path, content);
-            let replace = self.plan.overwrite != Overwrite::Never;
-            let target = match parent.target.make_directory(&name, replace) {
-                Ok(target) => target,
-                Err(e) => {
-                    self.shared.trouble.path(&e, progress);
-                    return None;
-                }
-            };
-            let pending = PendingDirectory::new(target, Some(entry), Some(parent));
-            return Some(Level {
-                pending,
-                path,
-                entries: entries.into_iter(),
-            });
-        }
         let len = match &entry.kind {
             EntryKind::File { content, .. } => content.len,
             _ => 0,
@@ -362,12 +417,12 @@ impl Walk<'_, '_> {
                     self.outcome.skipped += 1;
                     progress.add_files(1);
                     progress.add_bytes(len);
-                    return None;
+                    return;
                 }
                 Ok(_) => {}
                 Err(e) => {
                     self.shared.trouble.path(&e, progress);
-                    return None;
+                    return;
                 }
             }
         }
@@ -378,7 +433,7 @@ impl Walk<'_, '_> {
                 parent.missing.fetch_add(1, Ordering::Relaxed);
                 self.links.push(HardLink { parent, name, from });
                 progress.add_bytes(len);
-                return None;
+                return;
             }
             self.first_names
                 .insert(key, (Arc::clone(&parent.target), name.clone()));
@@ -407,7 +462,6 @@ impl Walk<'_, '_> {
                 progress.add_files(1);
             }
         }
-        None
     }
 }
 

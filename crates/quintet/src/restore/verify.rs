@@ -3,8 +3,9 @@
 use crate::filesystem::PathError;
 use crate::filesystem::capture::Directory;
 use crate::progress::Progress;
+use crate::selection::{SnapshotSelection, Verdict};
 use format::recipe::ObjectRoot;
-use format::tree::{Entry, EntryKind};
+use format::tree::EntryKind;
 use std::ffi::CString;
 use std::io;
 use std::ops::ControlFlow;
@@ -18,7 +19,7 @@ pub fn verify_tree(
     reader: &Reader,
     root: &ObjectRoot,
     target: &Path,
-    select: &dyn Fn(&[u8], &Entry) -> bool,
+    selection: &SnapshotSelection,
     progress: &Progress,
 ) -> Result<u64, StoreError> {
     let mut different = 0;
@@ -29,8 +30,9 @@ pub fn verify_tree(
             return Ok(1);
         }
     };
-    let mut rest = vec![(top, Vec::new(), *root)];
-    while let Some((directory, path, content)) = rest.pop() {
+    let selected = selection.includes.is_empty();
+    let mut rest = vec![(top, Vec::new(), *root, selected)];
+    while let Some((directory, path, content, parent_selected)) = rest.pop() {
         for entry in reader.directory(&content)? {
             let mut path = path.clone();
             path.push(b'/');
@@ -38,14 +40,22 @@ pub fn verify_tree(
             let Ok(name) = CString::new(entry.name.clone()) else {
                 continue;
             };
-            if !select(&path, &entry) {
+            let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
+            let Verdict { selected, enter } =
+                selection.verdict(&path, is_directory, parent_selected);
+            if !selected && !(is_directory && enter) {
                 continue;
             }
             let same = match &entry.kind {
-                EntryKind::Directory { content } => directory.open_child(&name).map(|child| {
-                    rest.push((Arc::new(child), path.clone(), *content));
-                    true
-                }),
+                EntryKind::Directory { content } => match directory.open_child(&name) {
+                    Ok(child) => {
+                        rest.push((Arc::new(child), path.clone(), *content, selected));
+                        Ok(true)
+                    }
+                    // Only on the way to something that was selected, which was not there.
+                    Err(_) if !selected => Ok(true),
+                    Err(e) => Err(e),
+                },
                 EntryKind::File { content, .. } => {
                     match same_bytes(reader, &directory, &name, content)? {
                         Err(e) => Err(e),
