@@ -2,7 +2,7 @@
 # A flipped byte is found by exactly one subset of t, named, and everything else still restores.
 . "$(dirname "$0")/common.sh"
 mkdir "$dir/src"
-for n in 1 2 3 4 5 6; do noise "$dir/src/noise$n" 8 $n; done
+for n in 1 2 3 4 5 6; do noise "$dir/src/noise$n" 8; done
 new_pool
 exits 0 q backup "$dir/src"
 for part in 1 2 3; do exits 0 q check --read-data --subset $part/3; done

@@ -106,9 +106,9 @@ real_tree() {
     done
 }
 
-# noise FILE MEGABYTES [SEED]: bytes that do not compress, the same for the same seed.
+# noise FILE MEGABYTES: bytes that neither compress nor repeat.
 noise() {
-    awk -v n=$(($2 * 65536)) -v seed="${3:-1}" 'BEGIN { srand(seed); for (i = 0; i < n; i++) printf "%08x%08x", rand() * 4294967296, rand() * 4294967296 }' >"$1"
+    head -c $(($2 << 20)) /dev/urandom >"$1"
 }
 
 # wait_until COMMAND...: up to ten seconds.

@@ -5,8 +5,8 @@ mount_tmpfs "$dir/small-disk" 48m
 export QUINTET_REPOSITORY=$dir/small-disk/pool
 pool=$QUINTET_REPOSITORY
 mkdir "$dir/src" "$dir/first"
-noise "$dir/first/noise" 10 1
-noise "$dir/src/noise" 100 2
+noise "$dir/first/noise" 10
+noise "$dir/src/noise" 100
 new_pool
 exits 0 q backup "$dir/first"
 exits 1 q backup "$dir/src"

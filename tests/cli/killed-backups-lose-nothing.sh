@@ -2,7 +2,7 @@
 # kill -9 at many moments of a backup: no manual step, nothing wrong, and what was stored is used.
 . "$(dirname "$0")/common.sh"
 mkdir "$dir/src"
-for n in 1 2 3 4; do noise "$dir/src/noise$n" 20 $n; done
+for n in 1 2 3 4; do noise "$dir/src/noise$n" 20; done
 real_tree "$dir/src/real" 40
 # What one undisturbed backup stores, and how long it takes.
 QUINTET_REPOSITORY=$dir/reference q init >/dev/null 2>&1
