@@ -20,6 +20,10 @@ use units::{ContainerId, Fingerprint, PoolId};
 /// Containers whose header (and payload key) stays in memory.
 const HEADERS_MAX: usize = 4096;
 
+/// Bad sectors that a walk over regions steps over before it gives the container up: devices take
+/// their time over each.
+const READ_FAILURES_MAX: u32 = 16;
+
 /// A decoded region: chunks one after another, all verified.
 pub struct Region {
     /// Chunk bytes, then (not part of any chunk) their lengths.
@@ -118,8 +122,7 @@ impl ContainerReader {
                     return Err(why);
                 }
                 damage.push(why.to_string());
-                let len = self.blobs.len(&name)?;
-                let at = len.saturating_sub(HEADER_BYTES as u64);
+                let at = self.stored_len(id)?.saturating_sub(HEADER_BYTES as u64);
                 self.read_end(&name, at, &mut bytes)?;
                 self.check_end(id, &bytes, true)?
             }
@@ -128,10 +131,16 @@ impl ContainerReader {
         Ok(Shape { header, key })
     }
 
+    /// Length of the blob; a missing or unreadable one is damage.
+    pub fn stored_len(&self, id: ContainerId) -> Result<u64> {
+        let name = container_name(id);
+        self.blobs.len(&name).map_err(|e| unreadable(&name, e))
+    }
+
     fn read_end(&self, name: &str, at: u64, bytes: &mut [u8]) -> Result<()> {
         self.blobs
             .read_range(name, at, bytes)
-            .map_err(|e| missing_or_short(name, e))
+            .map_err(|e| unreadable(name, e))
     }
 
     fn check_end(&self, id: ContainerId, bytes: &[u8], footer: bool) -> Result<ContainerHeader> {
@@ -187,7 +196,7 @@ impl ContainerReader {
         let read = |at, into: &mut [u8]| {
             self.blobs
                 .read_range(&name, at, into)
-                .map_err(|e| missing_or_short(&name, e))
+                .map_err(|e| unreadable(&name, e))
         };
         read(at, &mut bytes)?;
         let header = RegionHeader::decode(&bytes).map_err(|e| place_error(place, e))?;
@@ -265,14 +274,23 @@ impl ContainerReader {
     /// Finds regions by their headers, sector by sector where the chain is broken.
     fn walk(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Directory> {
         let name = container_name(id);
-        let len = self.blobs.len(&name)?.min(CONTAINER_BYTES_MAX.into());
+        let len = self.stored_len(id)?.min(CONTAINER_BYTES_MAX.into());
         let sectors = (len / u64::from(SECTOR_BYTES)) as u32;
         let mut directory = Directory::default();
         let mut sector = 1;
         let mut head = [0; REGION_HEADER_BYTES];
+        let mut failures = 0;
         while sector < sectors {
             let at = u64::from(sector) * u64::from(SECTOR_BYTES);
-            self.blobs.read_range(&name, at, &mut head)?;
+            if let Err(why) = self.read_end(&name, at, &mut head) {
+                failures += 1;
+                if is_media_failure(&why) || failures > READ_FAILURES_MAX {
+                    return Err(why);
+                }
+                damage.push(why.to_string());
+                sector += 1;
+                continue;
+            }
             let place = RegionPlace {
                 container: id,
                 sector,
@@ -323,15 +341,22 @@ fn decompress(header: &RegionHeader, payload: Vec<u8>) -> std::result::Result<Ve
     }
 }
 
-/// A missing or short blob is damage; other failures are the device's.
-fn missing_or_short(name: &str, e: media::MediaError) -> StoreError {
+/// A missing or short blob is damage, and so is one that the device cannot give: what else is
+/// there still restores. The cause stays with the error.
+fn unreadable(name: &str, e: media::MediaError) -> StoreError {
     let short = e
         .source
         .as_ref()
         .is_some_and(|s| s.kind() == std::io::ErrorKind::UnexpectedEof);
     match e.kind {
         MediaErrorKind::NotFound => StoreError::corruption("container", name, "missing"),
-        _ if short => StoreError::corruption("container", name, "shorter than it should be"),
+        MediaErrorKind::Io if short => {
+            StoreError::corruption("container", name, "shorter than it should be")
+        }
+        MediaErrorKind::Io => StoreError {
+            source: Some(e),
+            ..StoreError::corruption("container", name, "cannot be read")
+        },
         _ => e.into(),
     }
 }
