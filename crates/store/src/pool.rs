@@ -136,11 +136,6 @@ impl Pool {
         commit_root(media, pool, &master, config.seal, Generation(1), &record)
     }
 
-    /// True when the pool is encrypted: so that nobody is asked for a password in vain.
-    pub fn needs_secret(media: &Media) -> Result<bool> {
-        Ok(read_config(&*media.blobs, &mut Notes::new())?.seal != Seal::None)
-    }
-
     /// Opens a pool. `secret` is not needed (and not looked at) without encryption.
     /// `memory_bytes` bounds index, directories and decoded regions together.
     pub fn open(

@@ -7,12 +7,15 @@
 mod keys;
 mod roots;
 
-pub(crate) use keys::{MasterKey, add_slot, heal_slots, list_slots, remove_slot, unlock};
+pub(crate) use keys::{
+    MasterKey, add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock,
+};
 pub use keys::{NewSecret, SecretKey, SlotInfo};
+use roots::owner_of_roots;
 pub(crate) use roots::{Newest, commit_root, heal_root, newest_root};
 
 use crate::error::{Result, StoreError, StoreErrorKind};
-use format::bytes::FormatError;
+use format::bytes::{Fault, FormatError};
 use format::config::Config;
 use media::{Blobs, MediaErrorKind, Put};
 
@@ -37,7 +40,7 @@ fn mirror_name(name: &str) -> String {
 }
 
 /// Reads the better of two copies; `decode` tells a good one and whether it is damaged in part.
-/// `Ok(None)` when neither name exists.
+/// What the device cannot give is damaged too. `Ok(None)` when neither name exists.
 fn read_twice<T>(
     blobs: &dyn Blobs,
     name: &str,
@@ -47,6 +50,7 @@ fn read_twice<T>(
     let mut best = None;
     let mut absent = 0;
     let mut failure = None;
+    let mut device = None;
     for copy in [name.to_owned(), mirror_name(name)] {
         match blobs.read(&copy, BLOB_BYTES_MAX) {
             Ok(bytes) => match decode(&bytes) {
@@ -65,13 +69,18 @@ fn read_twice<T>(
                 absent += 1;
                 notes.push(format!("{copy}: missing"));
             }
+            Err(e) if e.kind == MediaErrorKind::Io => {
+                notes.push(format!("{copy}: {e}"));
+                device.get_or_insert(e);
+            }
             Err(e) => return Err(e.into()),
         }
     }
-    match (best, failure) {
-        (Some(value), _) => Ok(Some(value)),
-        (None, Some(e)) => Err(format_error(name, e)),
-        (None, None) => {
+    match (best, failure, device) {
+        (Some(value), _, _) => Ok(Some(value)),
+        (None, _, Some(e)) => Err(e.into()),
+        (None, Some(e), None) => Err(format_error(name, e)),
+        (None, None, None) => {
             notes.truncate(notes.len() - absent);
             Ok(None)
         }
@@ -80,7 +89,6 @@ fn read_twice<T>(
 
 /// A decoding error with the name of the blob.
 pub(crate) fn format_error(at: &str, e: FormatError) -> StoreError {
-    use format::bytes::Fault;
     match e.fault {
         Fault::Version(_) | Fault::Features(_) => {
             StoreError::new(StoreErrorKind::Unsupported, format!("{at}: {e}"))
@@ -94,10 +102,41 @@ pub(crate) fn put_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
     put_twice(blobs, CONFIG, &config.encode())
 }
 
-/// The settings; `NoPool` when there are none.
+/// The settings; `NoPool` when there are none and nothing was ever stored here.
 pub(crate) fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config> {
-    read_twice(blobs, CONFIG, notes, Config::decode)?
-        .ok_or_else(|| StoreError::new(StoreErrorKind::NoPool, "nothing here looks like one"))
+    let pool_of = |name: &str| {
+        let bytes = blobs.read(name, BLOB_BYTES_MAX).ok()?;
+        Some(Config::decode(&bytes).ok()?.0.pool)
+    };
+    // A config of another pool under one of the names: the roots know which one is ours.
+    let owner = match [CONFIG, &mirror_name(CONFIG)].map(pool_of) {
+        [Some(a), Some(b)] if a != b => owner_of_roots(blobs)?,
+        _ => None,
+    };
+    let decode = |bytes: &[u8]| match Config::decode(bytes)? {
+        (config, _) if owner.is_some_and(|pool| pool != config.pool) => {
+            Err(FormatError::new(CONFIG, Fault::Misplaced))
+        }
+        decoded => Ok(decoded),
+    };
+    match read_twice(blobs, CONFIG, notes, decode)? {
+        Some(config) => Ok(config),
+        None if is_empty(blobs)? => Err(StoreError::new(
+            StoreErrorKind::NoPool,
+            "nothing here looks like one",
+        )),
+        None => Err(StoreError::corruption(
+            CONFIG,
+            CONFIG,
+            "missing under both names",
+        )),
+    }
+}
+
+/// True when no root and no container was ever put: at most an interrupted init.
+pub(crate) fn is_empty(blobs: &dyn Blobs) -> Result<bool> {
+    let none = |dir: &str| Ok::<_, StoreError>(blobs.list(dir)?.is_empty());
+    Ok(none("roots")? && none(&mirror_name("roots"))? && none("containers")?)
 }
 
 /// Writes both copies of the config again when one was damaged or missing. Names only count as

@@ -6,6 +6,7 @@
 use super::{Notes, mirror_name, put_twice, read_twice};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use chunking::{Argon2Cost, FingerprintKey, SealKey, derive_key, stretch_password};
+use format::bytes::{Fault, FormatError};
 use format::key_slot::{KeyDerivation, KeySlot};
 use media::{Barrier, Media};
 use units::PoolId;
@@ -145,28 +146,40 @@ pub(crate) fn add_slot(
     Ok(SlotInfo { slot })
 }
 
-/// All readable slots, oldest first.
-pub(crate) fn list_slots(media: &Media, notes: &mut Notes) -> Result<Vec<SlotInfo>> {
+/// Names under which slots lie, of whatever pool.
+fn slot_names(media: &Media) -> Result<Vec<String>> {
     let mut names = media.blobs.list(DIR)?;
     names.extend(media.blobs.list(&mirror_name(DIR))?);
     names.sort();
     names.dedup();
-    let mut slots = Vec::new();
-    for name in names {
-        match read_twice(
-            &*media.blobs,
-            &format!("{DIR}/{name}"),
-            notes,
-            KeySlot::decode,
-        ) {
-            Ok(Some(slot)) => slots.push(SlotInfo { slot }),
-            Ok(None) => {}
+    Ok(names)
+}
+
+/// All readable slots of this pool, oldest first. A slot says itself which one it is, so one that
+/// lies under another's names still counts.
+pub(crate) fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<SlotInfo>> {
+    let mut slots: Vec<SlotInfo> = Vec::new();
+    for name in slot_names(media)? {
+        let read = |anywhere: bool, notes: &mut Notes| {
+            let decode = |bytes: &[u8]| match KeySlot::decode(bytes)? {
+                (slot, damaged)
+                    if slot.pool == pool && (anywhere || slot_name(&slot.id) == name) =>
+                {
+                    Ok((slot, damaged))
+                }
+                _ => Err(FormatError::new("key slot", Fault::Misplaced)),
+            };
+            read_twice(&*media.blobs, &format!("{DIR}/{name}"), notes, decode)
+        };
+        let found = match read(false, notes) {
             // Noted; other slots may still open the pool.
-            Err(e) if e.is_corruption() => {}
-            Err(e) => return Err(e),
-        }
+            Err(e) if e.is_corruption() => read(true, &mut Notes::new()).ok().flatten(),
+            found => found?,
+        };
+        slots.extend(found.map(|slot| SlotInfo { slot }));
     }
     slots.sort_by_key(|s| (s.slot.created, s.slot.id));
+    slots.dedup_by_key(|s| s.slot.id);
     Ok(slots)
 }
 
@@ -177,13 +190,9 @@ pub(crate) fn unlock(
     secret: &SecretKey,
     notes: &mut Notes,
 ) -> Result<(MasterKey, SlotInfo)> {
-    let slots = list_slots(media, notes)?;
+    let slots = list_slots(media, pool, notes)?;
     for info in &slots {
         let slot = &info.slot;
-        if slot.pool != pool {
-            notes.push(format!("key slot {} belongs to another pool", info.name()));
-            continue;
-        }
         let Some(key) = wrapping_key(slot, secret)? else {
             continue;
         };
@@ -194,16 +203,31 @@ pub(crate) fn unlock(
             return Ok((MasterKey(master), info.clone()));
         }
     }
-    let message = match slots.len() {
-        0 => "the pool has no readable key slot".to_owned(),
-        n => format!("none of {n} key slots opens"),
+    let unreadable = slot_names(media)?.len().saturating_sub(slots.len());
+    let message = match (slots.len(), unreadable) {
+        (0, m) => {
+            let found = format!("none can be read, {m} cannot");
+            return Err(StoreError::corruption("key slots", DIR, found));
+        }
+        (n, 0) => format!("none of {n} key slots opens"),
+        (n, m) => format!("none of {n} key slots opens, {m} cannot be read"),
     };
     Err(StoreError::new(StoreErrorKind::WrongKey, message))
 }
 
+/// Removes what an interrupted init left: slots of a pool that never was.
+pub(crate) fn forget_slots(media: &Media) -> Result<()> {
+    for name in slot_names(media)? {
+        let name = format!("{DIR}/{name}");
+        media.blobs.delete(&mirror_name(&name))?;
+        media.blobs.delete(&name)?;
+    }
+    Ok(())
+}
+
 /// Removes a slot by name; the last one stays.
-pub(crate) fn remove_slot(media: &Media, name: &str, barrier: Barrier) -> Result<()> {
-    let slots = list_slots(media, &mut Notes::new())?;
+pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str, barrier: Barrier) -> Result<()> {
+    let slots = list_slots(media, pool, &mut Notes::new())?;
     if !slots.iter().any(|s| s.name() == name) {
         return Err(StoreError::new(
             StoreErrorKind::NotFound,
@@ -224,8 +248,8 @@ pub(crate) fn remove_slot(media: &Media, name: &str, barrier: Barrier) -> Result
 }
 
 /// Writes missing or damaged copies of readable slots again.
-pub(crate) fn heal_slots(media: &Media) -> Result<()> {
-    for info in list_slots(media, &mut Notes::new())? {
+pub(crate) fn heal_slots(media: &Media, pool: PoolId) -> Result<()> {
+    for info in list_slots(media, pool, &mut Notes::new())? {
         let bytes = info.slot.encode();
         let name = format!("{DIR}/{}", info.name());
         for name in [mirror_name(&name), name] {

@@ -7,7 +7,7 @@ use super::{BLOB_BYTES_MAX, MasterKey, Notes, mirror_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use format::config::Seal;
 use format::root::{RootRecord, StoredRoot};
-use media::{Barrier, Media, MediaErrorKind, Put};
+use media::{Barrier, Blobs, Media, MediaErrorKind, Put};
 use units::{Generation, PoolId};
 
 const DIR: &str = "roots";
@@ -26,22 +26,51 @@ pub(crate) struct Newest {
     pub unreadable: Vec<Generation>,
 }
 
+fn base_name(generation: Generation) -> String {
+    format!("{:020}", generation.0)
+}
+
 fn name_of(generation: Generation) -> String {
-    format!("{DIR}/{:020}", generation.0)
+    format!("{DIR}/{}", base_name(generation))
 }
 
 /// All generations under either name, newest first.
-fn generations(media: &Media) -> Result<Vec<Generation>> {
-    let mut names = media.blobs.list(DIR)?;
-    names.extend(media.blobs.list(&mirror_name(DIR))?);
+fn generations(blobs: &dyn Blobs) -> Result<Vec<Generation>> {
+    let mut names = blobs.list(DIR)?;
+    names.extend(blobs.list(&mirror_name(DIR))?);
+    // Other files may lie here: only names that we give count.
     let mut numbers: Vec<_> = names
         .iter()
-        .filter_map(|n| n.parse().ok())
-        .map(Generation)
+        .filter_map(|n| {
+            n.parse()
+                .ok()
+                .map(Generation)
+                .filter(|g| base_name(*g) == *n)
+        })
         .collect();
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     numbers.dedup();
     Ok(numbers)
+}
+
+/// The pool that most of the roots say they belong to.
+pub(super) fn owner_of_roots(blobs: &dyn Blobs) -> Result<Option<PoolId>> {
+    let mut claims: Vec<(PoolId, usize)> = Vec::new();
+    for generation in generations(blobs)? {
+        let name = name_of(generation);
+        for name in [mirror_name(&name), name] {
+            let bytes = blobs.read(&name, BLOB_BYTES_MAX).unwrap_or_default();
+            let Ok((root, _)) = StoredRoot::decode(&bytes) else {
+                continue;
+            };
+            match claims.iter_mut().find(|(pool, _)| *pool == root.pool) {
+                Some((_, count)) => *count += 1,
+                None => claims.push((root.pool, 1)),
+            }
+        }
+    }
+    let most = claims.into_iter().max_by_key(|(_, count)| *count);
+    Ok(most.map(|(pool, _)| pool))
 }
 
 /// The newest readable root; `None` when no root was ever put.
@@ -51,7 +80,7 @@ pub(crate) fn newest_root(
     master: &MasterKey,
     notes: &mut Notes,
 ) -> Result<Option<Newest>> {
-    let numbers = generations(media)?;
+    let numbers = generations(&*media.blobs)?;
     let mut unreadable = Vec::new();
     for &generation in &numbers {
         match read_root(media, pool, master, generation, notes)? {
@@ -84,11 +113,17 @@ fn read_root(
     notes: &mut Notes,
 ) -> Result<Option<RootRecord>> {
     let mut found = None;
+    let mut device = None;
     for name in [name_of(generation), mirror_name(&name_of(generation))] {
         let bytes = match media.blobs.read(&name, BLOB_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(e) if e.kind == MediaErrorKind::NotFound => {
                 notes.push(format!("{name}: missing"));
+                continue;
+            }
+            Err(e) if e.kind == MediaErrorKind::Io => {
+                notes.push(format!("{name}: {e}"));
+                device.get_or_insert(e);
                 continue;
             }
             Err(e) => return Err(e.into()),
@@ -103,7 +138,11 @@ fn read_root(
             Err(why) => notes.push(format!("{name}: {why}")),
         }
     }
-    Ok(found)
+    match (found, device) {
+        // A commit that the device may give again is not to be passed over.
+        (None, Some(e)) => Err(e.into()),
+        (found, _) => Ok(found),
+    }
 }
 
 fn open_root(
@@ -169,7 +208,7 @@ pub(crate) fn commit_root(
 
 /// Removes roots beyond the kept ones. What a crash leaves of this is removed next time.
 fn forget_old_roots(media: &Media) -> Result<()> {
-    for generation in generations(media)?.into_iter().skip(ROOTS_KEPT) {
+    for generation in generations(&*media.blobs)?.into_iter().skip(ROOTS_KEPT) {
         let name = name_of(generation);
         media.blobs.delete(&name)?;
         media.blobs.delete(&mirror_name(&name))?;
@@ -178,17 +217,22 @@ fn forget_old_roots(media: &Media) -> Result<()> {
 }
 
 /// Puts a missing or damaged copy of the newest root back.
-pub(crate) fn heal_root(media: &Media, generation: Generation) -> Result<()> {
+pub(crate) fn heal_root(media: &Media, pool: PoolId, generation: Generation) -> Result<()> {
     let name = name_of(generation);
-    let mirror = mirror_name(&name);
-    let read = |name: &str| media.blobs.read(name, BLOB_BYTES_MAX).ok();
-    let sound = |bytes: &Vec<u8>| matches!(StoredRoot::decode(bytes), Ok((_, false)));
-    let copies = [read(&name), read(&mirror)];
-    let Some(good) = copies.iter().flatten().find(|b| sound(b)) else {
+    let names = [mirror_name(&name), name];
+    let copies = names
+        .each_ref()
+        .map(|name| media.blobs.read(name, BLOB_BYTES_MAX).ok());
+    // A root of another place is sound in itself and must not take this one's.
+    let good = copies.iter().flatten().find_map(|bytes| {
+        let (root, _) = StoredRoot::decode(bytes).ok()?;
+        (root.pool == pool && root.generation == generation).then(|| root.encode())
+    });
+    let Some(good) = good else {
         return Ok(());
     };
-    for (name, copy) in [&name, &mirror].into_iter().zip(&copies) {
-        if copy.as_ref() != Some(good) {
+    for (name, copy) in names.iter().zip(&copies) {
+        if copy.as_ref() != Some(&good) {
             media.blobs.put(name, good.clone(), Put::Replace)?;
         } else {
             media.blobs.adopt(name);
