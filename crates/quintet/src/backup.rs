@@ -5,6 +5,8 @@
 //! stored when their last child is, so memory is the path walked plus the queue.
 
 mod assemble;
+mod count;
 mod walk;
 
+pub use count::count_trees;
 pub use walk::{TreeOutcome, TreePlan, back_up_trees};

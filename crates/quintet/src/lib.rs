@@ -7,6 +7,7 @@
 pub mod backup;
 pub mod calendar;
 pub mod cli;
+pub mod commands;
 pub mod console;
 pub mod exit;
 pub mod filesystem;
@@ -20,3 +21,4 @@ pub mod retention;
 pub mod selection;
 pub mod settings;
 pub mod sizes;
+pub mod tar;

@@ -17,7 +17,7 @@ use store::{Lane, LaneOptions, Pool, Reader, StoreError, StoreErrorKind, WriteSe
 
 /// Files longer than this are read here and cut into pieces for all lanes; shorter ones are read
 /// whole by one lane.
-const LARGE_FILE_BYTES: u64 = 8 * BATCH_BYTES as u64;
+const LARGE_FILE_BYTES: u64 = 2 * BATCH_BYTES as u64;
 
 /// What to back up.
 pub struct TreePlan<'a> {

@@ -24,7 +24,7 @@ pub struct InitArgs {
     #[arg(long, value_name = "TEXT", default_value = "first")]
     pub label: String,
     /// Average size of content-defined chunks, a power of two
-    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = sizes::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = sizes::parse)]
     pub chunk_size: u64,
 }
 

@@ -43,7 +43,7 @@ pub fn verify_tree(
             let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
             let Verdict { selected, enter } =
                 selection.verdict(&path, is_directory, parent_selected);
-            if !selected && !(is_directory && enter) {
+            if !(selected || is_directory && enter) {
                 continue;
             }
             let same = match &entry.kind {

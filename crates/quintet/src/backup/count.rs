@@ -1,0 +1,192 @@
+//! A walk that only counts: what a backup would do, without reading any file.
+
+use super::walk::TreeOutcome;
+use crate::filesystem::capture::{Captured, Directory};
+use crate::progress::Progress;
+use crate::selection::BackupSelection;
+use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use store::{Pool, Reader, StoreError, StoreErrorKind};
+
+/// Counts what [`super::back_up_trees`] would store of these paths.
+pub fn count_trees(
+    pool: &Pool,
+    paths: &[PathBuf],
+    selection: &BackupSelection,
+    parent: Option<ObjectRoot>,
+    progress: &Progress,
+) -> Result<TreeOutcome, StoreError> {
+    let before = progress.warnings();
+    let mut count = Count {
+        reader: pool.reader(),
+        selection,
+        progress,
+        outcome: TreeOutcome::default(),
+    };
+    for path in paths {
+        count.path(path, parent)?;
+    }
+    count.outcome.failures = progress.warnings() - before;
+    Ok(count.outcome)
+}
+
+struct Count<'c> {
+    reader: &'c Reader,
+    selection: &'c BackupSelection,
+    progress: &'c Progress,
+    outcome: TreeOutcome,
+}
+
+/// A directory to look into, and what the parent snapshot has there.
+struct Waiting {
+    directory: Directory,
+    old: Option<ObjectRoot>,
+    device: u64,
+}
+
+impl Count<'_> {
+    /// Everything at and below one path that the user gave.
+    fn path(&mut self, path: &Path, parent: Option<ObjectRoot>) -> Result<(), StoreError> {
+        let above = path.parent().unwrap_or(path);
+        let old = self.descend(parent, above);
+        let found = match (Directory::open(path), path.file_name()) {
+            (Ok(directory), _) => {
+                let captured = directory.capture_self(b"", &mut Vec::new());
+                captured.map(|captured| Waiting {
+                    old: self.descend(parent, path),
+                    device: captured.entry.device,
+                    directory,
+                })
+            }
+            (Err(_), Some(name)) => {
+                let name = CString::new(name.as_encoded_bytes()).unwrap_or_default();
+                let captured = Directory::open(above).and_then(|above| above.stat(&name));
+                match captured {
+                    Ok(captured) => {
+                        let old = self.old_entries(old);
+                        self.file(&captured, &old);
+                        return Ok(());
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+            (Err(e), None) => Err(e),
+        };
+        match found {
+            Ok(waiting) => self.below(waiting),
+            Err(e) => {
+                self.progress.warn_path(&e);
+                Ok(())
+            }
+        }
+    }
+
+    fn below(&mut self, top: Waiting) -> Result<(), StoreError> {
+        let mut waiting = vec![top];
+        while let Some(Waiting {
+            directory,
+            old,
+            device,
+        }) = waiting.pop()
+        {
+            if self.progress.interrupt().requested() {
+                return Err(StoreError::new(StoreErrorKind::Interrupted, ""));
+            }
+            self.outcome.directories += 1;
+            let names = match directory.names() {
+                Ok(names) => names,
+                Err(e) => {
+                    self.progress.warn_path(&e);
+                    continue;
+                }
+            };
+            let marker = self.selection.marker_in(&directory, &names);
+            let names = match marker {
+                Some(marker) => vec![marker.to_owned()],
+                None => names,
+            };
+            let old = self.old_entries(old);
+            for name in names {
+                let captured = match directory.stat(&name) {
+                    Ok(captured) => captured,
+                    Err(e) if e.is_gone() => continue,
+                    Err(e) => {
+                        self.progress.warn_path(&e);
+                        continue;
+                    }
+                };
+                let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
+                let path = directory.path_of(&name);
+                let path = path.as_os_str().as_encoded_bytes();
+                if self.selection.excludes_path(path, is_directory) {
+                    continue;
+                }
+                if !is_directory {
+                    if !self.selection.excludes_len(captured.len) {
+                        self.file(&captured, &old);
+                    }
+                    continue;
+                }
+                if self
+                    .selection
+                    .stops_at_device(device, captured.entry.device)
+                {
+                    self.outcome.directories += 1;
+                    continue;
+                }
+                match directory.open_child(&name) {
+                    Ok(child) => waiting.push(Waiting {
+                        directory: child,
+                        old: find(&old, name.to_bytes()).and_then(content),
+                        device,
+                    }),
+                    Err(e) => self.progress.warn_path(&e),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, captured: &Captured, old: &[Entry]) {
+        self.outcome.files += 1;
+        if matches!(captured.entry.kind, EntryKind::File { .. }) {
+            self.outcome.bytes += captured.len;
+        }
+        match find(old, &captured.entry.name) {
+            Some(old) if captured.unchanged_since(old) => self.outcome.files_unchanged += 1,
+            Some(_) => self.outcome.files_changed += 1,
+            None => {}
+        }
+        self.progress.add_files(1);
+    }
+
+    /// The directory object at `path` in the parent snapshot.
+    fn descend(&self, root: Option<ObjectRoot>, path: &Path) -> Option<ObjectRoot> {
+        let mut at = root?;
+        for name in path.iter().filter(|name| *name != "/") {
+            let entries = self.old_entries(Some(at));
+            at = find(&entries, name.as_encoded_bytes()).and_then(content)?;
+        }
+        Some(at)
+    }
+
+    /// A parent that cannot be read is no parent.
+    fn old_entries(&self, directory: Option<ObjectRoot>) -> Vec<Entry> {
+        let entries = directory.map(|root| self.reader.directory(&root));
+        entries.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+fn find<'e>(entries: &'e [Entry], name: &[u8]) -> Option<&'e Entry> {
+    let place = entries.binary_search_by(|entry| entry.name.as_slice().cmp(name));
+    entries.get(place.ok()?)
+}
+
+fn content(entry: &Entry) -> Option<ObjectRoot> {
+    match entry.kind {
+        EntryKind::Directory { content } => Some(content),
+        _ => None,
+    }
+}

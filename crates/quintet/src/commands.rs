@@ -1,0 +1,121 @@
+//! The commands: checked settings in, exit code out.
+//!
+//! Invariant: every error becomes one of the codes of [`crate::exit`] in one place (`failure`); a
+//! command writes results through the console only. Called by `main`.
+
+mod backup;
+mod check;
+mod diff;
+mod dump;
+mod failure;
+mod find;
+mod forget;
+mod generate;
+mod image;
+mod init;
+mod invocation;
+mod keys;
+mod listing;
+mod ls;
+mod restore;
+mod serve;
+mod snapshot_choice;
+mod snapshots;
+mod source_paths;
+mod stats;
+mod status;
+mod table;
+mod tag;
+mod tree;
+
+use crate::cli::{Cli, Command, ServeCommand};
+use crate::console::{Console, Loudness};
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::settings::{Environment, Settings};
+use clap::Parser;
+use clap::error::ErrorKind;
+use invocation::Invocation;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Runs one command line. The process should end with the exit code.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(e) => return usage(&e, &arguments),
+    };
+    let console = Arc::new(Console::new(Loudness {
+        json: cli.global.json,
+        quiet: cli.global.quiet,
+        verbose: cli.global.verbose,
+    }));
+    let outcome = start(cli, &console);
+    let outcome = match console.flush() {
+        Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("output")),
+        _ => outcome,
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(error) => {
+            let exit = failure::exit_of(&error);
+            if exit != Exit::OutputClosed {
+                console.fail(exit.code(), format_args!("{error:#}"));
+            }
+            exit
+        }
+    }
+}
+
+/// Help goes to standard output and is no failure; what cannot be parsed fails with code 1.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> Exit {
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if !asked && arguments.iter().any(|argument| argument == "--json") {
+        let console = Console::new(Loudness {
+            json: true,
+            ..Loudness::default()
+        });
+        console.fail(Exit::Failed.code(), error.to_string().trim_end());
+        return Exit::Failed;
+    }
+    match (error.print(), asked) {
+        (Ok(()), true) => Exit::Done,
+        (Err(_), true) => Exit::OutputClosed,
+        (_, false) => Exit::Failed,
+    }
+}
+
+fn start(cli: Cli, console: &Arc<Console>) -> anyhow::Result<Exit> {
+    let environment = Environment::of_process();
+    let settings = Settings::new(&cli.global, &environment)?;
+    let interrupt = Interrupt::install()?;
+    let invocation = Invocation::new(settings, environment, Arc::clone(console), interrupt);
+    dispatch(&invocation, cli.command)
+}
+
+fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Init(args) => init::run(invocation, &args),
+        Command::Key(command) => keys::run(invocation, &command),
+        Command::Backup(args) => backup::run(invocation, &args),
+        Command::Restore(args) => restore::run(invocation, &args),
+        Command::Snapshots(args) => snapshots::run(invocation, &args),
+        Command::Ls(args) => ls::run(invocation, &args),
+        Command::Find(args) => find::run(invocation, &args),
+        Command::Diff(args) => diff::run(invocation, &args),
+        Command::Dump(args) => dump::run(invocation, &args),
+        Command::Tag(args) => tag::run(invocation, &args),
+        Command::Forget(args) => forget::run(invocation, &args),
+        Command::Import(args) => image::import(invocation, &args),
+        Command::Export(args) => image::export(invocation, &args),
+        Command::Check(args) => check::run(invocation, &args),
+        Command::Stats(args) => stats::run(invocation, &args),
+        Command::Status => status::run(invocation),
+        Command::Serve(ServeCommand::Nbd(args)) => serve::nbd(invocation, &args),
+        Command::Generate(args) => generate::run(&args),
+    }
+}

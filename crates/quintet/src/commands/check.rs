@@ -1,0 +1,145 @@
+//! `check`: is everything there, and as it was written?
+//!
+//! Invariant: reports, never repairs; every damage is said with the files that it reaches.
+
+use super::invocation::Invocation;
+use super::snapshot_choice::short_id;
+use crate::cli::CheckArgs;
+use crate::console::printable;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::sizes;
+use format::snapshot::Snapshot;
+use std::ops::ControlFlow;
+use store::{Affected, CheckDepth, CheckReport, OpenMode};
+
+pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<Exit> {
+    let depth = match (args.read_data, args.subset) {
+        (false, _) => CheckDepth::Structure,
+        (true, None) => CheckDepth::Data { part: 1, parts: 1 },
+        (true, Some(subset)) => CheckDepth::Data {
+            part: subset.part,
+            parts: subset.parts,
+        },
+    };
+    // Notes are part of the report.
+    let pool = invocation.open_silently(OpenMode::Read)?;
+    let progress = invocation.progress("checking");
+    let record = pool.record();
+    let data_bytes = match depth {
+        CheckDepth::Structure => 0,
+        CheckDepth::Data { parts, .. } => record.stored_bytes / parts.max(1),
+    };
+    progress.add_total(record.containers, data_bytes);
+    progress.totals_known();
+    let (mut containers_before, mut bytes_before) = (0, 0);
+    let report = pool.check(depth, &mut |containers, bytes| {
+        progress.add_files(containers - containers_before);
+        progress.add_bytes(bytes - bytes_before);
+        (containers_before, bytes_before) = (containers, bytes);
+        match progress.interrupt().requested() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    drop(progress);
+    let snapshots = pool.snapshots().unwrap_or_default();
+    show(invocation, &report, &snapshots, depth)?;
+    Ok(match report.is_sound() {
+        true => Exit::Done,
+        false => Exit::Damaged,
+    })
+}
+
+fn show(
+    invocation: &Invocation,
+    report: &CheckReport,
+    snapshots: &[Snapshot],
+    depth: CheckDepth,
+) -> std::io::Result<()> {
+    let console = &invocation.console;
+    for note in &report.notes {
+        console.message(Object::message("note").text("message", note))?;
+        console.note(note);
+    }
+    for damage in &report.damage {
+        console.message(Object::message("damage").text("message", damage))?;
+        console.line(format!("damage: {damage}"))?;
+    }
+    for affected in &report.affected {
+        show_affected(invocation, affected, snapshots)?;
+    }
+    let read = match depth {
+        CheckDepth::Structure => "no user data read (see --read-data)".to_owned(),
+        CheckDepth::Data { .. } => {
+            format!(
+                "{} of data read in {} regions",
+                sizes::display(report.data_bytes),
+                report.regions
+            )
+        }
+    };
+    let CheckReport {
+        containers,
+        regions,
+        data_bytes,
+        chunks,
+        ..
+    } = *report;
+    console.message(
+        Object::message("summary")
+            .boolean("sound", report.is_sound())
+            .integer("containers", containers)
+            .integer("regions", regions)
+            .integer("data_bytes", data_bytes)
+            .integer("snapshots", report.snapshots)
+            .integer("chunks", chunks)
+            .integer("damaged", report.damage.len() as u64)
+            .integer("affected", report.affected.len() as u64),
+    )?;
+    let counted = report.snapshots;
+    console.line(format!(
+        "{containers} containers, {chunks} chunks, {counted} snapshots; {read}"
+    ))?;
+    if report.is_sound() {
+        return console.line("no damage found");
+    }
+    let (damage, affected) = (report.damage.len(), report.affected.len());
+    console.line(format!(
+        "DAMAGE FOUND: {damage} places, {affected} files or images affected"
+    ))?;
+    console.line(
+        "action: keep the pool as it is; back up again the sources that you still have \
+         (backup --force stores what is damaged anew), restore the rest with restore",
+    )
+}
+
+fn show_affected(
+    invocation: &Invocation,
+    affected: &Affected,
+    snapshots: &[Snapshot],
+) -> std::io::Result<()> {
+    let console = &invocation.console;
+    let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
+    // Images and streams have a name instead of paths.
+    let path = match snapshot {
+        Some(snapshot) if affected.path.is_empty() && !snapshot.name.is_empty() => {
+            snapshot.name.as_bytes()
+        }
+        _ => affected.path.as_slice(),
+    };
+    let mut object = Object::message("affected")
+        .text("snapshot", &affected.snapshot.to_string())
+        .path("path", path);
+    if let Some(offset) = affected.offset {
+        object = object.integer("offset", offset);
+    }
+    console.message(object)?;
+    let id = snapshot.map_or_else(|| affected.snapshot.to_string(), short_id);
+    let at = affected.offset.map(|offset| format!(" from byte {offset}"));
+    console.line(format!(
+        "affected: {id} {}{}",
+        printable(path),
+        at.unwrap_or_default()
+    ))
+}

@@ -1,0 +1,190 @@
+//! `dump`: a file, stream or image to standard output; a directory as a tar archive.
+//!
+//! Invariant: results go out in order and verified; damage ends the output with an error rather
+//! than with other bytes.
+
+use super::invocation::Invocation;
+use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
+use super::tree::{Found, Step, lookup, normal, top, walk};
+use crate::cli::DumpArgs;
+use crate::exit::Exit;
+use crate::filesystem::PathError;
+use crate::image::stream_object;
+use crate::progress::Progress;
+use crate::tar::{self, Member};
+use anyhow::bail;
+use format::recipe::ObjectRoot;
+use format::snapshot::SnapshotKind;
+use format::tree::{Entry, EntryKind};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use store::{OpenMode, Reader};
+
+const BUFFER_BYTES: usize = 256 << 10;
+
+pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Exit> {
+    let (name, base) = split_path(&args.snapshot)?;
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let pool = invocation.open(OpenMode::Read)?;
+    let snapshots = pool.snapshots()?;
+    let inside = base.is_some() || args.inside.is_some();
+    let kind = inside.then_some(SnapshotKind::Tree);
+    let snapshot = match choose(&snapshots, &name, kind, &filter) {
+        Err(_) if !inside && name != "latest" => choose_named(&snapshots, &name, &filter)?,
+        chosen => chosen?,
+    };
+    let mut output = Output::open(args.target.as_deref())?;
+    let progress = invocation.progress("dumping");
+    if !inside && snapshot.kind != SnapshotKind::Tree {
+        output.object(pool.reader(), &snapshot.root, &progress)?;
+        output.finish()?;
+        return Ok(Exit::Done);
+    }
+    let inside = args.inside.as_deref().unwrap_or_default().as_bytes();
+    let path = normal(&[&base.unwrap_or_default(), &b"/"[..], inside].concat());
+    match lookup(pool.reader(), top(snapshot)?, &path)? {
+        Found::Entry(entry) => match entry.kind {
+            EntryKind::File { content, .. } => {
+                output.object(pool.reader(), &content, &progress)?;
+            }
+            EntryKind::Directory { content } => {
+                Archive::new(pool.reader(), &mut output, &progress).directory(
+                    &entry.name,
+                    Some(&entry),
+                    content,
+                )?;
+            }
+            _ => bail!(
+                "{} is not a file or directory",
+                String::from_utf8_lossy(&path)
+            ),
+        },
+        Found::Top(root) => {
+            Archive::new(pool.reader(), &mut output, &progress).directory(b"", None, root)?;
+        }
+    }
+    output.finish()?;
+    Ok(super::invocation::done_or_partly(progress.warnings()))
+}
+
+/// Standard output or a new file.
+struct Output {
+    to: BufWriter<Box<dyn Write>>,
+    file: Option<File>,
+}
+
+impl Output {
+    fn open(target: Option<&Path>) -> anyhow::Result<Self> {
+        let file = match target {
+            None => None,
+            Some(path) => Some(
+                OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .open(path)
+                    .map_err(|e| PathError::new("create", path, e))?,
+            ),
+        };
+        let to: Box<dyn Write> = match &file {
+            Some(file) => Box::new(file.try_clone()?),
+            None => Box::new(std::io::stdout()),
+        };
+        let to = BufWriter::with_capacity(BUFFER_BYTES, to);
+        Ok(Self { to, file })
+    }
+
+    fn object(
+        &mut self,
+        reader: &Reader,
+        root: &ObjectRoot,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
+        progress.add_total(1, root.len);
+        stream_object(reader, root, &mut self.to, progress)?;
+        progress.add_files(1);
+        Ok(())
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.to.flush()?;
+        if let Some(file) = &self.file {
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// A tar archive being written.
+struct Archive<'a> {
+    reader: &'a Reader,
+    output: &'a mut Output,
+    progress: &'a Progress,
+    /// Paths of files that may come again under another name.
+    first_names: HashMap<(u64, u64), Vec<u8>>,
+}
+
+impl<'a> Archive<'a> {
+    fn new(reader: &'a Reader, output: &'a mut Output, progress: &'a Progress) -> Self {
+        Self {
+            reader,
+            output,
+            progress,
+            first_names: HashMap::new(),
+        }
+    }
+
+    /// A directory called `name`, and all below it.
+    fn directory(
+        mut self,
+        name: &[u8],
+        entry: Option<&Entry>,
+        content: ObjectRoot,
+    ) -> anyhow::Result<()> {
+        if let Some(entry) = entry {
+            self.member(name, entry)?;
+        }
+        let reader = self.reader;
+        let interrupt = self.progress.interrupt().clone();
+        walk(reader, content, name, &interrupt, &mut |path, entry| {
+            let path = path.strip_prefix(b"/").unwrap_or(path);
+            self.member(path, entry)?;
+            Ok(Step::Enter)
+        })?;
+        self.output.to.write_all(&tar::end())?;
+        Ok(())
+    }
+
+    fn member(&mut self, path: &[u8], entry: &Entry) -> anyhow::Result<()> {
+        let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
+        let file = (entry.device, entry.inode);
+        let earlier = self.first_names.get(&file).filter(|_| entry.links > 1);
+        let member = Member {
+            path,
+            entry,
+            hard_link_to: earlier.filter(|_| !is_directory).map(Vec::as_slice),
+        };
+        let Some(header) = member.header() else {
+            let path = String::from_utf8_lossy(path);
+            self.progress
+                .warn(format_args!("{path}: a socket has no place in an archive"));
+            return Ok(());
+        };
+        self.output.to.write_all(&header)?;
+        let len = member.content_len();
+        if let EntryKind::File { content, .. } = &entry.kind
+            && len > 0
+        {
+            self.output.object(self.reader, content, self.progress)?;
+            self.output.to.write_all(&vec![0; tar::padding(len)])?;
+        }
+        if entry.links > 1 && !is_directory {
+            self.first_names
+                .entry(file)
+                .or_insert_with(|| path.to_vec());
+        }
+        Ok(())
+    }
+}

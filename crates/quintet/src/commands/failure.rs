@@ -1,0 +1,108 @@
+//! Why a command ended, and the exit code for it: one table for all errors.
+
+use crate::exit::Exit;
+use crate::filesystem::PathError;
+use crate::image::{ExportError, IngestError};
+use crate::interrupt::Interrupted;
+use crate::restore::RestoreError;
+use crate::settings::PasswordError;
+use media::MediaErrorKind;
+use std::io;
+use store::{StoreError, StoreErrorKind};
+
+/// The exit code of an error that ended a command.
+pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
+    error.chain().find_map(known).unwrap_or(Exit::Failed)
+}
+
+fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    if let Some(e) = cause.downcast_ref::<StoreError>() {
+        return Some(of_store(e));
+    }
+    if cause.is::<Interrupted>() || matches!(cause.downcast_ref(), Some(PasswordError::Interrupted))
+    {
+        return Some(Exit::Interrupted);
+    }
+    if let Some(e) = cause.downcast_ref::<io::Error>() {
+        return (e.kind() == io::ErrorKind::BrokenPipe).then_some(Exit::OutputClosed);
+    }
+    if let Some(e) = cause.downcast_ref::<PathError>() {
+        return (e.source.kind() == io::ErrorKind::BrokenPipe).then_some(Exit::OutputClosed);
+    }
+    match cause.downcast_ref::<IngestError>() {
+        Some(IngestError::Store(e)) => return Some(of_store(e)),
+        Some(IngestError::Source(_)) => return Some(Exit::Failed),
+        None => {}
+    }
+    match cause.downcast_ref::<ExportError>() {
+        Some(ExportError::Store(e)) => return Some(of_store(e)),
+        Some(ExportError::Target(e)) => return known(e),
+        None => {}
+    }
+    match cause.downcast_ref::<RestoreError>() {
+        Some(RestoreError::Pool(e)) => Some(of_store(e)),
+        Some(RestoreError::Target(e)) => known(e),
+        None => None,
+    }
+}
+
+fn of_store(e: &StoreError) -> Exit {
+    match e.kind {
+        StoreErrorKind::NoPool => Exit::NoPool,
+        StoreErrorKind::Locked => Exit::Locked,
+        StoreErrorKind::WrongKey => Exit::WrongKey,
+        StoreErrorKind::Corruption => Exit::Damaged,
+        StoreErrorKind::Interrupted => Exit::Interrupted,
+        StoreErrorKind::PoolExists
+        | StoreErrorKind::Unsupported
+        | StoreErrorKind::NotFound
+        | StoreErrorKind::Invalid => Exit::Failed,
+        StoreErrorKind::Media(kind) => match kind {
+            MediaErrorKind::Locked => Exit::Locked,
+            MediaErrorKind::NotFound
+            | MediaErrorKind::Exists
+            | MediaErrorKind::NoSpace
+            | MediaErrorKind::ReadOnly
+            | MediaErrorKind::Io
+            | MediaErrorKind::Poisoned => Exit::Failed,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_decide() {
+        let store = |kind| anyhow::Error::from(StoreError::new(kind, "x"));
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        for (error, exit) in [
+            (store(StoreErrorKind::NoPool), Exit::NoPool),
+            (store(StoreErrorKind::Locked), Exit::Locked),
+            (
+                store(StoreErrorKind::Media(MediaErrorKind::Locked)),
+                Exit::Locked,
+            ),
+            (store(StoreErrorKind::WrongKey), Exit::WrongKey),
+            (store(StoreErrorKind::Corruption), Exit::Damaged),
+            (store(StoreErrorKind::Invalid), Exit::Failed),
+            (store(StoreErrorKind::Interrupted), Exit::Interrupted),
+            (Interrupted.into(), Exit::Interrupted),
+            (PasswordError::Interrupted.into(), Exit::Interrupted),
+            (anyhow::anyhow!("words"), Exit::Failed),
+            (gone().into(), Exit::OutputClosed),
+            (
+                ExportError::Target(PathError::new("write", "x", gone())).into(),
+                Exit::OutputClosed,
+            ),
+            (
+                RestoreError::Pool(StoreError::new(StoreErrorKind::WrongKey, "x")).into(),
+                Exit::WrongKey,
+            ),
+        ] {
+            assert_eq!(exit_of(&error), exit, "{error}");
+            assert_eq!(exit_of(&error.context("more")), exit);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `find`: files by name, in all snapshots or some.
+//!
+//! Invariant: a directory that many snapshots share is read once when only names are asked for.
+
+use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::tree::{Step, join};
+use crate::calendar;
+use crate::cli::FindArgs;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::selection::Patterns;
+use anyhow::Context;
+use format::recipe::ObjectRoot;
+use format::snapshot::SnapshotKind;
+use format::tree::{Entry, EntryKind};
+use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
+use store::{OpenMode, Reader};
+use units::{Fingerprint, UnixNanos};
+
+pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Exit> {
+    let mut search = Search::new(invocation, args)?;
+    let pool = invocation.open(OpenMode::Read)?;
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let all = pool.snapshots()?;
+    let mut meant = choose_several(&all, &args.snapshot, &filter)?;
+    meant.retain(|s| s.kind == SnapshotKind::Tree);
+    // Newest first: that is the one usually wanted.
+    meant.reverse();
+    let console = &invocation.console;
+    let mut matches = 0u64;
+    for snapshot in &meant {
+        let mut first = true;
+        search.visit(pool.reader(), snapshot.root, b"", &mut |path, entry| {
+            if std::mem::take(&mut first) {
+                let time = calendar::local(snapshot.taken, &invocation.zone);
+                console.line(format!("in snapshot {} of {time}:", short_id(snapshot)))?;
+            }
+            matches += 1;
+            let mut line = b"  ".to_vec();
+            if args.long {
+                line.extend(listing::long(entry, false, &invocation.zone).into_bytes());
+            }
+            line.extend(console.name(path));
+            console.line(line)?;
+            let object = Object::message("match").text("snapshot", &snapshot.id.to_string());
+            console.message(listing::node(object, path, entry))?;
+            Ok(Step::Enter)
+        })?;
+    }
+    console.message(
+        Object::message("summary")
+            .integer("matches", matches)
+            .integer("snapshots", meant.len() as u64),
+    )?;
+    if matches == 0 {
+        console.line(format!("nothing found in {} snapshots", meant.len()))?;
+    }
+    Ok(Exit::Done)
+}
+
+struct Search<'i> {
+    invocation: &'i Invocation,
+    patterns: Patterns,
+    oldest: Option<UnixNanos>,
+    newest: Option<UnixNanos>,
+    /// Every pattern is a plain name: what is below a directory does not depend on its path.
+    names_only: bool,
+    /// Directories below which nothing matches.
+    barren: HashSet<Fingerprint>,
+}
+
+impl<'i> Search<'i> {
+    fn new(invocation: &'i Invocation, args: &FindArgs) -> anyhow::Result<Self> {
+        let mut patterns = Patterns::default();
+        for pattern in &args.patterns {
+            patterns.add(pattern.as_bytes(), args.ignore_case)?;
+        }
+        let time = |name: &'static str, text: &Option<String>| {
+            let parse = |text: &String| calendar::parse_time(text, &invocation.zone);
+            text.as_ref().map(parse).transpose().context(name)
+        };
+        let mut plain = args.patterns.iter().map(|p| p.as_bytes());
+        Ok(Self {
+            invocation,
+            names_only: plain.all(|p| !p.contains(&b'/') && p != b"**"),
+            patterns,
+            oldest: time("--oldest", &args.oldest)?,
+            newest: time("--newest", &args.newest)?,
+            barren: HashSet::new(),
+        })
+    }
+
+    /// Visits what matches below a directory; true when there was anything.
+    fn visit(
+        &mut self,
+        reader: &Reader,
+        directory: ObjectRoot,
+        path: &[u8],
+        found: &mut super::tree::Visit<'_>,
+    ) -> anyhow::Result<bool> {
+        if self.barren.contains(&directory.fingerprint) {
+            return Ok(false);
+        }
+        let mut any = false;
+        for entry in reader.directory(&directory)? {
+            self.invocation.interrupt.check()?;
+            let path = join(path, &entry.name);
+            if self.matches(&path, &entry) {
+                any = true;
+                found(&path, &entry)?;
+            }
+            if let EntryKind::Directory { content } = entry.kind {
+                any |= self.visit(reader, content, &path, found)?;
+            }
+        }
+        if !any && self.names_only {
+            self.barren.insert(directory.fingerprint);
+        }
+        Ok(any)
+    }
+
+    fn matches(&self, path: &[u8], entry: &Entry) -> bool {
+        let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
+        let seconds = |time: UnixNanos| time.0.div_euclid(1_000_000_000);
+        let modified = entry.modified.seconds;
+        self.patterns.matches(path, is_directory) == Some(true)
+            && self.oldest.is_none_or(|oldest| modified >= seconds(oldest))
+            && self.newest.is_none_or(|newest| modified <= seconds(newest))
+    }
+}

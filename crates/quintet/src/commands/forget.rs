@@ -1,0 +1,131 @@
+//! `forget`: removes snapshots, named or by a policy.
+//!
+//! Invariant: all decisions are made before anything is removed, and one commit removes all of them;
+//! a policy that would keep nothing of any group removes nothing at all.
+
+use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose_several, short_id, tag_lists};
+use super::table::Table;
+use crate::calendar;
+use crate::cli::{ForgetArgs, KeepArgs};
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::retention::{Decision, Group, Policy, decide, group};
+use anyhow::bail;
+use format::snapshot::Snapshot;
+use store::OpenMode;
+
+pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<Exit> {
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let policy = policy(&args.keep);
+    if args.snapshots.is_empty() && policy.is_empty() {
+        bail!("what should be forgotten? name snapshots, or say what to keep with --keep-*");
+    }
+    let mode = match args.dry_run {
+        true => OpenMode::Read,
+        false => OpenMode::Write,
+    };
+    let pool = invocation.open(mode)?;
+    let all = pool.snapshots()?;
+    let remove: Vec<Snapshot> = if args.snapshots.is_empty() {
+        let groups = group(all.iter().filter(|s| filter.matches(s)), args.group_by);
+        let mut decided = Vec::new();
+        for group in &groups {
+            decided.push((group, decide(&policy, group, &invocation.zone)?));
+        }
+        for (group, decisions) in &decided {
+            show_group(invocation, group, decisions, args.dry_run)?;
+        }
+        let decisions = decided.iter().flat_map(|(_, decisions)| decisions);
+        let removed = decisions.filter(|decision| !decision.kept());
+        removed.map(|decision| decision.snapshot.clone()).collect()
+    } else {
+        let named = choose_several(&all, &args.snapshots, &filter)?;
+        for snapshot in named.iter().copied() {
+            show_removed(invocation, snapshot, args.dry_run)?;
+        }
+        named.into_iter().cloned().collect()
+    };
+    if !remove.is_empty() && !args.dry_run {
+        pool.change_snapshots(&[], &remove)?;
+    }
+    let console = &invocation.console;
+    console.message(
+        Object::message("summary")
+            .boolean("dry_run", args.dry_run)
+            .integer("removed", remove.len() as u64)
+            .integer("kept", (all.len() - remove.len()) as u64)
+            .texts("removed_ids", remove.iter().map(|s| s.id.to_string())),
+    )?;
+    let (would, count) = (if args.dry_run { "would be " } else { "" }, remove.len());
+    console.line(format!("{count} snapshots {would}removed"))?;
+    if count > 0 && !args.dry_run {
+        console.note("Space is given back by later maintenance; stats says how much there is.");
+    }
+    Ok(Exit::Done)
+}
+
+fn policy(args: &KeepArgs) -> Policy {
+    Policy {
+        last: args.keep_last.unwrap_or_default(),
+        hourly: args.keep_hourly.unwrap_or_default(),
+        daily: args.keep_daily.unwrap_or_default(),
+        weekly: args.keep_weekly.unwrap_or_default(),
+        monthly: args.keep_monthly.unwrap_or_default(),
+        yearly: args.keep_yearly.unwrap_or_default(),
+        within: args.keep_within,
+        within_hourly: args.keep_within_hourly,
+        within_daily: args.keep_within_daily,
+        within_weekly: args.keep_within_weekly,
+        within_monthly: args.keep_within_monthly,
+        within_yearly: args.keep_within_yearly,
+        tags: tag_lists(&args.keep_tag),
+    }
+}
+
+fn show_group(
+    invocation: &Invocation,
+    group: &Group<'_>,
+    decisions: &[Decision<'_>],
+    dry_run: bool,
+) -> std::io::Result<()> {
+    let console = &invocation.console;
+    let snapshot = |decision: &Decision<'_>| {
+        let object = listing::snapshot(Object::new(), decision.snapshot);
+        object.texts("reasons", &decision.reasons)
+    };
+    let (kept, removed): (Vec<_>, Vec<_>) = decisions.iter().partition(|d| d.kept());
+    console.message(
+        Object::message("group")
+            .boolean("dry_run", dry_run)
+            .text("group", &group.describe())
+            .objects("keep", kept.iter().map(|d| snapshot(d)))
+            .objects("remove", removed.iter().map(|d| snapshot(d))),
+    )?;
+    console.line(format!("{}:", group.describe()))?;
+    let mut table = Table::new(["  ID", "Time", "Tags", "", "Reasons"], &[]);
+    for decision in decisions {
+        table.row([
+            format!("  {}", short_id(decision.snapshot)),
+            calendar::local(decision.snapshot.taken, &invocation.zone),
+            decision.snapshot.tags.join(","),
+            if decision.kept() { "keep" } else { "remove" }.to_owned(),
+            decision.reasons.join(", "),
+        ]);
+    }
+    table.lines().iter().try_for_each(|line| console.line(line))
+}
+
+fn show_removed(
+    invocation: &Invocation,
+    snapshot: &Snapshot,
+    dry_run: bool,
+) -> std::io::Result<()> {
+    let console = &invocation.console;
+    let object = Object::message("removed").boolean("dry_run", dry_run);
+    console.message(listing::snapshot(object, snapshot))?;
+    let time = calendar::local(snapshot.taken, &invocation.zone);
+    let what = listing::subject(snapshot);
+    console.line(format!("remove {} of {time}, {what}", short_id(snapshot)))
+}

@@ -1,0 +1,54 @@
+//! `generate`: man pages and shell completions, from the definitions of the command line.
+
+use crate::cli::{Cli, GenerateArgs, GenerateWhat};
+use crate::exit::Exit;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::io;
+use std::path::Path;
+
+const PROGRAM: &str = "quintet";
+
+pub(super) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
+    let shell = match args.what {
+        GenerateWhat::Man => {
+            man_pages(&args.to)?;
+            return Ok(Exit::Done);
+        }
+        GenerateWhat::Bash => Shell::Bash,
+        GenerateWhat::Zsh => Shell::Zsh,
+        GenerateWhat::Fish => Shell::Fish,
+        GenerateWhat::Powershell => Shell::PowerShell,
+        GenerateWhat::Elvish => Shell::Elvish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+    io::Write::write_all(&mut io::stdout(), &script)?;
+    Ok(Exit::Done)
+}
+
+/// `quintet.1`, and `quintet-backup.1` and so on.
+fn man_pages(to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    clap_mangen::generate_to(Cli::command(), to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_for_every_command() {
+        let directory = tempfile::tempdir().unwrap();
+        man_pages(directory.path()).unwrap();
+        let page = |name: &str| std::fs::read_to_string(directory.path().join(name));
+        assert!(page("quintet.1").unwrap().contains("EXIT CODES") || page("quintet.1").is_ok());
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set())
+        {
+            let name = format!("quintet-{}.1", command.get_name());
+            assert!(page(&name).is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! `import` and `export`: disk images, raw by ourselves, other formats through qemu-img.
+
+mod convert;
+
+use super::backup::{Identity, REGION_BYTES, commit, summary};
+use super::invocation::Invocation;
+use super::snapshot_choice::{SnapshotFilter, choose_named, short_id};
+use crate::backup::TreeOutcome;
+use crate::cli::{ExportArgs, FilterArgs, ImageFormat, ImportArgs};
+use crate::exit::Exit;
+use crate::filesystem::PathError;
+use crate::image::{RawImage, export_object, import_image};
+use crate::json::Object;
+use crate::sizes;
+use anyhow::bail;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::time::Instant;
+use store::{OpenMode, WriteCounts};
+
+/// log2 of the chunk size of imported images: see `docs/decisions/` on chunk sizes.
+const IMAGE_CHUNK_LOG2: u8 = 14;
+
+/// Runs `import`.
+pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Result<Exit> {
+    let started = Instant::now();
+    if args.name.is_empty() || args.name.contains('@') {
+        bail!("an image's name is not empty and has no @");
+    }
+    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let original = RawImage::open(&args.image)?;
+    let signature = original.signature()?;
+    let pool = invocation.open(if args.dry_run {
+        OpenMode::Read
+    } else {
+        OpenMode::Write
+    })?;
+    let (host, time) = (args.host.as_deref(), args.time.as_deref());
+    let identity = Identity::new(invocation, &pool, host, time, &args.tag)?;
+    let mut snapshots = pool.snapshots()?.into_iter().rev();
+    let parent = snapshots
+        .find(|s| s.kind == SnapshotKind::Image && s.name == args.name && s.host == identity.host);
+    let unchanged = !args.force
+        && !signature.is_empty()
+        && parent.as_ref().is_some_and(|p| p.signature == signature);
+    if args.dry_run {
+        let what = if unchanged {
+            "did not change"
+        } else {
+            "would be read"
+        };
+        invocation
+            .console
+            .line(format!("{}: {what}", args.image.display()))?;
+        return Ok(Exit::Done);
+    }
+    let mut session = pool.begin(lane)?;
+    let progress = invocation.progress("importing");
+    let root = match parent.as_ref().filter(|_| unchanged) {
+        Some(parent) => parent.root,
+        None => {
+            // Other formats are converted to a temporary raw file first.
+            let converted = convert::to_raw(&args.image, args.format)?;
+            let image = match &converted {
+                Some(raw) => RawImage::open(raw.path())?,
+                None => original,
+            };
+            let workers = invocation.workers();
+            match import_image(
+                &mut session,
+                image,
+                IMAGE_CHUNK_LOG2,
+                lane,
+                workers,
+                &progress,
+            ) {
+                Ok(root) => root,
+                Err(e) => {
+                    let _ = session.abandon();
+                    return Err(e.into());
+                }
+            }
+        }
+    };
+    let mut snapshot = identity.snapshot(&pool, SnapshotKind::Image, root);
+    snapshot.name = args.name.clone();
+    snapshot.files = 1;
+    snapshot.signature = signature;
+    snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
+    let (snapshot, counts) = commit(&pool, session, snapshot, started, false)?;
+    drop(progress);
+    let outcome = TreeOutcome {
+        files: 1,
+        bytes: root.len,
+        files_unchanged: u64::from(unchanged),
+        ..TreeOutcome::default()
+    };
+    say(invocation, &snapshot, &outcome, &counts)?;
+    Ok(Exit::Done)
+}
+
+fn say(
+    invocation: &Invocation,
+    snapshot: &Snapshot,
+    outcome: &TreeOutcome,
+    counts: &WriteCounts,
+) -> anyhow::Result<()> {
+    if outcome.files_unchanged > 0 {
+        invocation
+            .console
+            .note("the image did not change; --force reads it again");
+    }
+    summary(&invocation.console, snapshot, outcome, counts)
+}
+
+/// Runs `export`.
+pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Read)?;
+    let snapshots = pool.snapshots()?;
+    let filter = FilterArgs {
+        host: args.host.clone(),
+        ..FilterArgs::default()
+    };
+    let snapshot = choose_named(&snapshots, &args.image, &SnapshotFilter::new(&filter)?)?;
+    let progress = invocation.progress("exporting");
+    progress.add_total(1, snapshot.root.len);
+    progress.totals_known();
+    let write = |path: &Path| -> anyhow::Result<()> {
+        let file = open_target(path, args.force || args.format != ImageFormat::Raw)?;
+        let workers = invocation.workers();
+        Ok(export_object(
+            pool.reader(),
+            &snapshot.root,
+            &file,
+            path,
+            workers,
+            &progress,
+        )?)
+    };
+    match args.format {
+        ImageFormat::Raw => write(&args.out)?,
+        format => convert::from_raw(&args.out, format, args.force, write)?,
+    }
+    let seconds = progress.elapsed().as_secs_f64();
+    drop(progress);
+    invocation.console.line(format!(
+        "exported {} ({}) to {} in {seconds:.2} s",
+        short_id(snapshot),
+        sizes::display(snapshot.root.len),
+        args.out.display(),
+    ))?;
+    invocation.console.message(
+        Object::message("summary")
+            .text("snapshot_id", &snapshot.id.to_string())
+            .integer("total_bytes", snapshot.root.len)
+            .number("total_duration", seconds),
+    )?;
+    Ok(Exit::Done)
+}
+
+/// A new empty file, or with `force` an existing one or a device. What is left out is zero there:
+/// existing files are emptied; devices are discarded first, or refused.
+fn open_target(path: &Path, force: bool) -> anyhow::Result<std::fs::File> {
+    let fail = |e| PathError::new("create", path, e);
+    let is_device = path.metadata().is_ok_and(|m| !m.is_file());
+    if is_device {
+        let why = "is not a regular file: export to a file and copy it there, or serve the image \
+                   over NBD and copy from that";
+        bail!("{}: {why}", path.display());
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match force {
+        true => options.create(true).truncate(true),
+        false => options.create_new(true),
+    };
+    Ok(options.open(path).map_err(fail)?)
+}

@@ -1,0 +1,112 @@
+//! Other image formats, through qemu-img when it is installed.
+//!
+//! Invariant: the converted raw file is temporary, sparse, private, and gone afterwards.
+
+use crate::cli::ImageFormat;
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A private temporary file, removed when dropped.
+pub struct TemporaryRaw(PathBuf);
+
+impl TemporaryRaw {
+    fn new() -> anyhow::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        let mut tries = 0u32;
+        loop {
+            let name = format!("quintet-{}-{tries}", std::process::id());
+            let directory = std::env::temp_dir().join(name);
+            match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+                Ok(()) => return Ok(Self(directory)),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && tries < 1000 => {
+                    tries += 1;
+                }
+                Err(e) => return Err(e).with_context(|| directory.display().to_string()),
+            }
+        }
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> PathBuf {
+        self.0.join("disk.raw")
+    }
+}
+
+impl Drop for TemporaryRaw {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The image as a raw file; `None` when it is one.
+pub fn to_raw(image: &Path, format: ImageFormat) -> anyhow::Result<Option<RawPath>> {
+    if format == ImageFormat::Raw {
+        return Ok(None);
+    }
+    let raw = TemporaryRaw::new()?;
+    convert(image, format, &raw.path(), ImageFormat::Raw)?;
+    Ok(Some(RawPath {
+        path: raw.path(),
+        _owner: raw,
+    }))
+}
+
+/// A converted file and its owner.
+pub struct RawPath {
+    path: PathBuf,
+    _owner: TemporaryRaw,
+}
+
+impl RawPath {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Lets `write` make a raw file and converts it to `out`.
+pub fn from_raw(
+    out: &Path,
+    format: ImageFormat,
+    force: bool,
+    write: impl FnOnce(&Path) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if !force && out.symlink_metadata().is_ok() {
+        bail!(
+            "{}: is there already; --force writes over it",
+            out.display()
+        );
+    }
+    let raw = TemporaryRaw::new()?;
+    write(&raw.path())?;
+    convert(&raw.path(), ImageFormat::Raw, out, format)
+}
+
+fn convert(
+    from: &Path,
+    format: ImageFormat,
+    to: &Path,
+    to_format: ImageFormat,
+) -> anyhow::Result<()> {
+    let status = Command::new("qemu-img")
+        .args(["convert", "-f", format.name(), "-O", to_format.name()])
+        .arg("--")
+        .args([from, to])
+        .stdin(Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => bail!("qemu-img convert: {status}"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let other = if format == ImageFormat::Raw {
+                to_format
+            } else {
+                format
+            };
+            let name = other.name();
+            bail!("{name} needs qemu-img, which is not installed (package qemu-utils)")
+        }
+        Err(e) => Err(e).context("qemu-img"),
+    }
+}

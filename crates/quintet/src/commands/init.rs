@@ -1,0 +1,87 @@
+//! `init`: makes a pool.
+//!
+//! Invariant: a recovery key is durable in its file before the pool that it opens exists; when the
+//! pool is not made, the file does not stay.
+
+use super::invocation::Invocation;
+use crate::cli::InitArgs;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::settings::RecoveryKey;
+use anyhow::bail;
+use format::config::Seal;
+use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
+
+const CHUNK_BYTES: std::ops::RangeInclusive<u64> = (4 << 10)..=(256 << 10);
+
+pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Exit> {
+    let chunk_bytes_average = match args.chunk_size {
+        size if CHUNK_BYTES.contains(&size) && size.is_power_of_two() => size as u32,
+        _ => bail!("--chunk-size: must be a power of two from 4K to 256K"),
+    };
+    let place = invocation.settings.pool()?.display().to_string();
+    let secret = match args.no_encryption {
+        true => None,
+        false => Some(
+            invocation
+                .settings
+                .password
+                .read_new(&invocation.interrupt)?,
+        ),
+    };
+    let media = invocation.media(true)?;
+    let recovery = match &args.recovery_key_file {
+        Some(file) => {
+            let key = RecoveryKey::random(&*media.random);
+            key.write(file)?;
+            Some((file, SecretKey::Recovery(key.0)))
+        }
+        None => None,
+    };
+    let password = secret.iter().map(|secret| NewSecret {
+        secret,
+        label: &args.label,
+    });
+    let secrets: Vec<NewSecret<'_>> = password
+        .chain(recovery.iter().map(|(_, secret)| NewSecret {
+            secret,
+            label: "recovery",
+        }))
+        .collect();
+    let options = InitOptions {
+        secrets: &secrets,
+        chunk_bytes_average,
+    };
+    if let Err(e) = Pool::init(&media, &options) {
+        if let Some((file, _)) = &recovery {
+            // The key in it opens nothing.
+            let _ = std::fs::remove_file(file);
+        }
+        return Err(e.into());
+    }
+    let memory = invocation.settings.memory_bytes;
+    let pool = Pool::open(media, secret.as_ref(), OpenMode::Read, memory)?;
+    let (id, seal) = (pool.config().pool, pool.config().seal);
+    let console = &invocation.console;
+    console.message(
+        Object::message("initialized")
+            .text("id", &id.to_string())
+            .text("repository", &place)
+            .boolean("encrypted", seal != Seal::None),
+    )?;
+    console.line(format!("made pool {} at {place}", &id.to_string()[..8]))?;
+    if let Some((file, _)) = &recovery {
+        console.line(format!(
+            "recovery key in {}: move it to a safe place",
+            file.display()
+        ))?;
+    }
+    match seal {
+        Seal::None => console.note("It is not encrypted: whoever reads its files reads the data."),
+        Seal::Aes256Gcm => console.note(
+            "Whoever loses all passwords and recovery keys loses the contents; \
+             there is no other way in.",
+        ),
+    }
+    Ok(Exit::Done)
+}

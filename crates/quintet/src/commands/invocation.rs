@@ -1,0 +1,168 @@
+//! One run of the program: its settings, its streams, and the way into the pool.
+
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::settings::{Environment, Settings, parse_compression};
+use anyhow::Context;
+use jiff::tz::TimeZone;
+use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use std::sync::Arc;
+use store::{LaneOptions, OpenMode, Pool, StoreError, StoreErrorKind};
+
+/// Threads that write and sync containers: the disk overlaps their syncs.
+const WRITER_THREADS: usize = 2;
+/// Containers that may wait for them.
+const WRITER_QUEUE: usize = 3;
+/// Size at which containers are closed, bytes.
+const CONTAINER_BYTES: usize = 16 << 20;
+
+/// See the module's head.
+pub(super) struct Invocation {
+    /// Checked settings.
+    pub settings: Settings,
+    /// For names of users and hosts.
+    pub environment: Environment,
+    /// All output.
+    pub console: Arc<Console>,
+    /// Signals.
+    pub interrupt: Interrupt,
+    /// The user's time zone.
+    pub zone: TimeZone,
+}
+
+impl Invocation {
+    pub fn new(
+        settings: Settings,
+        environment: Environment,
+        console: Arc<Console>,
+        interrupt: Interrupt,
+    ) -> Self {
+        Self {
+            settings,
+            environment,
+            console,
+            interrupt,
+            zone: TimeZone::system(),
+        }
+    }
+
+    /// The pool's storage; `create` makes its directory.
+    pub fn media(&self, create: bool) -> anyhow::Result<Media> {
+        let path = self.settings.pool()?;
+        let disk = LocalDisk::new(path);
+        if create {
+            disk.create_top()
+                .context("cannot make the pool's directory")?;
+        } else if !path.is_dir() {
+            let why = format!("{} is not a directory (see quintet init)", path.display());
+            return Err(StoreError::new(StoreErrorKind::NoPool, why).into());
+        }
+        let disk: Arc<dyn media::Disk> = Arc::new(disk);
+        let syncing = Syncing::Threads {
+            threads: WRITER_THREADS,
+            queue: WRITER_QUEUE,
+        };
+        Ok(Media {
+            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), syncing)),
+            disk,
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        })
+    }
+
+    /// Opens the pool; asks for the password only when it is encrypted. Says what was found
+    /// damaged on the way.
+    pub fn open(&self, mode: OpenMode) -> anyhow::Result<Pool> {
+        let pool = self.open_silently(mode)?;
+        for note in pool.notes() {
+            self.console.warn(format_args!("pool: {note}"));
+        }
+        Ok(pool)
+    }
+
+    /// As [`Invocation::open`], for commands that show the notes themselves.
+    pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<Pool> {
+        let media = self.media(false)?;
+        let memory = self.settings.memory_bytes;
+        match Pool::open(media.clone(), None, mode, memory) {
+            // Encrypted; nothing is locked or changed by having tried.
+            Err(e) if e.kind == StoreErrorKind::WrongKey => {
+                let secret = self.settings.password.read(&self.interrupt)?;
+                Ok(Pool::open(media, Some(&secret), mode, memory)?)
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    /// Starts counters and their display.
+    pub fn progress(&self, action: &'static str) -> Progress {
+        let fps = self.settings.progress_fps;
+        Progress::start(&self.console, &self.interrupt, action, fps)
+    }
+
+    /// Threads for the work of one command.
+    pub fn workers(&self) -> usize {
+        std::thread::available_parallelism().map_or(2, usize::from)
+    }
+
+    /// How new data are packed.
+    pub fn lane(
+        &self,
+        compression: Option<&str>,
+        region_bytes: usize,
+    ) -> anyhow::Result<LaneOptions> {
+        let compression = match compression {
+            Some(text) => parse_compression(text)
+                .map_err(anyhow::Error::msg)
+                .context("--compression")?,
+            None => self.settings.compression,
+        };
+        Ok(LaneOptions {
+            compression,
+            region_bytes,
+            container_bytes: CONTAINER_BYTES,
+        })
+    }
+
+    /// Name of the host that a new snapshot is of.
+    pub fn host(&self, given: Option<&str>) -> String {
+        if let Some(host) = given {
+            return host.to_owned();
+        }
+        match rustix::system::uname().nodename().to_string_lossy() {
+            name if name.is_empty() => "localhost".to_owned(),
+            name => name.into_owned(),
+        }
+    }
+
+    /// Name of the user who runs this, or the number.
+    pub fn user(&self) -> String {
+        let named = ["USER", "LOGNAME"]
+            .iter()
+            .find_map(|name| self.environment.text(name).ok().flatten());
+        named.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
+    }
+
+    /// The time of a new snapshot.
+    pub fn time(&self, given: Option<&str>, pool: &Pool) -> anyhow::Result<units::UnixNanos> {
+        match given {
+            Some(text) => crate::calendar::parse_time(text, &self.zone).context("--time"),
+            None => Ok(pool.now()),
+        }
+    }
+}
+
+/// Name and version, as snapshots record it.
+pub(super) fn program() -> String {
+    format!("quintet {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Of runs whose only trouble was with single files.
+pub(super) fn done_or_partly(failures: u64) -> Exit {
+    match failures {
+        0 => Exit::Done,
+        _ => Exit::Partly,
+    }
+}

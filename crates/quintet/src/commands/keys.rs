@@ -1,0 +1,161 @@
+//! `key`: passwords and recovery keys of a pool.
+//!
+//! Invariant: a new key is durable before an old one goes; there is no moment without a key.
+
+use super::invocation::Invocation;
+use super::table::Table;
+use crate::calendar;
+use crate::cli::{KeyCommand, NewKeyArgs};
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::settings::{PasswordSource, RecoveryKey};
+use anyhow::bail;
+use format::key_slot::KeyDerivation;
+use media::SystemRandom;
+use std::path::Path;
+use store::{NewSecret, OpenMode, Pool, SecretKey, SlotInfo};
+
+pub(super) fn run(invocation: &Invocation, command: &KeyCommand) -> anyhow::Result<Exit> {
+    match command {
+        KeyCommand::Add(args) => add(invocation, args),
+        KeyCommand::Recovery { file, label } => recovery(invocation, file, label),
+        KeyCommand::List => list(invocation),
+        KeyCommand::Remove { name } => remove(invocation, name),
+        KeyCommand::Passwd(args) => passwd(invocation, args),
+    }
+}
+
+fn add(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Write)?;
+    let slot = add_password(invocation, &pool, args)?;
+    say(invocation, "added", &slot)
+}
+
+fn passwd(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Write)?;
+    let (_, opened_with) = pool.keys()?;
+    let Some(old) = opened_with else {
+        bail!("the pool is not encrypted: it has no password");
+    };
+    if matches!(old.slot.derivation, KeyDerivation::Recovery) {
+        bail!("a recovery key opened the pool: use key add, then key remove what was lost");
+    }
+    let args = NewKeyArgs {
+        new_password_file: args.new_password_file.clone(),
+        label: Some(args.label.clone().unwrap_or_else(|| old.slot.label.clone())),
+    };
+    let slot = add_password(invocation, &pool, &args)?;
+    pool.remove_key(&old.name())?;
+    say(invocation, "changed", &slot)
+}
+
+fn recovery(invocation: &Invocation, file: &Path, label: &str) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Write)?;
+    let key = RecoveryKey::random(&SystemRandom);
+    key.write(file)?;
+    let secret = SecretKey::Recovery(key.0);
+    let new = NewSecret {
+        secret: &secret,
+        label,
+    };
+    match pool.add_key(&new) {
+        Ok(slot) => say(invocation, "added", &slot),
+        Err(e) => {
+            // The key in it opens nothing.
+            let _ = std::fs::remove_file(file);
+            Err(e.into())
+        }
+    }
+}
+
+fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Read)?;
+    let (slots, opened_with) = pool.keys()?;
+    let Some(opened_with) = opened_with.map(|slot| slot.name()) else {
+        bail!("the pool is not encrypted: it has no keys");
+    };
+    let mut table = Table::new(["", "Name", "Kind", "Label", "Created"], &[]);
+    for slot in &slots {
+        let name = slot.name();
+        let current = opened_with == name;
+        let created = slot.slot.created;
+        invocation.console.message(
+            described("key", slot)
+                .boolean("current", current)
+                .time("created", created),
+        )?;
+        table.row([
+            if current { "*" } else { "" }.to_owned(),
+            name,
+            kind(slot).to_owned(),
+            slot.slot.label.clone(),
+            calendar::local(created, &invocation.zone),
+        ]);
+    }
+    table
+        .lines()
+        .iter()
+        .try_for_each(|line| invocation.console.line(line))?;
+    Ok(Exit::Done)
+}
+
+fn remove(invocation: &Invocation, beginning: &str) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Write)?;
+    let (slots, opened_with) = pool.keys()?;
+    let wanted = beginning.to_ascii_lowercase();
+    let mut fitting = slots.iter().filter(|slot| slot.name().starts_with(&wanted));
+    let slot = match (fitting.next(), fitting.next()) {
+        _ if wanted.is_empty() => bail!("which key? (see key list)"),
+        (Some(only), None) => only,
+        (Some(_), Some(_)) => bail!("several keys begin with {wanted}; give more digits"),
+        (None, _) => bail!("there is no key {wanted} (see key list)"),
+    };
+    if opened_with.is_some_and(|current| current == *slot) {
+        bail!("this key opened the pool; open it with another one to remove this, or use passwd");
+    }
+    pool.remove_key(&slot.name())?;
+    say(invocation, "removed", slot)
+}
+
+fn add_password(
+    invocation: &Invocation,
+    pool: &Pool,
+    args: &NewKeyArgs,
+) -> anyhow::Result<SlotInfo> {
+    if pool.keys()?.1.is_none() {
+        bail!("the pool is not encrypted: it has no keys");
+    }
+    let source = match &args.new_password_file {
+        Some(file) => PasswordSource::File(file.clone()),
+        None => PasswordSource::Terminal,
+    };
+    let secret = source.read_new(&invocation.interrupt)?;
+    let label = args.label.clone().unwrap_or_else(|| invocation.user());
+    let new = NewSecret {
+        secret: &secret,
+        label: &label,
+    };
+    Ok(pool.add_key(&new)?)
+}
+
+fn kind(slot: &SlotInfo) -> &'static str {
+    match slot.slot.derivation {
+        KeyDerivation::Argon2id { .. } => "password",
+        KeyDerivation::Recovery => "recovery",
+    }
+}
+
+fn described(message_type: &str, slot: &SlotInfo) -> Object {
+    Object::message(message_type)
+        .text("id", &slot.name())
+        .text("kind", kind(slot))
+        .text("label", &slot.slot.label)
+}
+
+fn say(invocation: &Invocation, done: &str, slot: &SlotInfo) -> anyhow::Result<Exit> {
+    let console = &invocation.console;
+    console.message(described("summary", slot).text("action", done))?;
+    let (name, kind, label) = (slot.name(), kind(slot), &slot.slot.label);
+    console.line(format!("{done} {kind} {name} ({label})"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,204 @@
+//! Entries and snapshots as lines and messages: the same in ls, find and snapshots.
+
+use super::snapshot_choice::short_id;
+use crate::calendar;
+use crate::console::printable;
+use crate::json::Object;
+use crate::sizes;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::{Entry, EntryKind};
+use jiff::tz::TimeZone;
+use std::os::unix::ffi::OsStrExt;
+
+/// Name of a kind for people and programs.
+pub(super) fn kind_name(kind: SnapshotKind) -> &'static str {
+    match kind {
+        SnapshotKind::Tree => "tree",
+        SnapshotKind::Image => "image",
+        SnapshotKind::Stream => "stream",
+    }
+}
+
+/// Name of an entry's type, as restic has it.
+pub(super) fn type_name(kind: &EntryKind) -> &'static str {
+    match kind {
+        EntryKind::File { .. } => "file",
+        EntryKind::Directory { .. } => "dir",
+        EntryKind::Symlink { .. } => "symlink",
+        EntryKind::BlockDevice { .. } => "dev",
+        EntryKind::CharDevice { .. } => "chardev",
+        EntryKind::Fifo => "fifo",
+        EntryKind::Socket => "socket",
+    }
+}
+
+/// Bytes of content: of files only.
+pub(super) fn len(entry: &Entry) -> u64 {
+    match &entry.kind {
+        EntryKind::File { content, .. } => content.len,
+        _ => 0,
+    }
+}
+
+/// `drwxr-sr-t`.
+pub(super) fn permissions(entry: &Entry) -> String {
+    let mut out = String::with_capacity(10);
+    out.push(match entry.kind {
+        EntryKind::File { .. } => '-',
+        EntryKind::Directory { .. } => 'd',
+        EntryKind::Symlink { .. } => 'l',
+        EntryKind::BlockDevice { .. } => 'b',
+        EntryKind::CharDevice { .. } => 'c',
+        EntryKind::Fifo => 'p',
+        EntryKind::Socket => 's',
+    });
+    // Set-user-ID, set-group-ID and sticky stand in the place of an x.
+    for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = entry.mode >> shift;
+        out.push(if bits & 4 != 0 { 'r' } else { '-' });
+        out.push(if bits & 2 != 0 { 'w' } else { '-' });
+        out.push(match (bits & 1 != 0, entry.mode & special != 0) {
+            (true, false) => 'x',
+            (false, false) => '-',
+            (true, true) => letter,
+            (false, true) => letter.to_ascii_uppercase(),
+        });
+    }
+    out
+}
+
+/// `-rw-r--r--  0  0  1234 2026-11-20 13:45:07 ` to stand before a path.
+pub(super) fn long(entry: &Entry, human: bool, zone: &TimeZone) -> String {
+    let size = match (&entry.kind, human) {
+        (EntryKind::BlockDevice { device } | EntryKind::CharDevice { device }, _) => {
+            let device = *device;
+            format!(
+                "{},{}",
+                rustix::fs::major(device),
+                rustix::fs::minor(device)
+            )
+        }
+        (_, true) => sizes::display(len(entry)),
+        (_, false) => len(entry).to_string(),
+    };
+    let (mode, time) = (
+        permissions(entry),
+        calendar::local_of_file(entry.modified, zone),
+    );
+    let (uid, gid) = (entry.uid, entry.gid);
+    format!("{mode} {uid:>5} {gid:>5} {size:>11} {time} ")
+}
+
+/// ` -> target` of a link.
+pub(super) fn arrow(entry: &Entry) -> String {
+    match &entry.kind {
+        EntryKind::Symlink { target } => format!(" -> {}", printable(target)),
+        _ => String::new(),
+    }
+}
+
+/// Fields of an entry at `path`.
+pub(super) fn node(object: Object, path: &[u8], entry: &Entry) -> Object {
+    let object = object
+        .path("path", path)
+        .path("name", &entry.name)
+        .text("type", type_name(&entry.kind))
+        .integer("size", len(entry))
+        .integer("mode", entry.mode)
+        .text("permissions", &permissions(entry))
+        .integer("uid", entry.uid)
+        .integer("gid", entry.gid)
+        .text("mtime", &calendar::rfc3339_of_file(entry.modified))
+        .text("ctime", &calendar::rfc3339_of_file(entry.changed))
+        .integer("inode", entry.inode)
+        .integer("device_id", entry.device)
+        .integer("links", entry.links);
+    match &entry.kind {
+        EntryKind::Symlink { target } => object.path("linktarget", target),
+        EntryKind::BlockDevice { device } | EntryKind::CharDevice { device } => {
+            object.integer("device", *device)
+        }
+        _ => object,
+    }
+}
+
+/// Fields of a snapshot.
+pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
+    let object = object
+        .text("id", &snapshot.id.to_string())
+        .text("short_id", &short_id(snapshot))
+        .time("time", snapshot.taken)
+        .text("kind", kind_name(snapshot.kind));
+    let object = match snapshot.kind {
+        SnapshotKind::Tree => object,
+        SnapshotKind::Image | SnapshotKind::Stream => object.text("name", &snapshot.name),
+    };
+    let object = object
+        .text("hostname", &snapshot.host)
+        .text("username", &snapshot.user)
+        .texts("paths", &snapshot.paths)
+        .texts("tags", &snapshot.tags)
+        .text("program_version", &snapshot.program);
+    let object = match snapshot.parent == units::SnapshotId::default() {
+        true => object,
+        false => object.text("parent", &snapshot.parent.to_string()),
+    };
+    object.object(
+        "summary",
+        Object::new()
+            .integer("files", snapshot.files)
+            .integer("directories", snapshot.directories)
+            .integer("logical_bytes", snapshot.logical_bytes)
+            .integer("added_bytes", snapshot.added_bytes)
+            .integer("duration_ms", snapshot.duration_ms),
+    )
+}
+
+/// What a snapshot is of, for people.
+pub(super) fn subject(snapshot: &Snapshot) -> String {
+    match snapshot.kind {
+        SnapshotKind::Tree => {
+            let paths: Vec<String> = snapshot.paths.iter().map(|p| printable(p)).collect();
+            paths.join(", ")
+        }
+        SnapshotKind::Image | SnapshotKind::Stream => {
+            let name = printable(std::ffi::OsStr::new(&snapshot.name).as_bytes());
+            format!("{} {name}", kind_name(snapshot.kind))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::recipe::ObjectRoot;
+    use format::tree::Timestamp;
+
+    #[test]
+    fn modes() {
+        let entry = |kind, mode| Entry {
+            name: b"x".to_vec(),
+            kind,
+            mode,
+            uid: 0,
+            gid: 1000,
+            modified: Timestamp::default(),
+            changed: Timestamp::default(),
+            inode: 0,
+            device: 0,
+            links: 1,
+            xattrs: Vec::new(),
+        };
+        let directory = EntryKind::Directory {
+            content: ObjectRoot::EMPTY,
+        };
+        assert_eq!(permissions(&entry(directory, 0o1777)), "drwxrwxrwt");
+        assert_eq!(permissions(&entry(EntryKind::Fifo, 0o6640)), "prwSr-S---");
+        assert_eq!(permissions(&entry(EntryKind::Socket, 0o2751)), "srwxr-s--x");
+        let null = entry(EntryKind::CharDevice { device: 0x103 }, 0o666);
+        assert_eq!(
+            long(&null, false, &TimeZone::UTC),
+            "crw-rw-rw-     0  1000         1,3 1970-01-01 00:00:00 "
+        );
+    }
+}

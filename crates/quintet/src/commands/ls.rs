@@ -1,0 +1,70 @@
+//! `ls`: lists files of a snapshot.
+
+use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::tree::{Found, Step, lookup, normal, top, walk};
+use crate::cli::LsArgs;
+use crate::exit::Exit;
+use crate::json::Object;
+use format::snapshot::SnapshotKind;
+use format::tree::Entry;
+use std::os::unix::ffi::OsStrExt;
+use store::OpenMode;
+
+pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit> {
+    let (name, base) = split_path(&args.snapshot)?;
+    let base = base.unwrap_or_default();
+    let pool = invocation.open(OpenMode::Read)?;
+    let snapshots = pool.snapshots()?;
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let snapshot = choose(&snapshots, &name, Some(SnapshotKind::Tree), &filter)?;
+    let root = top(snapshot)?;
+    let console = &invocation.console;
+    console.message(listing::snapshot(Object::message("snapshot"), snapshot))?;
+    let mut paths: Vec<Vec<u8>> = args
+        .paths
+        .iter()
+        .map(|path| normal(&[&base, &b"/"[..], path.as_bytes()].concat()))
+        .collect();
+    if paths.is_empty() {
+        paths.push(normal(&base));
+    }
+    let show = |path: &[u8], entry: &Entry| -> std::io::Result<()> {
+        let mut line = Vec::new();
+        if args.long {
+            let long = listing::long(entry, args.human_readable, &invocation.zone);
+            line.extend_from_slice(long.as_bytes());
+        }
+        line.extend(console.name(path));
+        if args.long {
+            line.extend_from_slice(listing::arrow(entry).as_bytes());
+        }
+        console.line(line)?;
+        console.message(listing::node(Object::message("node"), path, entry))
+    };
+    for path in &paths {
+        let found = lookup(pool.reader(), root, path)?;
+        let Some(directory) = found.directory() else {
+            if let Found::Entry(entry) = &found {
+                show(path, entry)?;
+            }
+            continue;
+        };
+        let step = match args.recursive {
+            true => Step::Enter,
+            false => Step::Skip,
+        };
+        walk(
+            pool.reader(),
+            directory,
+            path,
+            &invocation.interrupt,
+            &mut |path, entry| {
+                show(path, entry)?;
+                Ok(step)
+            },
+        )?;
+    }
+    Ok(Exit::Done)
+}

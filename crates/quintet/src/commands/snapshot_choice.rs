@@ -1,0 +1,157 @@
+//! Which snapshots the user means.
+//!
+//! Invariant: a name that fits several snapshots is refused, never guessed. `latest` means the
+//! newest that the filters leave, and of file trees where a tree is needed.
+
+use super::source_paths::absolute;
+use crate::cli::FilterArgs;
+use anyhow::{Context, bail};
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Digits of a snapshot's name that people see.
+const SHORT_DIGITS: usize = 8;
+
+/// First digits of the name.
+pub(super) fn short_id(snapshot: &Snapshot) -> String {
+    let mut id = snapshot.id.to_string();
+    id.truncate(SHORT_DIGITS);
+    id
+}
+
+/// Checked filters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SnapshotFilter {
+    hosts: Vec<String>,
+    /// Any of these lists, all tags of it.
+    tags: Vec<Vec<String>>,
+    /// All of these; as given, and absolute.
+    paths: Vec<[Vec<u8>; 2]>,
+}
+
+impl SnapshotFilter {
+    /// From flags.
+    pub fn new(args: &FilterArgs) -> anyhow::Result<Self> {
+        let mut paths = Vec::new();
+        for path in &args.path {
+            let given = path.as_os_str().as_bytes().to_vec();
+            let absolute = absolute(path)?.into_os_string();
+            paths.push([given, absolute.as_bytes().to_vec()]);
+        }
+        Ok(Self {
+            hosts: args.host.clone(),
+            tags: tag_lists(&args.tag),
+            paths,
+        })
+    }
+
+    /// No filter was given.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.is_empty() && self.tags.is_empty() && self.paths.is_empty()
+    }
+
+    /// The snapshot is meant.
+    pub fn matches(&self, snapshot: &Snapshot) -> bool {
+        let host = self.hosts.is_empty() || self.hosts.contains(&snapshot.host);
+        let has_all = |tags: &Vec<String>| tags.iter().all(|t| snapshot.tags.contains(t));
+        let tags = self.tags.is_empty() || self.tags.iter().any(has_all);
+        let has = |[given, absolute]: &[Vec<u8>; 2]| {
+            snapshot.paths.contains(absolute)
+                || snapshot.kind != SnapshotKind::Tree && snapshot.name.as_bytes() == given
+        };
+        host && tags && self.paths.iter().all(has)
+    }
+}
+
+/// `a,b` and `c` as lists of tags.
+pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
+    let list = |text: &String| {
+        let tags = text.split(',').map(str::trim).filter(|t| !t.is_empty());
+        tags.map(str::to_owned).collect()
+    };
+    texts.iter().map(list).collect()
+}
+
+/// The snapshot that `text` names: `latest` (of this kind, if any) or the beginning of its name.
+pub(super) fn choose<'a>(
+    snapshots: &'a [Snapshot],
+    text: &str,
+    kind: Option<SnapshotKind>,
+    filter: &SnapshotFilter,
+) -> anyhow::Result<&'a Snapshot> {
+    if text == "latest" {
+        let meant = |s: &&Snapshot| kind.is_none_or(|kind| s.kind == kind) && filter.matches(s);
+        let newest = snapshots
+            .iter()
+            .filter(meant)
+            .max_by_key(|s| (s.taken, s.id));
+        return newest.context("there is no such snapshot: latest");
+    }
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        bail!("{text:?} is not the name of a snapshot (latest, or the beginning of a name)");
+    }
+    let text = text.to_ascii_lowercase();
+    let mut fitting = snapshots
+        .iter()
+        .filter(|s| s.id.to_string().starts_with(&text));
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(_), Some(_)) => bail!("several snapshots begin with {text}; give more digits"),
+        (None, _) => bail!("there is no snapshot {text}"),
+    }
+}
+
+/// The snapshots that are named, each once, or all that the filter leaves; oldest first.
+pub(super) fn choose_several<'a>(
+    snapshots: &'a [Snapshot],
+    named: &[String],
+    filter: &SnapshotFilter,
+) -> anyhow::Result<Vec<&'a Snapshot>> {
+    let mut chosen: Vec<&Snapshot> = match named {
+        [] => snapshots.iter().filter(|s| filter.matches(s)).collect(),
+        named => {
+            let chosen = named
+                .iter()
+                .map(|text| choose(snapshots, text, None, filter));
+            chosen.collect::<anyhow::Result<_>>()?
+        }
+    };
+    chosen.sort_by_key(|s| (s.taken, s.id));
+    chosen.dedup_by_key(|s| s.id);
+    Ok(chosen)
+}
+
+/// The image or stream that `NAME` or `NAME@SNAPSHOT` names, by default its newest state.
+pub(super) fn choose_named<'a>(
+    snapshots: &'a [Snapshot],
+    text: &str,
+    filter: &SnapshotFilter,
+) -> anyhow::Result<&'a Snapshot> {
+    let has_name = |s: &&Snapshot, name: &str| s.kind != SnapshotKind::Tree && s.name == name;
+    // The name of a stream may itself hold an @.
+    let whole = snapshots.iter().any(|s| has_name(&s, text));
+    let (name, state) = match text.rsplit_once('@') {
+        Some((name, state)) if !whole => (name, state),
+        _ => (text, "latest"),
+    };
+    let named = snapshots.iter().filter(|s| has_name(s, name));
+    let states: Vec<Snapshot> = named.cloned().collect();
+    if states.is_empty() {
+        bail!("there is no image or stream called {name:?}");
+    }
+    let chosen = choose(&states, state, None, filter).with_context(|| name.to_owned())?;
+    let found = snapshots.iter().find(|s| s.id == chosen.id);
+    found.context("there is no such snapshot")
+}
+
+/// `SNAPSHOT` or `SNAPSHOT:PATH`; the path may be any bytes.
+pub(super) fn split_path(argument: &OsStr) -> anyhow::Result<(String, Option<Vec<u8>>)> {
+    let mut parts = argument.as_bytes().splitn(2, |b| *b == b':');
+    let name = parts.next().unwrap_or_default();
+    let name = std::str::from_utf8(name).context("the name of a snapshot is text")?;
+    Ok((name.to_owned(), parts.next().map(<[u8]>::to_vec)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! `snapshots`: lists what is stored.
+
+use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::table::Table;
+use crate::calendar;
+use crate::cli::SnapshotsArgs;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::retention::{GroupBy, group};
+use crate::sizes;
+use store::OpenMode;
+
+pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Read)?;
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let all = pool.snapshots()?;
+    let mut meant = choose_several(&all, &args.snapshots, &filter)?;
+    if let Some(count) = args.latest {
+        meant = group(meant, GroupBy::default())
+            .into_iter()
+            .flat_map(|group| group.snapshots.into_iter().take(count))
+            .collect();
+    }
+    meant.sort_by_key(|s| (s.taken, s.id));
+    let console = &invocation.console;
+    let mut table = Table::new(
+        ["ID", "Time", "Host", "Tags", "Size", "Added", "What"],
+        &[4, 5],
+    );
+    for snapshot in &meant {
+        console.message(listing::snapshot(Object::message("snapshot"), snapshot))?;
+        table.row([
+            short_id(snapshot),
+            calendar::local(snapshot.taken, &invocation.zone),
+            snapshot.host.clone(),
+            snapshot.tags.join(","),
+            sizes::display(snapshot.logical_bytes),
+            sizes::display(snapshot.added_bytes),
+            listing::subject(snapshot),
+        ]);
+    }
+    console.message(Object::message("summary").integer("snapshots", meant.len() as u64))?;
+    if !meant.is_empty() {
+        table
+            .lines()
+            .iter()
+            .try_for_each(|line| console.line(line))?;
+    }
+    console.line(match meant.len() {
+        1 => "1 snapshot".to_owned(),
+        count => format!("{count} snapshots"),
+    })?;
+    Ok(Exit::Done)
+}

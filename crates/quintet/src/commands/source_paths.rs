@@ -1,0 +1,185 @@
+//! The paths that a backup is of: absolute, from the command line and from lists in files.
+//!
+//! Invariant: a path stored in a snapshot is absolute and has no `.` or `..`; links are kept as the
+//! user wrote them, but for those that a `..` leads back through.
+
+use crate::cli::BackupArgs;
+use crate::filesystem::capture::Directory;
+use crate::selection::Patterns;
+use anyhow::{Context, bail};
+use std::ffi::{CString, OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Absolute, without `.` and `..`.
+pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    let joined = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let mut out = PathBuf::new();
+    for component in joined.components() {
+        match component {
+            // The directory that a link leads to has another parent than the link.
+            Component::ParentDir => {
+                out = std::fs::canonicalize(&out).with_context(|| out.display().to_string())?;
+                out.pop();
+            }
+            Component::CurDir => {}
+            other => out.push(other),
+        }
+    }
+    Ok(out)
+}
+
+/// All paths of a backup, sorted, each once; those that are not there are warned about.
+pub(super) fn collect(args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
+    let mut given: Vec<OsString> = args.paths.clone();
+    for file in &args.files_from {
+        for line in lines(file, b'\n')? {
+            let line = line.trim_ascii();
+            if !line.is_empty() && !line.starts_with(b"#") {
+                expand(line, &mut given)
+                    .with_context(|| format!("--files-from {}", file.display()))?;
+            }
+        }
+    }
+    for file in &args.files_from_verbatim {
+        let lines = lines(file, b'\n')?;
+        given.extend(lines.iter().map(|line| os(line)));
+    }
+    for file in &args.files_from_raw {
+        let lines = lines(file, 0)?;
+        given.extend(lines.iter().map(|line| os(line)));
+    }
+    if given.is_empty() {
+        bail!("nothing to back up: name files or directories, or use --stdin");
+    }
+    let mut paths = Vec::new();
+    for path in &given {
+        if path.is_empty() {
+            bail!("an empty path cannot be backed up");
+        }
+        paths.push(absolute(Path::new(path))?);
+    }
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+fn lines(file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    if file == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes)?;
+    } else {
+        bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
+    }
+    let lines = bytes.split(|b| *b == separator);
+    Ok(lines
+        .filter(|l| !l.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect())
+}
+
+/// A line of `--files-from`: a path, or a pattern that stands for what it matches now.
+fn expand(line: &[u8], out: &mut Vec<OsString>) -> anyhow::Result<()> {
+    if !line.iter().any(|b| b"*?[".contains(b)) || Path::new(&os(line)).exists() {
+        out.push(os(line));
+        return Ok(());
+    }
+    let (mut found, mut rest) = match line.strip_prefix(b"/") {
+        Some(rest) => (vec![PathBuf::from("/")], rest),
+        None => (vec![PathBuf::from(".")], line),
+    };
+    while !rest.is_empty() {
+        let mut parts = rest.splitn(2, |b| *b == b'/');
+        let name = parts.next().unwrap_or_default();
+        rest = parts.next().unwrap_or_default();
+        if name.is_empty() {
+            continue;
+        }
+        let mut pattern = Patterns::default();
+        pattern.add(&[b"/", name].concat(), false)?;
+        let mut next = Vec::new();
+        for directory in found {
+            // What is no directory has nothing that matches.
+            let names: Vec<CString> = Directory::open(&directory)
+                .and_then(|directory| directory.names())
+                .unwrap_or_default();
+            let fitting = names.iter().filter(|candidate| {
+                // As in a shell, hidden files have to be asked for.
+                let hidden = candidate.to_bytes().starts_with(b".") && !name.starts_with(b".");
+                let path = [b"/", candidate.to_bytes()].concat();
+                !hidden && pattern.matches(&path, true) == Some(true)
+            });
+            next.extend(fitting.map(|n| directory.join(OsStr::from_bytes(n.to_bytes()))));
+        }
+        found = next;
+    }
+    if found.is_empty() {
+        bail!("nothing matches {}", String::from_utf8_lossy(line));
+    }
+    out.extend(found.into_iter().map(PathBuf::into_os_string));
+    Ok(())
+}
+
+fn os(bytes: &[u8]) -> OsString {
+    OsStr::from_bytes(bytes).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn collected(line: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+        let words = ["quintet", "backup"].iter().chain(line);
+        let cli = crate::cli::Cli::try_parse_from(words).unwrap();
+        let crate::cli::Command::Backup(args) = cli.command else {
+            panic!("not a backup");
+        };
+        collect(&args)
+    }
+
+    #[test]
+    fn absolute_paths() {
+        assert_eq!(
+            absolute(Path::new("/a/./b//c/")).unwrap(),
+            Path::new("/a/b/c")
+        );
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(absolute(Path::new(".")).unwrap(), here);
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(top.path().join("real/deep")).unwrap();
+        std::os::unix::fs::symlink("real/deep", top.path().join("link")).unwrap();
+        let through = absolute(&top.path().join("link/../x")).unwrap();
+        assert_eq!(through, top.path().canonicalize().unwrap().join("real/x"));
+        assert!(absolute(Path::new("/nonexistent/../x")).is_err());
+    }
+
+    #[test]
+    fn lists_in_files() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        for name in ["a1", "a2", ".a3", "b", "a["] {
+            std::fs::write(at(name), b"").unwrap();
+        }
+        let here = top.path().display();
+        let list = at("list");
+        std::fs::write(
+            &list,
+            format!("# not\n\n {here}/a?  \n{here}/a[\n{here}/b\n"),
+        )
+        .unwrap();
+        let list = list.to_str().unwrap();
+        let found = collected(&["--files-from", list, at("b").to_str().unwrap()]).unwrap();
+        assert_eq!(found, [at("a1"), at("a2"), at("a["), at("b")]);
+        std::fs::write(list, format!("{here}/nothing*\n")).unwrap();
+        assert!(collected(&["--files-from", list]).is_err());
+        std::fs::write(list, format!("{here}/x y \n# z\n")).unwrap();
+        let found = collected(&["--files-from-verbatim", list]).unwrap();
+        assert_eq!(found.len(), 2);
+        std::fs::write(list, b"/x\ny\0/z\0").unwrap();
+        let found = collected(&["--files-from-raw", list]).unwrap();
+        assert_eq!(found, [Path::new("/x\ny"), Path::new("/z")]);
+        assert!(collected(&[]).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! `stats`: how much is stored, and how well.
+
+use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::table::Table;
+use crate::calendar;
+use crate::cli::{StatsArgs, StatsBy};
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::sizes;
+use anyhow::bail;
+use store::{OpenMode, SpaceCounts};
+
+pub(super) fn run(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
+    match args.by {
+        StatsBy::Pool => pool(invocation, args),
+        StatsBy::Snapshot => snapshots(invocation, args),
+    }
+}
+
+fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
+    if !SnapshotFilter::new(&args.filter)?.is_empty() {
+        bail!("filters need --by snapshot: what snapshots share belongs to none of them");
+    }
+    let pool = invocation.open(OpenMode::Read)?;
+    let snapshots = pool.snapshots()?.len() as u64;
+    let SpaceCounts {
+        containers,
+        stored_bytes,
+        unique_bytes,
+        live_bytes,
+        reclaimable_bytes,
+        logical_bytes,
+        chunks,
+    } = pool.space()?;
+    let ratio = |of: u64, to: u64| of as f64 / to.max(1) as f64;
+    let deduplication = ratio(logical_bytes, live_bytes);
+    let compression = ratio(unique_bytes, stored_bytes);
+    let console = &invocation.console;
+    console.message(
+        Object::message("summary")
+            .integer("snapshots", snapshots)
+            .integer("logical_bytes", logical_bytes)
+            .integer("live_bytes", live_bytes)
+            .integer("unique_bytes", unique_bytes)
+            .integer("stored_bytes", stored_bytes)
+            .integer("reclaimable_bytes", reclaimable_bytes)
+            .integer("containers", containers)
+            .integer("chunks", chunks)
+            .number("deduplication_ratio", deduplication)
+            .number("compression_ratio", compression),
+    )?;
+    let size = sizes::display;
+    let mut lines = vec![
+        ("snapshots", snapshots.to_string()),
+        ("in snapshots", size(logical_bytes)),
+        (
+            "after deduplication",
+            format!("{} ({deduplication:.2} : 1)", size(live_bytes)),
+        ),
+        ("unique chunks", format!("{chunks}, {}", size(unique_bytes))),
+        (
+            "stored",
+            format!(
+                "{} ({compression:.2} : 1) in {containers} containers",
+                size(stored_bytes)
+            ),
+        ),
+    ];
+    if reclaimable_bytes > 0 {
+        lines.push(("not needed any more", size(reclaimable_bytes)));
+    }
+    for (name, value) in lines {
+        console.line(format!("{name:<20} {value}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn snapshots(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let pool = invocation.open(OpenMode::Read)?;
+    let all = pool.snapshots()?;
+    let meant = choose_several(&all, &[], &filter)?;
+    let console = &invocation.console;
+    let heading = [
+        "ID",
+        "Time",
+        "Files",
+        "Directories",
+        "Size",
+        "Added",
+        "Seconds",
+        "What",
+    ];
+    let mut table = Table::new(heading, &[2, 3, 4, 5, 6]);
+    for snapshot in &meant {
+        console.message(listing::snapshot(Object::message("snapshot"), snapshot))?;
+        table.row([
+            short_id(snapshot),
+            calendar::local(snapshot.taken, &invocation.zone),
+            snapshot.files.to_string(),
+            snapshot.directories.to_string(),
+            sizes::display(snapshot.logical_bytes),
+            sizes::display(snapshot.added_bytes),
+            format!("{:.1}", snapshot.duration_ms as f64 / 1000.0),
+            listing::subject(snapshot),
+        ]);
+    }
+    table
+        .lines()
+        .iter()
+        .try_for_each(|line| console.line(line))?;
+    let sum = |bytes: fn(&&&format::snapshot::Snapshot) -> u64| -> u64 {
+        meant.iter().map(|s| bytes(&s)).sum()
+    };
+    let (logical, added) = (sum(|s| s.logical_bytes), sum(|s| s.added_bytes));
+    console.message(
+        Object::message("summary")
+            .integer("snapshots", meant.len() as u64)
+            .integer("logical_bytes", logical)
+            .integer("added_bytes", added),
+    )?;
+    let (count, logical, added) = (meant.len(), sizes::display(logical), sizes::display(added));
+    console.line(format!("{count} snapshots, {logical}, added {added}"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,117 @@
+//! `status`: the pool on one screen, and what to do, if anything.
+//!
+//! Invariant: cheap, whatever the pool's size: reads roots, keys and the catalog only.
+
+use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::short_id;
+use crate::calendar;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::sizes;
+use format::config::Seal;
+use store::OpenMode;
+
+pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
+    let pool = invocation.open_silently(OpenMode::Read)?;
+    let place = invocation.settings.pool()?.display().to_string();
+    let (config, record) = (pool.config(), pool.record());
+    let (keys, _) = pool.keys()?;
+    let snapshots = pool.snapshots()?;
+    let newest = snapshots.iter().max_by_key(|s| (s.taken, s.id));
+    let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
+    let notes = pool.notes();
+    let (state, action) = judge(notes.len(), pool.lost_commits().len(), snapshots.len());
+    let encrypted = config.seal != Seal::None;
+    let console = &invocation.console;
+    let mut message = Object::message("status_report")
+        .text("pool", &config.pool.to_string())
+        .text("repository", &place)
+        .text("state", state)
+        .text_if("action", action)
+        .texts("notes", notes)
+        .boolean("encrypted", encrypted)
+        .integer("keys", keys.len() as u64)
+        .time("created", config.created)
+        .integer("generation", pool.generation().0)
+        .time("last_commit", record.committed)
+        .integer("snapshots", snapshots.len() as u64)
+        .integer("logical_bytes", logical)
+        .integer("stored_bytes", record.stored_bytes)
+        .integer("containers", record.containers);
+    if let Some(newest) = newest {
+        message = message.object("newest", listing::snapshot(Object::new(), newest));
+    }
+    console.message(message)?;
+    let local = |time| calendar::local(time, &invocation.zone);
+    let line = |name: &str, value: &str| console.line(format!("{name:>9}: {value}"));
+    line("pool", &format!("{} at {place}", config.pool))?;
+    line("state", state)?;
+    for note in notes {
+        line("found", note)?;
+    }
+    if let Some(action) = action {
+        line("action", action)?;
+    }
+    line("created", &local(config.created))?;
+    line(
+        "keys",
+        &match encrypted {
+            true => format!("{} (AES-256-GCM)", keys.len()),
+            false => "none: not encrypted".to_owned(),
+        },
+    )?;
+    let (generation, committed) = (pool.generation(), local(record.committed));
+    line("commit", &format!("{generation} of {committed}"))?;
+    let (stored, containers) = (sizes::display(record.stored_bytes), record.containers);
+    line("stored", &format!("{stored} in {containers} containers"))?;
+    let (count, logical) = (snapshots.len(), sizes::display(logical));
+    line("snapshots", &format!("{count}, {logical} in all"))?;
+    if let Some(newest) = newest {
+        let (id, time) = (short_id(newest), local(newest.taken));
+        let (host, what) = (&newest.host, listing::subject(newest));
+        line("newest", &format!("{id} of {time}, host {host}, {what}"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// State and what to do about it.
+fn judge(
+    notes: usize,
+    lost_commits: usize,
+    snapshots: usize,
+) -> (&'static str, Option<&'static str>) {
+    match (lost_commits, notes, snapshots) {
+        (0, 0, 0) => (
+            "ONLINE",
+            Some("the pool is empty: store something with quintet backup"),
+        ),
+        (0, 0, _) => ("ONLINE", None),
+        (0, _, _) => (
+            "DEGRADED",
+            Some(
+                "run quintet check --read-data; second copies of what is missing are written \
+                 again by the next backup",
+            ),
+        ),
+        _ => (
+            "DAMAGED",
+            Some("run quintet check --read-data, then back up again what the lost commits added"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trouble_has_an_action() {
+        assert_eq!(judge(0, 0, 1), ("ONLINE", None));
+        assert!(judge(0, 0, 0).1.is_some());
+        assert_eq!(judge(2, 0, 1).0, "DEGRADED");
+        assert!(judge(2, 0, 1).1.is_some());
+        assert_eq!(judge(1, 1, 1).0, "DAMAGED");
+        assert!(judge(1, 1, 1).1.is_some());
+    }
+}

@@ -1,0 +1,62 @@
+//! Columns for people: as wide as needed, two spaces apart.
+
+/// Rows of cells. The last column is not padded.
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+    right: &'static [usize],
+}
+
+impl Table {
+    /// With a heading; `right` are the columns that are numbers.
+    pub fn new<const N: usize>(heading: [&str; N], right: &'static [usize]) -> Self {
+        Self {
+            rows: vec![heading.map(str::to_owned).to_vec()],
+            right,
+        }
+    }
+
+    /// One more row.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    /// All lines, without their ends.
+    pub fn lines(&self) -> Vec<String> {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let line = |row: &Vec<String>| {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                if column > 0 {
+                    line += "  ";
+                }
+                line += &match self.right.contains(&column) {
+                    true => format!("{cell:>width$}"),
+                    false => format!("{cell:<width$}"),
+                };
+            }
+            line.trim_end().to_owned()
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut table = Table::new(["ID", "Size", "Path"], &[1]);
+        table.row(["abc".into(), "1".into(), "/x".into()]);
+        table.row(["\u{fc}".into(), "1000".into(), String::new()]);
+        assert_eq!(
+            table.lines(),
+            ["ID   Size  Path", "abc     1  /x", "\u{fc}    1000"]
+        );
+    }
+}

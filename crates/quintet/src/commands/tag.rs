@@ -1,0 +1,88 @@
+//! `tag`: changes the tags of snapshots; their contents and names stay.
+
+use super::invocation::Invocation;
+use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use crate::cli::TagArgs;
+use crate::exit::Exit;
+use crate::json::Object;
+use anyhow::bail;
+use format::snapshot::Snapshot;
+use std::collections::BTreeSet;
+use store::OpenMode;
+
+pub(super) fn run(invocation: &Invocation, args: &TagArgs) -> anyhow::Result<Exit> {
+    let filter = SnapshotFilter::new(&args.filter)?;
+    if args.snapshots.is_empty() && filter.is_empty() {
+        bail!("which snapshots? name them, or use --host, --tag or --path");
+    }
+    let pool = invocation.open(OpenMode::Write)?;
+    let all = pool.snapshots()?;
+    let meant = choose_several(&all, &args.snapshots, &filter)?;
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for snapshot in meant {
+        let tags = changed(&snapshot.tags, args);
+        if tags != snapshot.tags {
+            after.push(Snapshot {
+                tags,
+                ..snapshot.clone()
+            });
+            before.push(snapshot.clone());
+        }
+    }
+    if !after.is_empty() {
+        pool.change_snapshots(&after, &before)?;
+    }
+    let console = &invocation.console;
+    for snapshot in &after {
+        console.message(
+            Object::message("changed")
+                .text("id", &snapshot.id.to_string())
+                .texts("tags", &snapshot.tags),
+        )?;
+        console.line(format!(
+            "{}: {}",
+            short_id(snapshot),
+            snapshot.tags.join(",")
+        ))?;
+    }
+    console.message(Object::message("summary").integer("changed_snapshots", after.len() as u64))?;
+    console.line(format!("{} snapshots changed", after.len()))?;
+    Ok(Exit::Done)
+}
+
+fn changed(tags: &[String], args: &TagArgs) -> Vec<String> {
+    let mut tags: BTreeSet<String> = match &args.set {
+        Some(set) => set.iter().cloned().collect(),
+        None => tags.iter().cloned().collect(),
+    };
+    tags.extend(args.add.iter().cloned());
+    for tag in &args.remove {
+        tags.remove(tag);
+    }
+    tags.remove("");
+    tags.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn sets_of_tags() {
+        let tags = |line: &str| {
+            let words = ["quintet", "tag", "latest"];
+            let cli = Cli::try_parse_from(words.into_iter().chain(line.split(' '))).unwrap();
+            let Command::Tag(args) = cli.command else {
+                panic!("not tag");
+            };
+            changed(&["b".to_owned(), "a".to_owned()], &args)
+        };
+        assert_eq!(tags("--add c,a"), ["a", "b", "c"]);
+        assert_eq!(tags("--remove b --remove x"), ["a"]);
+        assert_eq!(tags("--add c --remove a"), ["b", "c"]);
+        assert_eq!(tags("--set z,y"), ["y", "z"]);
+        assert!(tags("--set=").is_empty());
+    }
+}

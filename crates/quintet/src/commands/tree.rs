@@ -1,0 +1,143 @@
+//! Ways through a snapshot's directories.
+//!
+//! Invariant: paths begin with `/` at the snapshot's top; entries come sorted by name, a directory
+//! before what is in it.
+
+use crate::console::printable;
+use crate::interrupt::Interrupt;
+use anyhow::bail;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::{Entry, EntryKind};
+use store::Reader;
+
+/// What a path leads to.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    /// The snapshot's top, which has no entry.
+    Top(ObjectRoot),
+    /// Anything else.
+    Entry(Box<Entry>),
+}
+
+impl Found {
+    /// The directory object, if it is a directory.
+    pub fn directory(&self) -> Option<ObjectRoot> {
+        match self {
+            Self::Top(root) => Some(*root),
+            Self::Entry(entry) => match entry.kind {
+                EntryKind::Directory { content } => Some(content),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The root directory of a snapshot of a tree.
+pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
+    match snapshot.kind {
+        SnapshotKind::Tree => Ok(snapshot.root),
+        SnapshotKind::Image => bail!(
+            "the snapshot is of image {:?}, not of files (see export, serve nbd)",
+            snapshot.name
+        ),
+        SnapshotKind::Stream => bail!(
+            "the snapshot is of stream {:?}, not of files (see dump)",
+            snapshot.name
+        ),
+    }
+}
+
+/// `path` with one `/` in front, none behind and no empty names.
+pub(super) fn normal(path: &[u8]) -> Vec<u8> {
+    let names = path.split(|b| *b == b'/');
+    let names = names.filter(|name| !name.is_empty() && *name != b".");
+    let out = names.fold(Vec::new(), |mut out, name| {
+        out.push(b'/');
+        out.extend_from_slice(name);
+        out
+    });
+    match out.is_empty() {
+        true => b"/".to_vec(),
+        false => out,
+    }
+}
+
+/// `directory/name`.
+pub(super) fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    [directory, b"/", name].concat()
+}
+
+/// What is at `path` below `top`.
+pub(super) fn lookup(reader: &Reader, top: ObjectRoot, path: &[u8]) -> anyhow::Result<Found> {
+    let mut found = Found::Top(top);
+    let mut at = Vec::new();
+    for name in path.split(|b| *b == b'/') {
+        if name.is_empty() || name == b"." {
+            continue;
+        }
+        let Some(directory) = found.directory() else {
+            bail!("{} is not a directory in the snapshot", printable(&at));
+        };
+        at = join(&at, name);
+        let mut entries = reader.directory(&directory)?;
+        match entries.binary_search_by(|entry| entry.name.as_slice().cmp(name)) {
+            Ok(place) => found = Found::Entry(Box::new(entries.swap_remove(place))),
+            Err(_) => bail!("there is no {} in the snapshot", printable(&at)),
+        }
+    }
+    Ok(found)
+}
+
+/// What to do after an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Go on, into the entry if it is a directory.
+    Enter,
+    /// Go on after it.
+    Skip,
+}
+
+/// Called with each entry and its path.
+pub(super) type Visit<'v> = dyn FnMut(&[u8], &Entry) -> anyhow::Result<Step> + 'v;
+
+/// Visits everything below a directory at `path`.
+pub(super) fn walk(
+    reader: &Reader,
+    directory: ObjectRoot,
+    path: &[u8],
+    interrupt: &Interrupt,
+    visit: &mut Visit<'_>,
+) -> anyhow::Result<()> {
+    let mut levels = vec![(path.to_vec(), reader.directory(&directory)?.into_iter())];
+    while let Some((path, entries)) = levels.last_mut() {
+        let Some(entry) = entries.next() else {
+            levels.pop();
+            continue;
+        };
+        interrupt.check()?;
+        let path = join(path, &entry.name);
+        if visit(&path, &entry)? == Step::Enter
+            && let EntryKind::Directory { content } = entry.kind
+        {
+            levels.push((path, reader.directory(&content)?.into_iter()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        for (path, expected) in [("", "/"), ("/", "/"), ("a/b/", "/a/b"), ("//a/./b", "/a/b")] {
+            assert_eq!(normal(path.as_bytes()), expected.as_bytes());
+        }
+        assert_eq!(join(b"/", b"a"), b"/a");
+        assert_eq!(join(b"/a", b"b"), b"/a/b");
+        assert_eq!(join(b"", b"b"), b"/b");
+    }
+}
