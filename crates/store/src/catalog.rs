@@ -8,4 +8,4 @@ mod map;
 
 pub use inventory::InventoryEntry;
 pub(crate) use inventory::{inventory_key, parse_inventory};
-pub(crate) use map::{Edit, Nodes, apply, visit};
+pub(crate) use map::{Edit, Nodes, apply, visit, visit_readable};

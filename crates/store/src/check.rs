@@ -3,13 +3,15 @@
 //! Invariant: reports, never repairs; finds every damage of what it reads and names the snapshots
 //! and paths that it reaches. `subset n/t` is deterministic: t runs read everything.
 
-use crate::catalog::{InventoryEntry, parse_inventory, visit};
+use crate::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
 use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
 use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::Reader;
 use crate::recipe::visit_nodes;
 use crate::space::{Marked, below, mark_object};
+use format::container::ContainerClass;
+use format::map_node::MapNode;
 use format::root::RootRecord;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::collections::BTreeMap;
@@ -92,8 +94,8 @@ impl Checked<'_> {
         let mut report = CheckReport::default();
         let mut lost = FingerprintSet::default();
         self.check_containers(depth, &mut report, &mut lost, progress)?;
-        self.check_references(&mut report, &mut lost)?;
-        if !lost.is_empty() {
+        let broken = self.check_references(&mut report, &mut lost)?;
+        if broken || !lost.is_empty() {
             self.name_affected(&lost, &mut report)?;
         }
         report.affected.sort();
@@ -101,16 +103,26 @@ impl Checked<'_> {
         Ok(report)
     }
 
-    fn inventory(&self) -> Result<BTreeMap<ContainerId, InventoryEntry>> {
+    /// What the readable part of the catalog says of the containers.
+    fn inventory(&self, report: &mut CheckReport) -> Result<BTreeMap<ContainerId, InventoryEntry>> {
         let mut inventory = BTreeMap::new();
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let _ = visit(self.record.catalog, b"c", &mut load, &mut |key, value| {
-            match parse_inventory(key, value)? {
-                Some(entry) => inventory.insert(entry.id, entry),
-                None => return Ok(ControlFlow::Break(())),
-            };
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let _ = visit_readable(
+            self.record.catalog,
+            b"c",
+            &mut load,
+            &mut |key, value| {
+                match parse_inventory(key, value)? {
+                    Some(entry) => inventory.insert(entry.id, entry),
+                    None => return Ok(ControlFlow::Break(())),
+                };
+                Ok(ControlFlow::Continue(()))
+            },
+            &mut |e| {
+                report.damage.push(format!("inventory of containers: {e}"));
+                Ok(())
+            },
+        )?;
         Ok(inventory)
     }
 
@@ -121,7 +133,7 @@ impl Checked<'_> {
         lost: &mut FingerprintSet,
         progress: &mut CheckProgress<'_>,
     ) -> Result<()> {
-        let mut expected = match self.inventory() {
+        let mut expected = match self.inventory(report) {
             Err(e) if e.is_corruption() => {
                 report.damage.push(format!("inventory of containers: {e}"));
                 BTreeMap::new()
@@ -139,11 +151,18 @@ impl Checked<'_> {
                 .unwrap_or(0);
             if id.sequence() >= next {
                 // An unfinished run's: the next writer adopts it.
+                report.notes.extend(self.commit_without_root(id)?);
                 return Ok(ControlFlow::Continue(()));
             }
-            let name = container_name(id);
-            let len = blobs.len(&name)?;
-            match expected.remove(&id) {
+            let known = expected.remove(&id);
+            let len = match self.containers.stored_len(id) {
+                Err(e) if e.is_corruption() => {
+                    report.damage.push(e.to_string());
+                    return Ok(ControlFlow::Continue(()));
+                }
+                other => other?,
+            };
+            match known {
                 Some(entry) if entry.blob_bytes != 0 && entry.blob_bytes != len => {
                     let want = entry.blob_bytes;
                     report
@@ -168,6 +187,41 @@ impl Checked<'_> {
                 .push(format!("container {id}: missing ({})", container_name(*id)));
         }
         Ok(())
+    }
+
+    /// A container above the marks that holds a catalog which names this very container: all of
+    /// a commit is there but its root. Nobody can tell a deleted root from a run that was
+    /// interrupted at its very end.
+    fn commit_without_root(&self, id: ContainerId) -> Result<Option<String>> {
+        let contents = match self.containers.contents(id) {
+            Err(e) if e.is_corruption() => return Ok(Some(format!("container {id}: {e}"))),
+            other => other?,
+        };
+        if contents.class != ContainerClass::Recipe {
+            return Ok(None);
+        }
+        let own_key = inventory_key(id);
+        let names_itself = |chunk: &[u8]| match MapNode::decode(chunk) {
+            Ok(MapNode::Leaf(entries)) => entries.iter().any(|(key, _)| *key == own_key),
+            _ => false,
+        };
+        for region in &contents.directory.regions {
+            let place = RegionPlace {
+                container: id,
+                sector: region.sector,
+            };
+            let Ok(region) = self.containers.region(place, 1) else {
+                continue;
+            };
+            if (0..region.chunks.len()).any(|number| names_itself(region.chunk(number))) {
+                let generation = self.containers.shape(id)?.header.generation;
+                return Ok(Some(format!(
+                    "commit {generation} was written and has no root: its run was interrupted at \
+                     its end, or its root was deleted"
+                )));
+            }
+        }
+        Ok(None)
     }
 
     fn check_container(
@@ -232,8 +286,13 @@ impl Checked<'_> {
     }
 
     /// Every chunk that a snapshot reaches must be in a directory; of the lost ones those are not
-    /// lost that another container holds intact.
-    fn check_references(&self, report: &mut CheckReport, lost: &mut FingerprintSet) -> Result<()> {
+    /// lost that another container holds intact. True when an object's recipe or directory cannot
+    /// be read.
+    fn check_references(
+        &self,
+        report: &mut CheckReport,
+        lost: &mut FingerprintSet,
+    ) -> Result<bool> {
         let mut marked = Marked::default();
         let mut broken = Vec::new();
         for snapshot in self.snapshots {
@@ -244,17 +303,15 @@ impl Checked<'_> {
                 is_tree,
                 &mut marked,
                 &mut |at, e| {
-                    broken.push((*at, e.to_string()));
+                    broken.push(format!("object {at}: {e}"));
                     Ok(())
                 },
             )?;
             report.snapshots += 1;
         }
         report.chunks = marked.chunks.len() as u64;
-        for (at, why) in broken {
-            report.damage.push(why);
-            lost.insert(at);
-        }
+        let is_broken = !broken.is_empty();
+        report.damage.extend(broken);
         lost.retain(|f| self.reader.chunk(f).is_err());
         let mut near = Near::default();
         for fingerprint in marked.chunks.keys() {
@@ -267,7 +324,7 @@ impl Checked<'_> {
                 .damage
                 .push(format!("chunk {fingerprint} is needed and not there"));
         }
-        Ok(())
+        Ok(is_broken)
     }
 
     /// Walks every snapshot again and names what the lost chunks reach.
@@ -276,19 +333,21 @@ impl Checked<'_> {
             let is_tree = snapshot.kind == SnapshotKind::Tree;
             let mut rest = vec![(snapshot.root, is_tree, Vec::new())];
             while let Some((root, is_tree, path)) = rest.pop() {
-                let offset = self.first_lost(&root, lost)?;
-                if let Some(offset) = offset {
+                let lost_at = self.first_lost(&root, lost)?;
+                let entries = match is_tree {
+                    true => self.reader.directory(&root),
+                    false => Ok(Vec::new()),
+                };
+                let unreadable = matches!(&entries, Err(e) if e.is_corruption());
+                if unreadable || lost_at.is_some() {
                     report.affected.push(Affected {
                         snapshot: snapshot.id,
                         path: path.clone(),
-                        offset,
+                        offset: lost_at.flatten(),
                     });
                 }
-                if !is_tree {
-                    continue;
-                }
-                let entries = match self.reader.directory(&root) {
-                    Err(e) if e.is_corruption() => continue,
+                let entries = match entries {
+                    Err(_) if unreadable => continue,
                     other => other?,
                 };
                 for entry in entries {

@@ -4,18 +4,18 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes.
 
-use crate::catalog::{Edit, InventoryEntry, visit};
+use crate::catalog::{Edit, InventoryEntry, visit, visit_readable};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
 use crate::chunk_map::{ChunkMap, FingerprintSet, LookupCounts};
 use crate::container::{CONTAINER_BYTES_TARGET, ContainerReader};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
-use crate::recovery::{WRITER, adopt, open_index, read_cache_bytes};
+use crate::recovery::{Basis, Opened, WRITER, adopt};
 use crate::space::{Marked, mark_object};
 use crate::superblock::{
     MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
-    heal_config, heal_root, heal_slots, is_empty, list_slots, newest_root, put_config, read_config,
-    remove_slot, unlock,
+    heal_config, heal_root, heal_slots, is_empty, list_slots, put_config, read_config, remove_slot,
+    unlock,
 };
 use crate::write_path::{Committed, LaneOptions, WriteSession};
 use chunking::{Compression, SPLITTER_NUMBER};
@@ -170,31 +170,38 @@ impl Pool {
             OpenMode::Read => None,
             OpenMode::Write => Some(media.disk.lock(LOCK)?),
         };
-        let newest = newest_root(&media, config.pool, &master, &mut notes)?;
-        let Some(Newest {
+        let containers =
+            ContainerReader::new(Arc::clone(&media.blobs), config.pool, master.clone());
+        let writable = mode == OpenMode::Write;
+        let basis = Basis {
+            media,
+            pool: config.pool,
+            master,
+            containers: Arc::new(containers),
+            memory_bytes,
+            writable,
+        };
+        let Some(opened) = basis.open_newest(&mut notes)? else {
+            let why = "its creation did not finish; init it again";
+            return Err(StoreError::new(StoreErrorKind::NoPool, why));
+        };
+        let Opened {
+            newest,
+            chunks,
+            reader,
+        } = opened;
+        let Newest {
             generation,
             record,
             generation_highest,
             unreadable,
-        }) = newest
-        else {
-            let why = "its creation did not finish; init it again";
-            return Err(StoreError::new(StoreErrorKind::NoPool, why));
-        };
-        let containers =
-            ContainerReader::new(Arc::clone(&media.blobs), config.pool, master.clone());
-        let containers = Arc::new(containers);
-        let writable = mode == OpenMode::Write;
-        let chunks = open_index(
-            &media,
-            config.pool,
-            &record,
-            &containers,
-            memory_bytes,
-            writable,
-        )?;
-        let cache_bytes = read_cache_bytes(memory_bytes);
-        let reader = Reader::new(Arc::clone(&chunks), Arc::clone(&containers), cache_bytes);
+        } = newest;
+        let Basis {
+            media,
+            master,
+            containers,
+            ..
+        } = basis;
         let mut head = Head {
             generation,
             generation_highest,
@@ -223,7 +230,7 @@ impl Pool {
             opened_with,
             containers,
             chunks,
-            reader: Arc::new(reader),
+            reader,
             head: Mutex::new(head),
             notes,
             lost_commits: unreadable,
@@ -280,12 +287,22 @@ impl Pool {
         self.head.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// All snapshots, oldest first.
+    /// All snapshots, oldest first. `Corruption` when part of the catalog cannot be read.
     pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        match self.snapshots_readable()? {
+            (_, Some(damage)) => Err(damage),
+            (snapshots, None) => Ok(snapshots),
+        }
+    }
+
+    /// The snapshots that the readable part of the catalog names, oldest first, and the first
+    /// damage to it. For who reads; nothing may be removed because it is not among these.
+    pub fn snapshots_readable(&self) -> Result<(Vec<Snapshot>, Option<StoreError>)> {
         let catalog = self.head().record.catalog;
         let mut snapshots = Vec::new();
+        let (mut damage, mut unreadable) = (None, None);
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let _ = visit(
+        let _ = visit_readable(
             catalog,
             &[SNAPSHOT_KEY_TAG],
             &mut load,
@@ -293,13 +310,22 @@ impl Pool {
                 if key.first() != Some(&SNAPSHOT_KEY_TAG) {
                     return Ok(ControlFlow::Break(()));
                 }
-                let snapshot = Snapshot::decode(key, value)
-                    .map_err(|e| node_error(&catalog.unwrap_or_default(), e))?;
-                snapshots.push(snapshot);
+                match Snapshot::decode(key, value) {
+                    Ok(snapshot) => snapshots.push(snapshot),
+                    Err(e) => {
+                        unreadable.get_or_insert(e);
+                    }
+                }
                 Ok(ControlFlow::Continue(()))
             },
+            &mut |e| {
+                damage.get_or_insert(e);
+                Ok(())
+            },
         )?;
-        Ok(snapshots)
+        let at = catalog.unwrap_or_default();
+        let damage = damage.or(unreadable.map(|e| node_error(&at, e)));
+        Ok((snapshots, damage))
     }
 
     /// Starts a session. One at a time; the pool must be open for writing.
@@ -420,10 +446,7 @@ impl Pool {
         progress: &mut CheckProgress<'_>,
     ) -> Result<CheckReport> {
         let record = self.record();
-        let (snapshots, unreadable) = match self.snapshots() {
-            Err(e) if e.is_corruption() => (Vec::new(), Some(e)),
-            other => (other?, None),
-        };
+        let (snapshots, unreadable) = self.snapshots_readable()?;
         let checked = Checked {
             reader: &self.reader,
             containers: &self.containers,

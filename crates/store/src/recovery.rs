@@ -1,21 +1,23 @@
 //! Opening a pool: the newest root, the index, and what a crashed writer left.
 //!
-//! Invariant: no manual step, ever. Containers above the root's marks are adopted when they are
-//! whole (and so reused by the next run), left alone when they are not. A missing, stale or
+//! Invariant: no manual step, ever. When a commit cannot be read, or its catalog cannot, the one
+//! before it is the pool, and this is told. Containers above the root's marks are adopted when they
+//! are whole (and so reused by the next run), left alone when they are not. A missing, stale or
 //! foreign index is filled from directories. Called by pool.
 
-use crate::catalog::InventoryEntry;
+use crate::catalog::{InventoryEntry, visit};
 use crate::chunk_map::ChunkMap;
 use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::index::FingerprintIndex;
-use crate::superblock::Notes;
+use crate::read_path::Reader;
+use crate::superblock::{MasterKey, Newest, Notes, newest_root};
 use format::root::RootRecord;
 use media::{Media, MediaErrorKind};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use units::{ContainerId, PoolId, WriterId};
+use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 
 /// Where the index lies in the pool.
 const INDEX_PATH: &str = "cache/fpi";
@@ -26,15 +28,159 @@ pub(crate) const WRITER: WriterId = WriterId(1);
 const INDEX_SHARE: usize = 3;
 const DIRECTORY_SHARE: usize = 3;
 
-/// The index with everything in it that the root can reach.
-pub(crate) fn open_index(
+/// What a pool is opened over.
+pub(crate) struct Basis {
+    pub media: Media,
+    pub pool: PoolId,
+    pub master: MasterKey,
+    pub containers: Arc<ContainerReader>,
+    pub memory_bytes: usize,
+    pub writable: bool,
+}
+
+/// A commit, and what reads it.
+pub(crate) struct Opened {
+    pub newest: Newest,
+    pub chunks: Arc<ChunkMap>,
+    pub reader: Arc<Reader>,
+}
+
+impl Basis {
+    /// The newest commit that can be read and whose catalog can be read where the next commit
+    /// writes. `None` when no commit was ever made.
+    pub fn open_newest(&self, notes: &mut Notes) -> Result<Option<Opened>> {
+        let Some(newest) = self.root_below(None, notes)? else {
+            return Ok(None);
+        };
+        let (mut opened, ahead) = self.open_commit(newest)?;
+        // Only a finished commit is told to the index; a reader may be one behind a writer.
+        if ahead && opened.newest.unreadable.is_empty() && self.is_newest(&opened.newest)? {
+            let lost = self.generation_above(&opened.newest)?;
+            notes.push(format!("commit {lost}: the index knows it, no root does"));
+            opened.newest.unreadable.push(lost);
+        }
+        let Some(damage) = self.catalog_damage(&opened)? else {
+            return Ok(Some(opened));
+        };
+        let newest = opened.newest;
+        drop((opened.chunks, opened.reader));
+        let found = self.older_commit(&newest, damage, notes)?;
+        match found {
+            Some(older) => Ok(Some(older)),
+            // Nothing better is there: what can be read of it can be read.
+            None => Ok(Some(self.open_commit(newest)?.0)),
+        }
+    }
+
+    /// The newest commit before `newest` with a catalog that can be read.
+    fn older_commit(
+        &self,
+        newest: &Newest,
+        mut damage: StoreError,
+        notes: &mut Notes,
+    ) -> Result<Option<Opened>> {
+        let mut tried = Notes::new();
+        let mut lost = newest.unreadable.clone();
+        let mut generation = newest.generation;
+        loop {
+            tried.push(format!("catalog of commit {generation}: {damage}"));
+            lost.push(generation);
+            let Some(mut older) = self.root_below(Some(generation), &mut tried)? else {
+                return Ok(None);
+            };
+            if older.record.catalog.is_none() {
+                return Ok(None);
+            }
+            lost.append(&mut older.unreadable);
+            generation = older.generation;
+            let (mut opened, _) = self.open_commit(older)?;
+            match self.catalog_damage(&opened)? {
+                Some(e) => damage = e,
+                None => {
+                    notes.append(&mut tried);
+                    opened.newest.unreadable = lost;
+                    return Ok(Some(opened));
+                }
+            }
+        }
+    }
+
+    fn is_newest(&self, newest: &Newest) -> Result<bool> {
+        let now = self.root_below(None, &mut Notes::new())?;
+        Ok(now.is_none_or(|now| now.generation_highest == newest.generation_highest))
+    }
+
+    fn root_below(&self, limit: Option<Generation>, notes: &mut Notes) -> Result<Option<Newest>> {
+        newest_root(&self.media, self.pool, &self.master, limit, notes)
+    }
+
+    /// Index and reader of a commit; true when the index is of a later one.
+    fn open_commit(&self, newest: Newest) -> Result<(Opened, bool)> {
+        let (chunks, ahead) = open_index(
+            &self.media,
+            self.pool,
+            &newest.record,
+            &self.containers,
+            self.memory_bytes,
+            self.writable,
+        )?;
+        let cache_bytes = read_cache_bytes(self.memory_bytes);
+        let reader = Reader::new(
+            Arc::clone(&chunks),
+            Arc::clone(&self.containers),
+            cache_bytes,
+        );
+        let opened = Opened {
+            newest,
+            chunks,
+            reader: Arc::new(reader),
+        };
+        Ok((opened, ahead))
+    }
+
+    /// Why the catalog cannot be read from the top to its latest snapshot and to its latest
+    /// container: what every commit writes anew, and what a commit on top of it needs.
+    fn catalog_damage(&self, opened: &Opened) -> Result<Option<StoreError>> {
+        let catalog = opened.newest.record.catalog;
+        for past_the_last in [b"d", b"t"] {
+            let mut load = |f: &Fingerprint| opened.reader.map_node(f);
+            match visit(catalog, past_the_last, &mut load, &mut |_, _| {
+                Ok(ControlFlow::Break(()))
+            }) {
+                // The device may give it again: no commit is to be made that passes it over.
+                Err(StoreError {
+                    source: Some(e), ..
+                }) if self.writable => return Err(e.into()),
+                Err(e) if e.is_corruption() => return Ok(Some(e)),
+                result => result.map(drop)?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The latest commit that containers above this one's marks were made for.
+    fn generation_above(&self, newest: &Newest) -> Result<Generation> {
+        let mut highest = newest.generation.next();
+        let from = &newest.record.next_sequence;
+        visit_containers(&*self.media.blobs, from, &mut |id| {
+            if let Ok(shape) = self.containers.shape(id) {
+                highest = highest.max(shape.header.generation);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(highest)
+    }
+}
+
+/// The index with everything in it that the root can reach; true when it is one of a later commit.
+fn open_index(
     media: &Media,
     pool: PoolId,
     record: &RootRecord,
     containers: &Arc<ContainerReader>,
     memory_bytes: usize,
     writable: bool,
-) -> Result<Arc<ChunkMap>> {
+) -> Result<(Arc<ChunkMap>, bool)> {
     let share = |n: usize| memory_bytes / 16 * n;
     let opened = if writable {
         match media.disk.make_dir("cache") {
@@ -73,11 +219,11 @@ pub(crate) fn open_index(
     {
         map.enter_from(&covered)?;
     }
-    Ok(Arc::new(map))
+    Ok((Arc::new(map), foreign))
 }
 
 /// Bytes left for decoded regions.
-pub(crate) fn read_cache_bytes(memory_bytes: usize) -> usize {
+fn read_cache_bytes(memory_bytes: usize) -> usize {
     memory_bytes / 16 * (16 - INDEX_SHARE - DIRECTORY_SHARE)
 }
 
@@ -132,11 +278,7 @@ pub(crate) fn adopt(
 fn verify_whole(containers: &ContainerReader, id: ContainerId) -> Result<InventoryEntry> {
     let contents = containers.contents(id)?;
     if let Some(damage) = contents.damage.first() {
-        return Err(crate::error::StoreError::corruption(
-            "container",
-            id,
-            damage,
-        ));
+        return Err(StoreError::corruption("container", id, damage));
     }
     for region in &contents.directory.regions {
         let place = RegionPlace {
@@ -146,7 +288,7 @@ fn verify_whole(containers: &ContainerReader, id: ContainerId) -> Result<Invento
         let decoded = containers.region(place, 1)?;
         let same = decoded.chunks.iter().map(|(f, _, len)| (f, len));
         if !same.eq(region.chunks.iter().map(|(f, len)| (f, len))) {
-            return Err(crate::error::StoreError::corruption(
+            return Err(StoreError::corruption(
                 "region",
                 format!("{id} sector {}", region.sector),
                 "differs from its directory",

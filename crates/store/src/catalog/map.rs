@@ -23,17 +23,31 @@ pub(crate) trait Nodes {
 /// Told each key and value, in order, until it breaks.
 pub(crate) type VisitEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// Visits all entries with `key >= from`, in order.
+/// Told the damage of a node: `Ok` passes over what lies below it, `Err` ends the visit.
+pub(crate) type NodeDamage<'a> = dyn FnMut(StoreError) -> Result<()> + 'a;
+
+/// Visits all entries with `key >= from`, in order. A damaged node ends it.
 pub(crate) fn visit(
     root: Option<Fingerprint>,
     from: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
     entry: &mut VisitEntry<'_>,
 ) -> Result<ControlFlow<()>> {
+    visit_readable(root, from, load, entry, &mut Err)
+}
+
+/// The same; what to do about damaged nodes is up to `damage`.
+pub(crate) fn visit_readable(
+    root: Option<Fingerprint>,
+    from: &[u8],
+    load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
+    entry: &mut VisitEntry<'_>,
+    damage: &mut NodeDamage<'_>,
+) -> Result<ControlFlow<()>> {
     let Some(root) = root else {
         return Ok(ControlFlow::Continue(()));
     };
-    visit_below(&root, None, from, load, entry)
+    visit_below(&root, None, from, load, entry, damage)
 }
 
 fn visit_below(
@@ -42,8 +56,16 @@ fn visit_below(
     from: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
     entry: &mut VisitEntry<'_>,
+    damage: &mut NodeDamage<'_>,
 ) -> Result<ControlFlow<()>> {
-    match expect_level(at, level, load(at)?)? {
+    let node = match load(at).and_then(|node| expect_level(at, level, node)) {
+        Err(e) if e.is_corruption() => {
+            damage(e)?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        node => node?,
+    };
+    match node {
         MapNode::Leaf(entries) => {
             for (key, value) in entries.iter().filter(|(key, _)| key.as_slice() >= from) {
                 if entry(key, value)?.is_break() {
@@ -55,7 +77,7 @@ fn visit_below(
             let first = children.partition_point(|c| c.first_key.as_slice() <= from);
             for child in children.iter().skip(first.saturating_sub(1)) {
                 let below = Some(level - 1);
-                if visit_below(&child.fingerprint, below, from, load, entry)?.is_break() {
+                if visit_below(&child.fingerprint, below, from, load, entry, damage)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }

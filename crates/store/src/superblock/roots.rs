@@ -73,16 +73,18 @@ pub(super) fn owner_of_roots(blobs: &dyn Blobs) -> Result<Option<PoolId>> {
     Ok(most.map(|(pool, _)| pool))
 }
 
-/// The newest readable root; `None` when no root was ever put.
+/// The newest readable root, or the newest below a given one; `None` when there is none.
 pub(crate) fn newest_root(
     media: &Media,
     pool: PoolId,
     master: &MasterKey,
+    below: Option<Generation>,
     notes: &mut Notes,
 ) -> Result<Option<Newest>> {
     let numbers = generations(&*media.blobs)?;
     let mut unreadable = Vec::new();
-    for &generation in &numbers {
+    let older = |generation: &&Generation| below.is_none_or(|limit| **generation < limit);
+    for &generation in numbers.iter().filter(older) {
         match read_root(media, pool, master, generation, notes)? {
             Some(record) => {
                 return Ok(Some(Newest {
