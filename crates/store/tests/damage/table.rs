@@ -1,0 +1,224 @@
+//! The matrix: action x place x what must still work.
+
+use crate::actions::Action::{self, *};
+use crate::examine::Seen;
+use crate::places::Copies::{Both, Mirror, Name};
+use crate::places::Part::{self, *};
+use crate::places::Place::{self, *};
+use crate::places::Which::{Data, NewestRecipe, Recipe};
+use crate::places::{Copies, Which};
+use store::StoreErrorKind;
+
+/// What a damage may do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Expect {
+    /// Nothing is lost and nobody need be told: the reason.
+    Harmless(&'static str),
+    /// Nothing is lost, everybody is told, and the next writer puts it right.
+    Healed,
+    /// Nothing is lost, everybody is told; it stays as it is.
+    Reported,
+    /// Some names are lost, all of them told; the rest restores.
+    Loses,
+    /// The last commit is lost with its snapshots, which is told; all before restores.
+    LosesCommit,
+    /// Commits are lost with their snapshots, the last one among them, which is told; all before
+    /// restores.
+    LosesCommits,
+    /// Opening fails with this kind.
+    Refused(StoreErrorKind),
+}
+
+use Expect::{Harmless, Healed, Loses, LosesCommit, LosesCommits, Refused, Reported};
+
+/// Places, actions (none: all that remain), expectation; the first that fits counts.
+pub struct Row(pub fn(Place) -> bool, pub &'static [Action], pub Expect);
+
+const fn is_mirrored(copies: Copies) -> bool {
+    matches!(copies, Name | Mirror)
+}
+
+const fn is_region(part: Part) -> bool {
+    matches!(part, RegionHeader | RegionPayload)
+}
+
+const fn is_directory(part: Part) -> bool {
+    matches!(part, DirectoryHeader | DirectoryPayload)
+}
+
+const fn is_padding(part: Part) -> bool {
+    matches!(part, RegionPadding | DirectoryPadding)
+}
+
+const fn is_older(which: Which) -> bool {
+    matches!(which, Data | Recipe)
+}
+
+/// The table.
+pub const ROWS: &[Row] = &[
+    // One of two names: the other one serves, a writer restores the pair.
+    Row(
+        |p| matches!(p, Config(c) | KeySlot(c) | OtherSlot(c) | Root(c) if is_mirrored(c)),
+        &[],
+        Healed,
+    ),
+    // Both names, but each blob holds two copies.
+    Row(
+        |p| {
+            matches!(
+                p,
+                Config(Both) | KeySlot(Both) | OtherSlot(Both) | Root(Both)
+            )
+        },
+        &[FlipOne, Append],
+        Healed,
+    ),
+    Row(
+        |p| p == Config(Both),
+        &[],
+        Refused(StoreErrorKind::Corruption),
+    ),
+    Row(|p| p == KeySlot(Both), &[Swap], Healed),
+    Row(
+        |p| p == KeySlot(Both),
+        &[],
+        Refused(StoreErrorKind::WrongKey),
+    ),
+    Row(|p| p == OtherSlot(Both), &[Swap], Healed),
+    Row(
+        |p| p == OtherSlot(Both),
+        &[Delete],
+        Harmless("this is how a key is removed"),
+    ),
+    Row(|p| p == OtherSlot(Both), &[], Reported),
+    // The newest root is gone: the one before serves, and everybody is told.
+    // Recipes of the last two commits, each under the other's name.
+    Row(
+        |p| matches!(p, Container(Recipe | NewestRecipe, File)),
+        &[Swap],
+        LosesCommits,
+    ),
+    Row(
+        |p| matches!(p, Root(Both) | OldRoot(Both)),
+        &[Swap],
+        LosesCommits,
+    ),
+    Row(|p| p == Root(Both), &[], LosesCommit),
+    Row(
+        |p| matches!(p, OldRoot(_)),
+        &[],
+        Harmless("an older root only serves to rewind"),
+    ),
+    // Containers.
+    Row(
+        |p| matches!(p, Container(_, part) if is_padding(part)),
+        &[FlipOne, FlipMany, Zero],
+        Harmless("padding carries nothing"),
+    ),
+    Row(
+        |p| matches!(p, Container(_, Header | Footer)),
+        &[FlipOne, FlipMany, Zero],
+        Reported,
+    ),
+    Row(
+        |p| matches!(p, Container(_, part) if is_directory(part)),
+        &[FlipOne, FlipMany, Zero],
+        Reported,
+    ),
+    Row(
+        |p| matches!(p, Container(_, part) if is_directory(part)),
+        &[Truncate],
+        Reported,
+    ),
+    Row(
+        |p| matches!(p, Container(_, DirectoryPadding | Footer)),
+        &[Truncate],
+        Reported,
+    ),
+    Row(|p| matches!(p, Container(_, File)), &[Append], Reported),
+    Row(
+        |p| matches!(p, Container(which, part) if is_older(which) && is_region(part)),
+        &[],
+        Loses,
+    ),
+    Row(
+        |p| matches!(p, Container(which, _) if is_older(which)),
+        &[],
+        Loses,
+    ),
+    // The catalog in use is there: the commit before serves.
+    Row(
+        |p| matches!(p, Container(NewestRecipe, _)),
+        &[],
+        LosesCommit,
+    ),
+    Row(
+        |p| matches!(p, Index(_)),
+        &[],
+        Harmless("a cache that is made anew"),
+    ),
+    Row(
+        |p| matches!(p, Leftover),
+        &[],
+        Harmless("swept by the next writer"),
+    ),
+    Row(|p| matches!(p, Lock), &[], Harmless("holds no bytes")),
+];
+
+/// The row that speaks of a cell.
+pub fn row(place: Place, action: Action) -> Option<usize> {
+    ROWS.iter().position(|Row(places, actions, _)| {
+        places(place) && (actions.is_empty() || actions.contains(&action))
+    })
+}
+
+/// What is wrong with what was seen; empty when it is as expected. `newest` are the snapshots of
+/// the last commit; `later` is true when a writer has been there since the damage.
+pub fn judge(expect: Expect, seen: &Seen, newest: &[usize], later: bool) -> Vec<String> {
+    let mut wrong = seen.wrong.clone();
+    let mut want = |holds: bool, what: &str| {
+        if !holds {
+            wrong.push(what.to_owned());
+        }
+    };
+    if let Refused(kind) = expect {
+        want(seen.refused == Some(kind), "is not refused as it should be");
+        return wrong;
+    }
+    want(seen.refused.is_none(), "does not open");
+    let told = !seen.reports.is_empty();
+    match expect {
+        Healed if later => want(!told, "was not healed"),
+        Healed | Reported | Loses => want(told, "is not detected"),
+        LosesCommit | LosesCommits => want(told || later, "is not detected"),
+        Harmless(_) | Refused(_) => {}
+    }
+    match expect {
+        LosesCommits => {
+            let all = newest.iter().all(|n| seen.unlisted.contains(n));
+            want(all, "loses no commit");
+            let told = later || !seen.lost_commits.is_empty();
+            want(told, "the lost commits are not told");
+        }
+        LosesCommit => {
+            want(
+                seen.unlisted.iter().eq(newest),
+                "loses other snapshots than the last commit's",
+            );
+            want(
+                later || !seen.lost_commits.is_empty(),
+                "the lost commit is not told",
+            );
+            want(seen.lost.is_empty(), "loses more than the last commit");
+        }
+        _ => want(seen.unlisted.is_empty(), "loses snapshots"),
+    }
+    match expect {
+        Loses => want(
+            !seen.lost.is_empty(),
+            "loses nothing: the table can be stricter",
+        ),
+        _ => want(seen.lost.is_empty(), "loses names"),
+    }
+    wrong
+}

@@ -1,0 +1,94 @@
+//! Restoring snapshots and comparing them with what was stored.
+//!
+//! Invariant: an object is given back as it was, or as an error; anything else fails the test.
+
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::{Entry, EntryKind};
+use std::collections::{BTreeMap, BTreeSet};
+use store::Pool;
+use units::SnapshotId;
+
+/// What an object is to hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A file, an image, a stream.
+    Bytes(Vec<u8>),
+    /// A directory.
+    Directory(Vec<Entry>),
+}
+
+/// Contents by path; the path of the top is empty.
+pub type Objects = BTreeMap<Vec<u8>, Content>;
+
+/// A snapshot and what it is to hold.
+#[derive(Clone)]
+pub struct Truth {
+    /// As committed.
+    pub snapshot: Snapshot,
+    /// Its contents.
+    pub objects: Objects,
+}
+
+/// A path of a snapshot.
+pub type Name = (SnapshotId, Vec<u8>);
+
+impl Truth {
+    /// An image or a stream.
+    pub fn of_bytes(snapshot: Snapshot, bytes: Vec<u8>) -> Self {
+        Self {
+            snapshot,
+            objects: [(Vec::new(), Content::Bytes(bytes))].into(),
+        }
+    }
+
+    /// Restores every object through the directories; returns the names that give errors. `Err`
+    /// tells of bytes that are not what was stored.
+    pub fn restore(&self, pool: &Pool) -> Result<BTreeSet<Name>, String> {
+        let mut lost = BTreeSet::new();
+        let is_tree = self.snapshot.kind == SnapshotKind::Tree;
+        let mut rest = vec![(self.snapshot.root, is_tree, Vec::new())];
+        while let Some((root, is_tree, path)) = rest.pop() {
+            let Some(found) = read(pool, &root, is_tree)? else {
+                lost.insert((self.snapshot.id, path));
+                continue;
+            };
+            if self.objects.get(&path) != Some(&found) {
+                let path = String::from_utf8_lossy(&path);
+                return Err(format!("{} {path:?} is not what was stored", self.name()));
+            }
+            let Content::Directory(entries) = found else {
+                continue;
+            };
+            for entry in entries {
+                let path = [&path[..], b"/", &entry.name].concat();
+                match entry.kind {
+                    EntryKind::File { content, .. } => rest.push((content, false, path)),
+                    EntryKind::Directory { content } => rest.push((content, true, path)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    /// For messages.
+    pub fn name(&self) -> String {
+        format!("{:?} {:?}", self.snapshot.kind, self.snapshot.name)
+    }
+}
+
+/// The whole object; `None` when reading says that it is damaged.
+fn read(pool: &Pool, root: &ObjectRoot, is_tree: bool) -> Result<Option<Content>, String> {
+    let content = if is_tree {
+        pool.reader().directory(root).map(Content::Directory)
+    } else {
+        let whole = pool.reader().read_whole(root, 1 << 30);
+        whole.map(Content::Bytes)
+    };
+    match content {
+        Ok(content) => Ok(Some(content)),
+        Err(e) if e.is_corruption() => Ok(None),
+        Err(e) => Err(format!("reading fails with {:?}: {e}", e.kind)),
+    }
+}
