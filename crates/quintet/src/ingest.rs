@@ -15,10 +15,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Lane, StoreError, StoreErrorKind};
 
-/// Bytes that are read, cut and handed over at a time.
-pub const BATCH_BYTES: usize = 1 << 20;
+/// Bytes that are read, cut and handed over at a time: some regions, so that a region holds
+/// neighbours although batches go to lanes in turn.
+pub const BATCH_BYTES: usize = 4 << 20;
 /// Work items that may wait: with batches, the memory of the queue.
-const QUEUE_MAX: usize = 24;
+const QUEUE_MAX: usize = 8;
 
 /// One thing to do on a worker's lane.
 pub trait Work: Send {

@@ -27,7 +27,7 @@ pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 /// Less does not hold one container and its queue.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Compression of new data unless the user says otherwise.
-pub const COMPRESSION_DEFAULT: Compression = Compression::Zstd(1);
+pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
 const FPS_MAX: f64 = 60.0;
 
 /// Settings of every command. See the module's head.

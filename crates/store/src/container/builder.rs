@@ -27,9 +27,9 @@ impl RegionBuilder {
         self.chunks.push((fingerprint, chunk.len() as u32));
     }
 
-    /// Raw bytes so far.
+    /// Raw bytes so far, with the lengths that follow the chunks.
     pub fn len(&self) -> usize {
-        self.raw.len()
+        self.raw.len() + 4 * self.chunks.len()
     }
 
     /// True while there is nothing to write.
