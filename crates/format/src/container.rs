@@ -203,7 +203,11 @@ impl RegionHeader {
         } else {
             REGION_RAW_BYTES_MAX
         };
-        if stored_bytes > CONTAINER_BYTES_MAX || raw_bytes > raw_max {
+        let fits = match index {
+            DIRECTORY_INDEX => stored_bytes <= CONTAINER_BYTES_MAX,
+            _ => region_fits(stored_bytes),
+        };
+        if !fits || raw_bytes > raw_max {
             return r.invalid("length");
         }
         let payload_checksum = r.u64()?;
@@ -241,10 +245,20 @@ impl RegionHeader {
 
     /// Sectors from this header to the next one.
     pub fn sectors(&self) -> u32 {
-        (REGION_HEADER_BYTES as u32)
-            .saturating_add(self.stored_bytes)
-            .div_ceil(SECTOR_BYTES)
+        region_sectors(self.stored_bytes)
     }
+}
+
+/// Sectors from the header of a region with so many stored bytes to the next one.
+pub fn region_sectors(stored_bytes: u32) -> u32 {
+    (REGION_HEADER_BYTES as u32)
+        .saturating_add(stored_bytes)
+        .div_ceil(SECTOR_BYTES)
+}
+
+/// True when index entries can hold a region of so many stored bytes.
+fn region_fits(stored_bytes: u32) -> bool {
+    region_sectors(stored_bytes) <= REGION_STORED_BYTES_MAX / SECTOR_BYTES
 }
 
 /// Splits a raw region into the lengths of its chunks: `(chunk bytes, lengths)`.
@@ -311,11 +325,17 @@ impl Directory {
     pub fn decode(raw: &[u8]) -> Result<Self> {
         let mut r = Reader::new("directory", raw);
         let count = r.u32()? as usize;
-        let mut table = Reader::new("directory", r.take(count.saturating_mul(12))?);
+        if count >= usize::from(DIRECTORY_INDEX) {
+            return r.invalid("count");
+        }
+        let mut table = Reader::new("directory", r.take(count * 12)?);
         let mut heads = Vec::with_capacity(count);
         let mut total = 0usize;
         for _ in 0..count {
             let head = (table.u32()?, table.u32()?, table.u32()? as usize);
+            if head.0 >= CONTAINER_BYTES_MAX / SECTOR_BYTES || !region_fits(head.1) {
+                return table.invalid("region");
+            }
             total = total.saturating_add(head.2);
             heads.push(head);
         }
