@@ -145,6 +145,13 @@ struct Counters {
 #[derive(Default)]
 pub(crate) struct Near(Vec<Arc<LoadedDirectory>>);
 
+impl Near {
+    fn keep(&mut self, directory: Arc<LoadedDirectory>) {
+        self.0.insert(0, directory);
+        self.0.truncate(NEAR_MAX);
+    }
+}
+
 /// All ways from a fingerprint to a place.
 pub(crate) struct ChunkMap {
     pub index: FingerprintIndex,
@@ -242,8 +249,7 @@ impl ChunkMap {
             match directory.find(fingerprint) {
                 Some(place) => {
                     count(&self.counters.index_hits);
-                    near.0.insert(0, directory);
-                    near.0.truncate(NEAR_MAX);
+                    near.keep(directory);
                     found = Some(place);
                     break;
                 }
@@ -261,15 +267,39 @@ impl ChunkMap {
     }
 
     /// Where a chunk lies that must exist. When the index does not know it, the index lies: all
-    /// directories are read, once per process.
+    /// directories are read, once per process. When memory does not take them all, they are read
+    /// for each chunk that is not found: slower, not less.
     pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
         if let Some(place) = self.place(fingerprint, near)? {
             return Ok(Some(place));
         }
-        if !self.enter_all()? {
-            return Ok(None);
+        if self.enter_all()?
+            && let Some(place) = self.place(fingerprint, near)?
+        {
+            return Ok(Some(place));
         }
-        self.place(fingerprint, near)
+        match self.index.counters().dropped {
+            0 => Ok(None),
+            _ => self.search(fingerprint, near),
+        }
+    }
+
+    /// Looks into one directory after the other.
+    fn search(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
+        let mut found = None;
+        visit_containers(self.containers.blobs(), &BTreeMap::new(), &mut |id| {
+            let directory = match self.directory(id) {
+                Err(e) if e.is_corruption() => return Ok(ControlFlow::Continue(())),
+                other => other?,
+            };
+            found = directory.find(fingerprint);
+            if found.is_none() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            near.keep(directory);
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
     }
 
     /// Enters every container that exists into the index. False when that was done before.
@@ -348,8 +378,7 @@ impl ChunkMap {
     /// Enters all chunks of a container into the index.
     pub fn enter(&self, id: ContainerId, directory: &Directory) -> Result<()> {
         for region in &directory.regions {
-            let sectors = (region.stored_bytes + format::container::REGION_HEADER_BYTES as u32)
-                .div_ceil(format::container::SECTOR_BYTES);
+            let sectors = format::container::region_sectors(region.stored_bytes);
             let location = Location {
                 container: id,
                 sector: region.sector,
