@@ -43,24 +43,26 @@ pub(crate) fn container_name(id: ContainerId) -> String {
 }
 
 /// Visits the containers that exist, in order, those of each writer from the number in `from` on
-/// (0 when it is not there). Lists one shard at a time.
+/// (0 when it is not there). Lists one shard at a time. Other files may lie among them: only names
+/// that we give count.
 pub(crate) fn visit_containers(
     blobs: &dyn Blobs,
     from: &BTreeMap<WriterId, u64>,
     visit: &mut dyn FnMut(ContainerId) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     for writer in blobs.list("containers")? {
-        let Ok(writer) = u16::from_str_radix(&writer, 16).map(WriterId) else {
+        let Some(writer) = hex(&writer, 4).and_then(|n| u16::try_from(n).ok()) else {
             continue;
         };
+        let writer = WriterId(writer);
         let first = from.get(&writer).copied().unwrap_or(0);
         let dir = writer_dir(writer);
         for shard in blobs.list(&dir)? {
-            if shard < shard_name(first) {
+            if hex(&shard, 10).is_none() || shard < shard_name(first) {
                 continue;
             }
             for name in blobs.list(&format!("{dir}/{shard}"))? {
-                let Ok(sequence) = u64::from_str_radix(&name, 16) else {
+                let Some(sequence) = hex(&name, 12).filter(|n| shard_name(*n) == shard) else {
                     continue;
                 };
                 let id = ContainerId::new(writer, sequence);
@@ -71,4 +73,13 @@ pub(crate) fn visit_containers(
         }
     }
     Ok(())
+}
+
+/// The number that a name of exactly so many lower-case digits stands for.
+fn hex(name: &str, digits: usize) -> Option<u64> {
+    let lower = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    if name.len() != digits || !name.bytes().all(lower) {
+        return None;
+    }
+    u64::from_str_radix(name, 16).ok()
 }

@@ -126,8 +126,7 @@ impl Reader {
     }
 
     fn decode(&self, fingerprint: &Fingerprint, place: ChunkPlace) -> Result<ChunkRef> {
-        let sectors = (place.stored_bytes + format::container::REGION_HEADER_BYTES as u32)
-            .div_ceil(format::container::SECTOR_BYTES);
+        let sectors = format::container::region_sectors(place.stored_bytes);
         self.region_reads.fetch_add(1, Ordering::Relaxed);
         let region = self.containers.region(place.region, sectors)?;
         self.cache.insert(region, fingerprint).ok_or_else(|| {
@@ -231,7 +230,9 @@ pub(crate) fn expect_len(
 /// Copies what `[at, at + chunk)` and `[from, from + into)` share.
 fn copy_overlap(from: u64, into: &mut [u8], at: u64, chunk: &[u8]) {
     let start = from.max(at);
-    let end = (from + into.len() as u64).min(at + chunk.len() as u64);
+    let end = from
+        .saturating_add(into.len() as u64)
+        .min(at.saturating_add(chunk.len() as u64));
     if start >= end {
         return;
     }

@@ -224,7 +224,8 @@ impl WriteSession {
             self.start.generation,
             &record,
         )?;
-        self.shared.chunks.index.commit(&record.next_sequence)?;
+        // The commit stands. An index that could not be written costs the next open some reads.
+        let _ = self.shared.chunks.index.commit(&record.next_sequence);
         let generation = self.start.generation;
         Ok(Committed {
             generation,
