@@ -181,32 +181,47 @@ impl Part {
         let sector = u64::from(SECTOR_BYTES);
         let footer = end - HEADER_BYTES as u64;
         let directory = u64::from(header.directory_sector) * sector;
-        let parts = |at: u64, next: u64| {
+        let parts = |at: u64| {
             let bytes = blob.get(at as usize..).expect("inside");
             let region = RegionHeader::decode(bytes).expect("a region");
             let payload = at + REGION_HEADER_BYTES as u64;
-            let padding = payload + u64::from(region.stored_bytes);
-            [at..payload, payload..padding, padding..next]
+            [
+                at..payload,
+                payload..payload + u64::from(region.stored_bytes),
+            ]
         };
         let first = HEADER_BYTES as u64;
-        let head = blob.get(HEADER_BYTES..).expect("inside");
-        let sectors = RegionHeader::decode(head).expect("a region").sectors();
-        let region = parts(first, first + u64::from(sectors) * sector);
-        let directory = parts(directory, footer);
-        let [region_header, region_payload, region_padding] = region;
-        let [directory_header, directory_payload, directory_padding] = directory;
+        let region = parts(first);
+        let directory = parts(directory);
+        let [region_header, region_payload] = region;
+        let [directory_header, directory_payload] = directory;
         match self {
             Self::Header => 0..first,
             Self::RegionHeader => region_header,
             Self::RegionPayload => region_payload,
-            Self::RegionPadding => region_padding,
+            Self::RegionPadding => padding(blob).first().expect("a region").clone(),
             DirectoryHeader => directory_header,
             DirectoryPayload => directory_payload,
-            DirectoryPadding => directory_padding,
+            DirectoryPadding => padding(blob).last().expect("a directory").clone(),
             Self::Footer => footer..end,
             Self::File => 0..end,
         }
     }
+}
+
+/// Bytes of a container that carry nothing: after each region up to the next sector.
+pub fn padding(blob: &[u8]) -> Vec<Range<u64>> {
+    let header = ContainerHeader::decode(blob, false).expect("a container");
+    let sector = SECTOR_BYTES as usize;
+    let mut ranges = Vec::new();
+    let mut at = HEADER_BYTES;
+    while at <= header.directory_sector as usize * sector {
+        let region = RegionHeader::decode(&blob[at..]).expect("a region");
+        let end = at + REGION_HEADER_BYTES + region.stored_bytes as usize;
+        at += region.sectors() as usize * sector;
+        ranges.push(end as u64..at as u64);
+    }
+    ranges
 }
 
 impl IndexPart {

@@ -1,0 +1,322 @@
+//! Damage beyond the matrix: files of other pools and of nobody, bad sectors, two losses at once,
+//! random flips, and limits that hold.
+
+#[path = "lost_and_foreign/bad_sectors.rs"]
+mod bad_sectors;
+#[path = "damage/examine.rs"]
+#[allow(dead_code)]
+mod examine;
+#[path = "damage/places.rs"]
+#[allow(dead_code)]
+mod places;
+mod specimen;
+
+use bad_sectors::BadSectors;
+use chunking::Compression;
+use examine::{examine, look};
+use format::recipe::Layout;
+use format::snapshot::SnapshotKind;
+use media::{DirBlobs, Disk, Media, Syncing};
+use places::{Copies, Part, Place, Which};
+use sim::{Damage, Image, Seed, SimDisk};
+use specimen::{Specimen, media, noise, open, put_image, snapshot, store_image};
+use std::sync::Arc;
+use store::{
+    InitOptions, LaneOptions, NewSecret, ObjectBuilder, OpenMode, Pool, SecretKey, StoreErrorKind,
+};
+use units::UnixNanos;
+
+/// Everything that a reader sees must be right; returns what check reports.
+fn right(of: &Specimen, disk: &Arc<SimDisk>, mode: OpenMode) -> Vec<String> {
+    let seen = examine(of, disk, 77, mode);
+    assert_eq!(seen.refused, None, "{:?}", seen.reports);
+    assert_eq!(seen.wrong, Vec::<String>::new(), "{:?}", seen.reports);
+    assert!(seen.lost.is_empty() && seen.unlisted.is_empty(), "{seen:?}");
+    seen.reports
+}
+
+#[test]
+fn a_newest_root_that_is_gone_with_the_index_is_hinted_at() {
+    let of = Specimen::new(3, false);
+    let disk = of.disk();
+    for file in Place::Root(Copies::Both).target(&of).unwrap().files {
+        disk.damage(&file, &Damage::Delete).unwrap();
+    }
+    disk.damage("cache/fpi", &Damage::Delete).unwrap();
+    let seen = examine(&of, &disk, 1, OpenMode::Read);
+    assert_eq!((seen.unlisted.len(), seen.wrong.len()), (of.newest, 0));
+    assert!(
+        seen.hints.iter().any(|hint| hint.contains("commit 5")),
+        "{seen:?}"
+    );
+    // The next writer uses what the lost commit stored.
+    let pool = of.open(&disk, 2, OpenMode::Write).unwrap();
+    assert!(!pool.adopted().is_empty());
+    let stored = pool.record().stored_bytes;
+    let specimen::restore::Content::Bytes(bytes) = &of.truths[3].objects[&Vec::new()] else {
+        panic!("an image");
+    };
+    store_image(&pool, "again", bytes, Compression::Lz4);
+    assert!(pool.record().stored_bytes - stored < 60_000);
+}
+
+#[test]
+fn an_unfinished_run_is_no_lost_commit() {
+    let of = Specimen::new(3, false);
+    let disk = of.disk();
+    let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
+    let mut session = pool.begin(specimen::options(Compression::None)).unwrap();
+    put_image(&mut session, &noise(1, 50_000));
+    session.abandon().unwrap();
+    drop(pool);
+    let seen = examine(&of, &disk, 2, OpenMode::Read);
+    assert!(seen.reports.is_empty() && seen.hints.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn containers_of_another_pool_and_files_of_nobody_do_no_harm() {
+    let (of, other) = (Specimen::new(4, true), Specimen::new(5, true));
+    let theirs = other
+        .image
+        .contents("containers/0001/0000000000/000000000000")
+        .unwrap();
+    let ours = of
+        .image
+        .contents("containers/0001/0000000000/000000000000")
+        .unwrap();
+    for bytes in [&theirs, &ours] {
+        let disk = of.disk();
+        disk.plant("containers/0001/0000000000/0000000000ff", bytes);
+        disk.plant("containers/0002/0000000000/000000000000", bytes);
+        right(&of, &disk, OpenMode::Read);
+        let noted = right(&of, &disk, OpenMode::Write);
+        assert!(noted.iter().any(|note| note.contains("1-255")), "{noted:?}");
+        let pool = of.open(&disk, 3, OpenMode::Write).unwrap();
+        store_image(&pool, "more", &noise(1, 90_000), Compression::Zstd(1));
+        drop(pool);
+        let reported = right(&of, &disk, OpenMode::Read);
+        assert!(
+            reported.iter().any(|note| note.contains("ff")),
+            "{reported:?}"
+        );
+    }
+    let disk = of.disk();
+    for name in [
+        "README",
+        "containers/README",
+        "containers/cafe/0000000000/1",
+        "containers/0001/README",
+        "containers/0001/0000000000/backup",
+        "containers/0001/0000000000/cafe",
+        "containers/0001/0000000001/000000000001",
+        "roots/7",
+        "roots/00000000000000000003.bak",
+        "mirror/roots/latest",
+        "tmp/anything",
+        "cache/anything",
+    ] {
+        disk.plant(name, b"not ours");
+    }
+    for mode in [OpenMode::Read, OpenMode::Write] {
+        assert_eq!(right(&of, &disk, mode), Vec::<String>::new());
+    }
+    disk.plant("keys/README", b"not ours");
+    assert!(!right(&of, &disk, OpenMode::Write).is_empty());
+}
+
+#[test]
+fn init_leaves_every_pool_alone_and_finishes_what_it_began() {
+    let of = Specimen::new(6, true);
+    let secret = SecretKey::Recovery([1; 32]);
+    let secrets = [NewSecret {
+        secret: &secret,
+        label: "",
+    }];
+    let init = |disk: &Arc<SimDisk>, secrets| {
+        let options = InitOptions {
+            secrets,
+            chunk_bytes_average: 4096,
+        };
+        Pool::init(&media(disk, 9), &options).map_err(|e| e.kind)
+    };
+    let disk = of.disk();
+    for name in ["config", "mirror/config"] {
+        disk.damage(name, &Damage::Delete).unwrap();
+        assert_eq!(init(&disk, &secrets), Err(StoreErrorKind::PoolExists));
+    }
+    // A pool whose init was interrupted before its first root.
+    let begun = SimDisk::unrecorded(Image::new());
+    for (name, _) in of.image.files() {
+        if name.contains("config") || name.contains("keys") {
+            begun.plant(&name, &of.image.contents(&name).unwrap());
+        }
+    }
+    assert_eq!(init(&begun, &secrets), Ok(()));
+    let pool = open(&begun, 10, Some(&secret), OpenMode::Read).unwrap();
+    assert_eq!(look(&pool, &[]).reports, Vec::<String>::new());
+    assert_eq!(pool.keys().unwrap().0.len(), 1);
+}
+
+#[test]
+fn the_last_own_slot_stays_when_another_pools_lies_beside_it() {
+    let (of, other) = (Specimen::new(6, true), Specimen::new(7, true));
+    let disk = of.disk();
+    let theirs = Place::KeySlot(Copies::Name).target(&other).unwrap().files;
+    disk.plant(&theirs[0], &other.image.contents(&theirs[0]).unwrap());
+    let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
+    let (slots, used) = pool.keys().unwrap();
+    assert_eq!(slots.len(), 2);
+    let used = used.unwrap().name();
+    for slot in slots.iter().filter(|slot| slot.name() != used) {
+        pool.remove_key(&slot.name()).unwrap();
+    }
+    assert_eq!(
+        pool.remove_key(&used).unwrap_err().kind,
+        StoreErrorKind::Invalid
+    );
+}
+
+#[test]
+fn a_bad_sector_in_any_file_costs_no_more_than_it_holds() {
+    let of = Specimen::new(8, true);
+    for (path, len) in of.image.files() {
+        for bad in [0..512, 0..len.max(1), len / 2..len / 2 + 1] {
+            let whole = bad.end - bad.start >= len;
+            let disk: Arc<dyn Disk> = Arc::new(BadSectors::new(of.disk(), &path, bad));
+            let media = Media {
+                blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+                disk,
+                ..media(&of.disk(), 1)
+            };
+            let opened = Pool::open(media, of.secret.as_ref(), OpenMode::Read, 16 << 20);
+            let pool = opened.unwrap_or_else(|e| panic!("{path}: {e}"));
+            let seen = look(&pool, &of.truths);
+            assert_eq!(seen.wrong, Vec::<String>::new(), "{path}");
+            let carries = !path.starts_with("cache") && path != "lock" && !path.contains("roots/");
+            let told = !seen.reports.is_empty();
+            assert!(told || !(whole && carries), "{path}: nobody was told");
+            if !path.starts_with("containers") {
+                assert!(seen.lost.is_empty() && seen.unlisted.is_empty(), "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_container_is_stored_again_by_the_next_backup_of_the_same_data() {
+    let of = Specimen::new(9, true);
+    let disk = of.disk();
+    let lost = Place::Container(Which::Data, Part::File)
+        .target(&of)
+        .unwrap();
+    disk.damage(&lost.files[0], &Damage::Delete).unwrap();
+    let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
+    assert!(!of.truths[0].restore(&pool).unwrap().is_empty());
+    for truth in &of.truths {
+        if let Some(specimen::restore::Content::Bytes(bytes)) = truth.objects.get(&Vec::new()) {
+            store_image(&pool, "again", bytes, Compression::Zstd(1));
+        }
+    }
+    drop(pool);
+    let pool = of.open(&disk, 2, OpenMode::Read).unwrap();
+    assert!(
+        of.truths[0].restore(&pool).unwrap().is_empty(),
+        "the old snapshot is whole again"
+    );
+}
+
+#[test]
+fn a_reader_without_index_and_memory_finds_everything() {
+    let disk = SimDisk::unrecorded(Image::new());
+    let options = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&media(&disk, 1), &options).unwrap();
+    let bytes = noise(3, 40_000 * 24);
+    let mut builder = ObjectBuilder::new(Layout::Variable);
+    let pool = open(&disk, 2, None, OpenMode::Write).unwrap();
+    let options = LaneOptions {
+        compression: Compression::None,
+        region_bytes: 64 << 10,
+        container_bytes: 256 << 10,
+    };
+    let mut session = pool.begin(options).unwrap();
+    let lane = session.main();
+    for chunk in bytes.chunks(24) {
+        let stored = lane.store_chunk(chunk).unwrap();
+        builder
+            .push(stored, 24, &mut |n| lane.store_node(n))
+            .unwrap();
+    }
+    let root = builder.finish(&mut |n| lane.store_node(n)).unwrap();
+    let snapshot = snapshot(&pool, SnapshotKind::Stream, "crumbs", root);
+    pool.commit(session, &[snapshot], &[]).unwrap();
+    drop(pool);
+    disk.damage("cache/fpi", &Damage::Delete).unwrap();
+    let pool = Pool::open(media(&disk, 3), None, OpenMode::Read, 1 << 20).unwrap();
+    assert!(pool.reader().read_whole(&root, 1 << 30).unwrap() == bytes);
+}
+
+#[test]
+fn snapshots_of_one_moment_and_snapshots_of_one_id_are_different_snapshots() {
+    let of = Specimen::new(10, false);
+    let disk = of.disk();
+    let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
+    let first = of.truths[0].snapshot.clone();
+    let mut same_moment = first.clone();
+    same_moment.id = pool.new_snapshot_id();
+    let mut same_id = first.clone();
+    same_id.taken = UnixNanos(first.taken.0 + 1);
+    pool.change_snapshots(&[same_moment.clone(), same_id.clone()], &[])
+        .unwrap();
+    let listed = pool.snapshots().unwrap();
+    assert_eq!(listed.len(), of.truths.len() + 2);
+    pool.change_snapshots(&[], &[same_moment, same_id]).unwrap();
+    assert_eq!(
+        pool.snapshots().unwrap(),
+        of.truths
+            .iter()
+            .map(|t| t.snapshot.clone())
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn random_flips_are_found_wherever_bytes_mean_something() {
+    let of = Specimen::new(11, true);
+    let files: Vec<_> = of
+        .image
+        .files()
+        .into_iter()
+        .filter(|(_, len)| *len > 0)
+        .collect();
+    let mut seed = Seed::new(12);
+    let mut told = 0;
+    for n in 0..250 {
+        let (path, len) = &files[seed.below(files.len() as u64) as usize];
+        let bit = seed.below(len * 8);
+        let disk = of.disk();
+        disk.damage(path, &Damage::FlipBit(bit)).unwrap();
+        let seen = examine(&of, &disk, n, OpenMode::Read);
+        assert_eq!(seen.refused, None, "{path} bit {bit}");
+        assert_eq!(seen.wrong, Vec::<String>::new(), "{path} bit {bit}");
+        if !seen.reports.is_empty() {
+            told += 1;
+            continue;
+        }
+        let is_padding = path.starts_with("containers") && {
+            let blob = of.image.contents(path).unwrap();
+            places::padding(&blob)
+                .iter()
+                .any(|range| range.contains(&(bit / 8)))
+        };
+        let is_cache = path.starts_with("cache/");
+        let is_older_root = path.contains("roots/") && !path.ends_with("00005");
+        assert!(
+            is_padding || is_cache || is_older_root,
+            "{path} bit {bit} went unseen"
+        );
+    }
+    assert!(told > 100, "only {told} of 250 flips were reported");
+}
