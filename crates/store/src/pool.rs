@@ -55,7 +55,9 @@ pub struct SpaceCounts {
     pub stored_bytes: u64,
     /// Plain bytes of unique chunks in all containers.
     pub unique_bytes: u64,
-    /// ... of those that a snapshot reaches.
+    /// Plain bytes of chunks that were stored before: an index was damaged when they came again.
+    pub duplicate_bytes: u64,
+    /// ... of the unique ones, those that a snapshot reaches.
     pub live_bytes: u64,
     /// Stored bytes that no snapshot needs, estimated per region by plain bytes.
     pub reclaimable_bytes: u64,
@@ -103,7 +105,6 @@ impl Pool {
                 return Err(StoreError::new(StoreErrorKind::PoolExists, why));
             }
         }
-        forget_slots(media)?;
         let mut pool = PoolId::default();
         media.random.fill(&mut pool.0);
         let mut master = MasterKey([0; 32]);
@@ -124,6 +125,10 @@ impl Pool {
             splitter: SPLITTER_NUMBER,
             chunk_bytes_average: options.chunk_bytes_average,
         };
+        if let Err(e) = Config::decode(&config.encode()) {
+            return Err(StoreError::new(StoreErrorKind::Invalid, e.to_string()));
+        }
+        forget_slots(media)?;
         put_config(&*media.blobs, &config)?;
         for secret in options.secrets {
             add_slot(media, pool, &master, secret, Barrier::PoolBeforeRoot)?;
@@ -155,6 +160,10 @@ impl Pool {
             let why = format!("writing needs features {unknown:#x}");
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
+        // Before anybody is asked for a key, or told that the keys are damaged.
+        if is_empty(&*media.blobs)? {
+            return Err(unfinished());
+        }
         let (master, opened_with) = match (config.seal, secret) {
             (Seal::None, _) => (MasterKey(config.clear_master_key), None),
             (_, Some(secret)) => {
@@ -182,8 +191,7 @@ impl Pool {
             writable,
         };
         let Some(opened) = basis.open_newest(&mut notes)? else {
-            let why = "its creation did not finish; init it again";
-            return Err(StoreError::new(StoreErrorKind::NoPool, why));
+            return Err(unfinished());
         };
         let Opened {
             newest,
@@ -245,7 +253,7 @@ impl Pool {
 
     /// What was found damaged or missing while opening, in words.
     pub fn notes(&self) -> &[String] {
-        &self.notes
+        &self.notes.damage
     }
 
     /// Commits newer than the one that could be read: lost with what they added.
@@ -458,7 +466,8 @@ impl Pool {
         if let Some(e) = unreadable {
             report.damage.push(format!("catalog: {e}"));
         }
-        report.damage.extend(self.notes.iter().cloned());
+        report.damage.extend(self.notes.damage.iter().cloned());
+        report.notes.extend(self.notes.unpaired.iter().cloned());
         Ok(report)
     }
 
@@ -495,8 +504,9 @@ impl Pool {
                     for (fingerprint, len) in &region.chunks {
                         let first = seen.insert(*fingerprint);
                         plain += u64::from(*len);
-                        if first {
-                            counts.unique_bytes += u64::from(*len);
+                        match first {
+                            true => counts.unique_bytes += u64::from(*len),
+                            false => counts.duplicate_bytes += u64::from(*len),
                         }
                         if first && marked.chunks.contains_key(fingerprint) {
                             counts.live_bytes += u64::from(*len);
@@ -536,6 +546,11 @@ impl LaneOptions {
             container_bytes: CONTAINER_BYTES_TARGET,
         }
     }
+}
+
+fn unfinished() -> StoreError {
+    let why = "its creation did not finish; init it again";
+    StoreError::new(StoreErrorKind::NoPool, why)
 }
 
 /// True when a store error means that nothing was there to open.

@@ -97,7 +97,7 @@ impl Basis {
             match self.catalog_damage(&opened)? {
                 Some(e) => damage = e,
                 None => {
-                    notes.append(&mut tried);
+                    notes.append(tried);
                     opened.newest.unreadable = lost;
                     return Ok(Some(opened));
                 }

@@ -25,8 +25,41 @@ const CONFIG: &str = "config";
 /// Largest of them; bounds what a damaged pool can make us read.
 const BLOB_BYTES_MAX: u64 = format::mirrored::MIRRORED_BYTES_MAX;
 
-/// What was found damaged or missing on the way, in words, one item each.
-pub type Notes = Vec<String>;
+/// What was found on the way, in words, one item each.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// Stored bytes that are not what was written, or are gone.
+    pub damage: Vec<String>,
+    /// Second copies that are missing where an interrupted writer may have left one only.
+    pub unpaired: Vec<String>,
+}
+
+impl Notes {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds damage.
+    pub fn push(&mut self, damage: String) {
+        self.damage.push(damage);
+    }
+
+    /// Adds what others noted.
+    pub fn append(&mut self, mut others: Self) {
+        self.damage.append(&mut others.damage);
+        self.unpaired.append(&mut others.unpaired);
+    }
+}
+
+/// What it means that one of two copies is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unpaired {
+    /// Damage: both were durable before anything else was stored.
+    Damage,
+    /// A writer may have been interrupted between the two.
+    Interrupted,
+}
 
 /// Puts both copies of a small blob.
 fn put_twice(blobs: &dyn Blobs, name: &str, bytes: &[u8]) -> Result<()> {
@@ -44,11 +77,12 @@ fn mirror_name(name: &str) -> String {
 fn read_twice<T>(
     blobs: &dyn Blobs,
     name: &str,
+    unpaired: Unpaired,
     notes: &mut Notes,
     decode: impl Fn(&[u8]) -> std::result::Result<(T, bool), FormatError>,
 ) -> Result<Option<T>> {
     let mut best = None;
-    let mut absent = 0;
+    let mut absent = Vec::new();
     let mut failure = None;
     let mut device = None;
     for copy in [name.to_owned(), mirror_name(name)] {
@@ -66,8 +100,7 @@ fn read_twice<T>(
                 }
             },
             Err(e) if e.kind == MediaErrorKind::NotFound => {
-                absent += 1;
-                notes.push(format!("{copy}: missing"));
+                absent.push(format!("{copy}: missing"));
             }
             Err(e) if e.kind == MediaErrorKind::Io => {
                 notes.push(format!("{copy}: {e}"));
@@ -76,14 +109,17 @@ fn read_twice<T>(
             Err(e) => return Err(e.into()),
         }
     }
+    if best.is_some() || failure.is_some() || device.is_some() {
+        match unpaired {
+            Unpaired::Damage => notes.damage.append(&mut absent),
+            Unpaired::Interrupted => notes.unpaired.append(&mut absent),
+        }
+    }
     match (best, failure, device) {
         (Some(value), _, _) => Ok(Some(value)),
         (None, _, Some(e)) => Err(e.into()),
         (None, Some(e), None) => Err(format_error(name, e)),
-        (None, None, None) => {
-            notes.truncate(notes.len() - absent);
-            Ok(None)
-        }
+        (None, None, None) => Ok(None),
     }
 }
 
@@ -119,7 +155,7 @@ pub(crate) fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config
         }
         decoded => Ok(decoded),
     };
-    match read_twice(blobs, CONFIG, notes, decode)? {
+    match read_twice(blobs, CONFIG, Unpaired::Damage, notes, decode)? {
         Some(config) => Ok(config),
         None if is_empty(blobs)? => Err(StoreError::new(
             StoreErrorKind::NoPool,

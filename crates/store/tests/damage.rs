@@ -86,7 +86,8 @@ fn cell(
         if mode == OpenMode::Write {
             // What the writer healed is on the disk, also when it stored nothing.
             let seen = examine(of, &disk, seed * 10 + 1, OpenMode::Read);
-            let wrong = judge(expect, &seen, &newest, expect == Expect::Healed);
+            let healed = matches!(expect, Expect::Healed | Expect::Noted);
+            let wrong = judge(expect, &seen, &newest, healed);
             let tell = |w| format!("after a writer: {w} {:?}", seen.reports);
             complaints.extend(wrong.into_iter().map(tell));
         }

@@ -3,7 +3,7 @@
 //! Invariant: a slot counts only when durable; the last slot is never removed; secrets never
 //! leave this file except derived.
 
-use super::{Notes, mirror_name, put_twice, read_twice};
+use super::{Notes, Unpaired, mirror_name, put_twice, read_twice};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use chunking::{Argon2Cost, FingerprintKey, SealKey, derive_key, stretch_password};
 use format::bytes::{Fault, FormatError};
@@ -169,7 +169,8 @@ pub(crate) fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Resu
                 }
                 _ => Err(FormatError::new("key slot", Fault::Misplaced)),
             };
-            read_twice(&*media.blobs, &format!("{DIR}/{name}"), notes, decode)
+            let name = format!("{DIR}/{name}");
+            read_twice(&*media.blobs, &name, Unpaired::Interrupted, notes, decode)
         };
         let found = match read(false, notes) {
             // Noted; other slots may still open the pool.

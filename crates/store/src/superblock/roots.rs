@@ -120,7 +120,7 @@ fn read_root(
         let bytes = match media.blobs.read(&name, BLOB_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(e) if e.kind == MediaErrorKind::NotFound => {
-                notes.push(format!("{name}: missing"));
+                notes.unpaired.push(format!("{name}: missing"));
                 continue;
             }
             Err(e) if e.kind == MediaErrorKind::Io => {

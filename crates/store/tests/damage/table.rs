@@ -16,6 +16,9 @@ pub enum Expect {
     Harmless(&'static str),
     /// Nothing is lost, everybody is told, and the next writer puts it right.
     Healed,
+    /// Nothing is lost; an interrupted writer leaves the same, so it is a note and no damage; the
+    /// next writer puts it right.
+    Noted,
     /// Nothing is lost, everybody is told; it stays as it is.
     Reported,
     /// Some names are lost, all of them told; the rest restores.
@@ -29,7 +32,7 @@ pub enum Expect {
     Refused(StoreErrorKind),
 }
 
-use Expect::{Harmless, Healed, Loses, LosesCommit, LosesCommits, Refused, Reported};
+use Expect::{Harmless, Healed, Loses, LosesCommit, LosesCommits, Noted, Refused, Reported};
 
 /// Places, actions (none: all that remain), expectation; the first that fits counts.
 pub struct Row(pub fn(Place) -> bool, pub &'static [Action], pub Expect);
@@ -57,6 +60,11 @@ const fn is_older(which: Which) -> bool {
 /// The table.
 pub const ROWS: &[Row] = &[
     // One of two names: the other one serves, a writer restores the pair.
+    Row(
+        |p| matches!(p, KeySlot(c) | OtherSlot(c) | Root(c) if is_mirrored(c)),
+        &[Delete],
+        Noted,
+    ),
     Row(
         |p| matches!(p, Config(c) | KeySlot(c) | OtherSlot(c) | Root(c) if is_mirrored(c)),
         &[],
@@ -189,6 +197,13 @@ pub fn judge(expect: Expect, seen: &Seen, newest: &[usize], later: bool) -> Vec<
     let told = !seen.reports.is_empty();
     match expect {
         Healed if later => want(!told, "was not healed"),
+        Noted => {
+            want(!told, "looks like damage");
+            want(
+                later == seen.hints.is_empty(),
+                "is noted until it is healed",
+            );
+        }
         Healed | Reported | Loses => want(told, "is not detected"),
         LosesCommit | LosesCommits => want(told || later, "is not detected"),
         Harmless(_) | Refused(_) => {}
