@@ -187,9 +187,6 @@ fn ingest_object(
     workers: usize,
     progress: &Progress,
 ) -> Result<(ObjectRoot, u64), IngestError> {
-    let lanes = (0..workers.max(1))
-        .map(|_| session.lane(lane))
-        .collect::<Result<Vec<_>, _>>()?;
     let cutting = cutting(session.main());
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);
@@ -197,12 +194,9 @@ fn ingest_object(
         *put.lock().unwrap_or_else(|e| e.into_inner()) = Some(root);
         Ok(())
     });
-    let (lanes, read) = ingest::run(lanes, progress, |context| {
+    let read = ingest::run(session, workers, lane, progress, |context, _| {
         Ok(StreamRun::new(context, cutting, done).read(source, segments))
     })?;
-    for lane in lanes {
-        session.retire(lane)?;
-    }
     let len = read.map_err(IngestError::Source)?;
     let root = result.lock().unwrap_or_else(|e| e.into_inner()).take();
     let root = root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "unfinished object"))?;

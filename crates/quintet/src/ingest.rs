@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crossbeam_channel::{Receiver, Sender};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::{Lane, StoreError, StoreErrorKind};
+use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
 
 /// Bytes that are read, cut and handed over at a time: some regions, so that a region holds
 /// neighbours although batches go to lanes in turn.
@@ -73,13 +73,32 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Runs `feed` on this thread and what it submits on one thread a lane. Returns the lanes and what
-/// `feed` returned once all work is done.
+/// Runs `feed` on this thread and what it submits on one new lane a thread. The lanes go back to the
+/// session in any case, so that an interrupted run keeps what it has read.
 pub fn run<'a, T>(
+    session: &mut WriteSession,
+    workers: usize,
+    options: LaneOptions,
+    progress: &'a Progress,
+    feed: impl FnOnce(&Context<'a>, &mut Lane) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let lanes: Vec<_> = (0..workers.max(1))
+        .map(|_| session.lane(options))
+        .collect::<Result<_, _>>()?;
+    let (lanes, fed) = run_lanes(lanes, progress, |context| feed(context, session.main()));
+    let mut retired = Ok(());
+    for lane in lanes {
+        retired = retired.and(session.retire(lane));
+    }
+    // The first error is the cause.
+    fed.and_then(|value| retired.map(|()| value))
+}
+
+fn run_lanes<'a, T>(
     lanes: Vec<Lane>,
     progress: &'a Progress,
     feed: impl FnOnce(&Context<'a>) -> Result<T, StoreError>,
-) -> Result<(Vec<Lane>, T), StoreError> {
+) -> (Vec<Lane>, Result<T, StoreError>) {
     let (queue, work) = crossbeam_channel::bounded::<Option<Box<dyn Work + 'a>>>(QUEUE_MAX);
     let context = Context {
         progress,
@@ -123,11 +142,12 @@ pub fn run<'a, T>(
         .failed
         .into_inner()
         .unwrap_or_else(|e| e.into_inner());
-    match failed {
+    let result = match failed {
         Some(error) => Err(error),
         None if progress.interrupt().requested() => {
             Err(StoreError::new(StoreErrorKind::Interrupted, String::new()))
         }
-        None => fed.map(|value| (lanes, value)),
-    }
+        None => fed,
+    };
+    (lanes, result)
 }

@@ -57,35 +57,34 @@ pub fn back_up_trees(
     plan: &TreePlan<'_>,
     progress: &Progress,
 ) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
-    let lanes = (0..plan.workers.max(1))
-        .map(|_| session.lane(plan.lane))
-        .collect::<Result<Vec<_>, _>>()?;
     let top = Pending::new(None);
-    let main = session.main();
     let before = progress.warnings();
     let reader = pool.reader();
-    let (lanes, mut outcome) = ingest::run(lanes, progress, |context| {
-        let mut walker = Walker {
-            reader,
-            plan,
-            context,
-            lane: main,
-            outcome: TreeOutcome::default(),
-        };
-        let tops = Tops::of(plan.paths);
-        let root = Path::new("/");
-        let parent = plan
-            .parent
-            .map(|root| walker.old_entries(&root))
-            .unwrap_or_default();
-        walker.virtual_directory(&tops, root, &top, parent)?;
-        walker.finish(&top)?;
-        progress.totals_known();
-        Ok(walker.outcome)
-    })?;
-    for lane in lanes {
-        session.retire(lane)?;
-    }
+    let mut outcome = ingest::run(
+        session,
+        plan.workers,
+        plan.lane,
+        progress,
+        |context, lane| {
+            let mut walker = Walker {
+                reader,
+                plan,
+                context,
+                lane,
+                outcome: TreeOutcome::default(),
+            };
+            let tops = Tops::of(plan.paths);
+            let root = Path::new("/");
+            let parent = plan
+                .parent
+                .map(|root| walker.old_entries(&root))
+                .unwrap_or_default();
+            walker.virtual_directory(&tops, root, &top, parent)?;
+            walker.finish(&top)?;
+            progress.totals_known();
+            Ok(walker.outcome)
+        },
+    )?;
     outcome.failures = progress.warnings() - before;
     let root = top
         .root()
