@@ -1,7 +1,5 @@
-# Sourced by ./test and ./quickstart: finds what they need and installs what is missing, aloud.
-# The caller stands in the top directory of the checkout.
-
-rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+# Sourced by ./test, ./quickstart and tests/cli: finds what they need and installs what is missing, aloud.
+# The functions about Rust want the top directory of the checkout.
 
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
@@ -34,8 +32,9 @@ need_packages() {
 
 rust_is_new_enough() {
     local found
+    rust_needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
     found=$(cargo --version 2>/dev/null | cut -d' ' -f2) && [ -n "$found" ] &&
-        [ "$(printf '%s\n' "$rust_needed" "$found" | sort -V | head -n 1)" = "$rust_needed" ]
+        [ "$(printf '%s\n' "$rust_needed" "$found" | sort -V | sed -n 1p)" = "$rust_needed" ]
 }
 
 # Makes sure that cargo is there and new enough, or stops with what to do.
@@ -59,4 +58,27 @@ need_rust() {
     rust_is_new_enough && return
     echo "cargo is older than $rust_needed and could not be renewed: install Rust $rust_needed or newer" >&2
     exit 1
+}
+
+# What rsync needs to see every difference that it can see here.
+rsync_flags() {
+    case $(rsync --version) in
+    *"no ACLs"*) echo -aHXn ;;
+    *) echo -aHAXn ;;
+    esac
+}
+
+# A bounded part of the system's own files, under their own paths: real_tree TARGET MEGABYTES
+real_tree() {
+    local from size left=$(($2 * 1024))
+    mkdir -p "$1"
+    for from in /usr/share/* /usr/include /usr/lib/python3* /usr/sbin /usr/bin /usr/lib/*; do
+        [ -d "$from" ] && [ ! -L "$from" ] || continue
+        size=$(du -skx "$from" 2>/dev/null | cut -f1)
+        [ "$size" -le "$left" ] || continue
+        left=$((left - size))
+        mkdir -p "$1${from%/*}"
+        # What this user may not read is no part of the tree.
+        cp -a "$from" "$1${from%/*}/" 2>/dev/null || true
+    done
 }

@@ -6,7 +6,7 @@ for n in 1 2 3 4 5 6; do noise "$dir/src/noise$n" 8; done
 new_pool
 exits 0 q backup "$dir/src"
 for part in 1 2 3; do exits 0 q check --read-data --subset $part/3; done
-container=$(find "$pool/containers" -type f -size +1M | sort | head -n 1)
+container=$(find "$pool/containers" -type f -size +1M | sort | sed -n 1p)
 [ -n "$container" ] || fail "no container: $(find "$pool")"
 # In the middle: data, not the directory.
 at=$(($(stat -c %s "$container") / 2))

@@ -1,6 +1,7 @@
 # Sourced by the behaviour scripts: a scratch directory, an encrypted pool's place, and what they need.
 # The program is $QUINTET; run.sh sets it.
 set -euo pipefail
+. "$(dirname "$0")/../tools.sh"
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin NO_COLOR=1
 dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-cli.XXXXXX")
 pool=$dir/pool
@@ -82,28 +83,13 @@ stored_bytes() {
 # same SOURCE TARGET: every byte, mode, owner, time, link, ACL and attribute.
 same() {
     requires rsync
-    local flags=-aHXn
-    rsync --version | grep -q ' ACLs' && flags=-aHAXn
-    rsync $flags --delete --checksum --itemize-changes "$1/" "$2/" >"$dir/rsync" 2>&1 || fail "$(cat "$dir/rsync")"
+    rsync "$(rsync_flags)" --delete --checksum --itemize-changes "$1/" "$2/" >"$dir/rsync" 2>&1 || fail "$(cat "$dir/rsync")"
     [ ! -s "$dir/rsync" ] || fail "differs: $(head -n 20 "$dir/rsync")"
 }
 
 # sound: every byte of the pool is what it should be.
 sound() {
     exits 0 q check --read-data
-}
-
-# A bounded part of the system's own files: real_tree TARGET MEGABYTES
-real_tree() {
-    local from budget=$(($2 * 1024)) size
-    mkdir -p "$1"
-    for from in /usr/share/* /usr/lib/python3* /usr/include; do
-        [ -d "$from" ] && [ ! -L "$from" ] || continue
-        size=$(du -sk "$from" | cut -f1)
-        [ "$size" -le "$budget" ] || continue
-        budget=$((budget - size))
-        cp -a "$from" "$1/"
-    done
 }
 
 # noise FILE MEGABYTES: bytes that neither compress nor repeat.

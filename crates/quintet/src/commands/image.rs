@@ -13,6 +13,7 @@ use crate::image::{RawImage, export_object, import_image};
 use crate::json::Object;
 use crate::sizes;
 use anyhow::bail;
+use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -28,7 +29,10 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     if args.name.is_empty() || args.name.contains('@') {
         bail!("an image's name is not empty and has no @");
     }
-    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let mut lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    if lane.compression == Compression::Default {
+        lane.compression = Compression::Dense;
+    }
     let original = RawImage::open(&args.image)?;
     let signature = original.signature()?;
     let pool = invocation.open(if args.dry_run {

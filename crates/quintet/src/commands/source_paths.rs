@@ -30,7 +30,7 @@ pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     Ok(out)
 }
 
-/// All paths of a backup, sorted, each once; those that are not there are warned about.
+/// All paths of a backup, sorted, none below another. At least one of them is there.
 pub(super) fn collect(args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
     for file in &args.files_from {
@@ -62,6 +62,17 @@ pub(super) fn collect(args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     }
     paths.sort();
     paths.dedup();
+    // Some that are missing are warnings of the walk.
+    if paths.iter().all(|path| path.symlink_metadata().is_err()) {
+        let first = paths.first().map(|path| path.display().to_string());
+        bail!("none of the paths is there: {}", first.unwrap_or_default());
+    }
+    // What lies below another path comes with it.
+    let all = paths.clone();
+    paths.retain(|path| {
+        !all.iter()
+            .any(|other| path != other && path.starts_with(other))
+    });
     Ok(paths)
 }
 
@@ -174,12 +185,13 @@ mod tests {
         assert_eq!(found, [at("a1"), at("a2"), at("a["), at("b")]);
         std::fs::write(list, format!("{here}/nothing*\n")).unwrap();
         assert!(collected(&["--files-from", list]).is_err());
-        std::fs::write(list, format!("{here}/x y \n# z\n")).unwrap();
+        std::fs::write(list, format!("{here}/b\n# z\n{here}/x y \n")).unwrap();
         let found = collected(&["--files-from-verbatim", list]).unwrap();
-        assert_eq!(found.len(), 2);
-        std::fs::write(list, b"/x\ny\0/z\0").unwrap();
+        assert_eq!(found.len(), 3);
+        std::fs::write(list, b"/x\ny\0/\0/z\0").unwrap();
         let found = collected(&["--files-from-raw", list]).unwrap();
-        assert_eq!(found, [Path::new("/x\ny"), Path::new("/z")]);
+        assert_eq!(found, [Path::new("/")]);
         assert!(collected(&[]).is_err());
+        assert!(collected(&["/nonexistent/x"]).is_err());
     }
 }

@@ -62,7 +62,7 @@ impl Lane {
         let codec = match options.compression {
             Compression::None => Codec::None,
             Compression::Lz4 => Codec::Lz4,
-            Compression::Zstd(_) | Compression::Default => Codec::Zstd,
+            Compression::Zstd(_) | Compression::Default | Compression::Dense => Codec::Zstd,
         };
         let splitter = Splitter::new(shared.chunk_bytes_average());
         Ok(Self {
