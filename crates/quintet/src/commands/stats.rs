@@ -29,6 +29,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         containers,
         stored_bytes,
         unique_bytes,
+        duplicate_bytes,
         live_bytes,
         reclaimable_bytes,
         logical_bytes,
@@ -36,7 +37,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     } = pool.space()?;
     let ratio = |of: u64, to: u64| of as f64 / to.max(1) as f64;
     let deduplication = ratio(logical_bytes, live_bytes);
-    let compression = ratio(unique_bytes, stored_bytes);
+    let compression = ratio(unique_bytes + duplicate_bytes, stored_bytes);
     let console = &invocation.console;
     console.message(
         Object::message("summary")
@@ -44,6 +45,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             .integer("logical_bytes", logical_bytes)
             .integer("live_bytes", live_bytes)
             .integer("unique_bytes", unique_bytes)
+            .integer("duplicate_bytes", duplicate_bytes)
             .integer("stored_bytes", stored_bytes)
             .integer("reclaimable_bytes", reclaimable_bytes)
             .integer("containers", containers)
@@ -68,6 +70,9 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             ),
         ),
     ];
+    if duplicate_bytes > 0 {
+        lines.push(("stored twice", size(duplicate_bytes)));
+    }
     if reclaimable_bytes > 0 {
         lines.push(("not needed any more", size(reclaimable_bytes)));
     }
