@@ -5,8 +5,11 @@ use crate::{Barrier, MediaError};
 /// How a put treats a name that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// The name is new by construction (numbered by its only writer); an old blob is replaced.
+    /// An old blob of this name is replaced.
     Replace,
+    /// The name is new by construction (numbered by its only writer): one that exists is another
+    /// writer's, and stays. Fails with `Exists`, perhaps only at a later call.
+    New,
     /// Fails with `Exists` when the name is taken, also by a concurrent writer.
     IfAbsent,
 }
@@ -18,9 +21,9 @@ pub enum Put {
 /// returned, or that began after [`Blobs::adopt`] named it. All methods may be called from many
 /// threads.
 pub trait Blobs: Send + Sync {
-    /// Stores `bytes` under `name`. With [`Put::Replace`] an error may also surface at the next
-    /// barrier; the blob becomes visible some time before that barrier returns. With
-    /// [`Put::IfAbsent`] the blob is visible on return.
+    /// Stores `bytes` under `name`. With [`Put::Replace`] and [`Put::New`] an error may also surface
+    /// at the next call, barriers included; the blob becomes visible some time before the next
+    /// barrier returns. With [`Put::IfAbsent`] the blob is visible on return.
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError>;
 
     /// Fills `into` from `offset` of the blob. `Io` with an unexpected-end source when the blob

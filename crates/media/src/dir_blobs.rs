@@ -93,7 +93,7 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.queue.take() {
             let running = self.queue.running(job.number);
-            running.end(self.store(&job.name, &job.bytes, Put::Replace));
+            running.end(self.store(&job.name, &job.bytes, job.how));
         }
     }
 
@@ -113,7 +113,7 @@ impl Shared {
             })
             .and_then(|()| match how {
                 Put::Replace => self.disk.rename(&unnamed, name),
-                Put::IfAbsent => self.disk.rename_new(&unnamed, name),
+                Put::New | Put::IfAbsent => self.disk.rename_new(&unnamed, name),
             });
         if let Err(e) = written {
             // Best effort: space comes back now rather than at the next writer's sweep.
@@ -168,7 +168,7 @@ impl Blobs for DirBlobs {
             self.shared.queue.accept("put", name)?;
             return self.shared.store(name, &bytes, how);
         }
-        self.shared.queue.push(name, bytes)
+        self.shared.queue.push(name, bytes, how)
     }
 
     fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {

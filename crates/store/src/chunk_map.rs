@@ -220,6 +220,14 @@ impl ChunkMap {
         Ok(!recent.young.insert(*fingerprint))
     }
 
+    /// Forgets what was claimed: a session ended and may not have stored it. What is stored is in
+    /// the index.
+    pub fn forget_recent(&self) {
+        for recent in &self.recent {
+            *lock(recent) = Recent::default();
+        }
+    }
+
     fn recent_holds(&self, fingerprint: &Fingerprint) -> bool {
         let recent = self.recent(fingerprint);
         recent.young.contains(fingerprint) || recent.old.contains(fingerprint)

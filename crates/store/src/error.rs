@@ -69,7 +69,8 @@ impl StoreError {
 impl From<MediaError> for StoreError {
     fn from(source: MediaError) -> Self {
         let kind = match source.kind {
-            MediaErrorKind::Locked => StoreErrorKind::Locked,
+            // A name that was to be new is another writer's.
+            MediaErrorKind::Locked | MediaErrorKind::Exists => StoreErrorKind::Locked,
             kind => StoreErrorKind::Media(kind),
         };
         Self {

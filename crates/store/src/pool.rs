@@ -4,10 +4,10 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes.
 
-use crate::catalog::{Edit, InventoryEntry, visit, visit_readable};
+use crate::catalog::{InventoryEntry, visit, visit_readable};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
 use crate::chunk_map::{ChunkMap, FingerprintSet, LookupCounts};
-use crate::container::{CONTAINER_BYTES_TARGET, ContainerReader};
+use crate::container::ContainerReader;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITER, adopt};
@@ -17,15 +17,17 @@ use crate::superblock::{
     heal_config, heal_root, heal_slots, is_empty, list_slots, put_config, read_config, remove_slot,
     unlock,
 };
-use crate::write_path::{Committed, LaneOptions, WriteSession};
-use chunking::{Compression, SPLITTER_NUMBER};
+use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
 use media::{Barrier, DiskLock, Media, MediaErrorKind};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
-use units::{Fingerprint, Generation, PoolId, SnapshotId};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, Weak};
+use units::{Fingerprint, Generation, PoolId};
+
+mod sessions;
 
 const LOCK: &str = "lock";
 
@@ -71,8 +73,11 @@ struct Head {
     generation: Generation,
     generation_highest: Generation,
     record: RootRecord,
-    next_sequence: u64,
     adopted: Vec<InventoryEntry>,
+    /// The session that is open, if any.
+    session: Weak<()>,
+    /// A session began and did not commit: what it left is found as after a crash.
+    uncommitted: bool,
 }
 
 /// An open pool.
@@ -85,6 +90,8 @@ pub struct Pool {
     chunks: Arc<ChunkMap>,
     reader: Arc<Reader>,
     head: Mutex<Head>,
+    /// Next container number of this process.
+    next_sequence: Arc<AtomicU64>,
     notes: Notes,
     lost_commits: Vec<Generation>,
     /// Held while a writer lives.
@@ -210,12 +217,14 @@ impl Pool {
             containers,
             ..
         } = basis;
+        let mut next_sequence = record.next_sequence.get(&WRITER).copied().unwrap_or(0);
         let mut head = Head {
             generation,
             generation_highest,
-            next_sequence: record.next_sequence.get(&WRITER).copied().unwrap_or(0),
             record,
             adopted: Vec::new(),
+            session: Weak::new(),
+            uncommitted: false,
         };
         if writable {
             media.blobs.sweep()?;
@@ -223,7 +232,7 @@ impl Pool {
             heal_slots(&media, config.pool)?;
             heal_root(&media, config.pool, generation)?;
             let adopted = adopt(&media, &head.record, &containers, &chunks, &mut notes)?;
-            head.next_sequence = adopted.next_sequence;
+            next_sequence = adopted.next_sequence;
             head.adopted = adopted.entries;
         }
         for lost in &unreadable {
@@ -240,6 +249,7 @@ impl Pool {
             chunks,
             reader,
             head: Mutex::new(head),
+            next_sequence: Arc::new(AtomicU64::new(next_sequence)),
             notes,
             lost_commits: unreadable,
             lock,
@@ -334,79 +344,6 @@ impl Pool {
         let at = catalog.unwrap_or_default();
         let damage = damage.or(unreadable.map(|e| node_error(&at, e)));
         Ok((snapshots, damage))
-    }
-
-    /// Starts a session. One at a time; the pool must be open for writing.
-    pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
-        if self.lock.is_none() {
-            let why = "the pool was opened for reading";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
-        let head = self.head();
-        let start = crate::write_path::Start {
-            generation: head.generation_highest.next(),
-            record: head.record.clone(),
-            writer: WRITER,
-            next_sequence: head.next_sequence,
-            adopted: head.adopted.clone(),
-        };
-        drop(head);
-        WriteSession::new(
-            self.media.clone(),
-            self.config.clone(),
-            self.master.clone(),
-            Arc::clone(&self.chunks),
-            Arc::clone(&self.reader),
-            start,
-            options,
-        )
-    }
-
-    /// A fresh random id for a snapshot.
-    pub fn new_snapshot_id(&self) -> SnapshotId {
-        let mut id = SnapshotId::default();
-        self.media.random.fill(&mut id.0);
-        id
-    }
-
-    /// Now, by the pool's clock.
-    pub fn now(&self) -> units::UnixNanos {
-        self.media.clock.now()
-    }
-
-    /// Ends a session: adds and removes snapshots in one commit, durable on return.
-    pub fn commit(
-        &self,
-        session: WriteSession,
-        add: &[Snapshot],
-        remove: &[Snapshot],
-    ) -> Result<Committed> {
-        let mut edits: Vec<_> = remove
-            .iter()
-            .map(|s| Edit {
-                key: s.key(),
-                value: None,
-            })
-            .collect();
-        edits.extend(add.iter().map(|s| Edit {
-            key: s.key(),
-            value: Some(s.encode()),
-        }));
-        let change = add.len() as i64 - remove.len() as i64;
-        let committed = session.commit(edits, change)?;
-        let mut head = self.head();
-        head.generation = committed.generation;
-        head.generation_highest = committed.generation;
-        head.record = committed.record.clone();
-        head.next_sequence = committed.next_sequence;
-        head.adopted.clear();
-        Ok(committed)
-    }
-
-    /// Adds and removes snapshots without storing data: forget, tag.
-    pub fn change_snapshots(&self, add: &[Snapshot], remove: &[Snapshot]) -> Result<Committed> {
-        let session = self.begin(LaneOptions::metadata())?;
-        self.commit(session, add, remove)
     }
 
     /// Readable key slots, oldest first, and the one that opened the pool.
@@ -534,17 +471,6 @@ impl Pool {
             Ok(ControlFlow::Continue(()))
         })
         .map(drop)
-    }
-}
-
-impl LaneOptions {
-    /// For commits that store no user data.
-    pub fn metadata() -> Self {
-        Self {
-            compression: Compression::Zstd(1),
-            region_bytes: 128 << 10,
-            container_bytes: CONTAINER_BYTES_TARGET,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! ones; one barrier syncs at a time, so none returns while another still syncs names that it
 //! should cover; after a failure nothing is accepted. Called by `dir_blobs`.
 
-use crate::{MediaError, MediaErrorKind};
+use crate::{MediaError, MediaErrorKind, Put};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -13,6 +13,7 @@ pub(super) struct Job {
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
+    pub(super) how: Put,
 }
 
 #[derive(Default)]
@@ -86,7 +87,7 @@ impl Queue {
     }
 
     /// Queues a put when there is room.
-    pub(super) fn push(&self, name: &str, bytes: Vec<u8>) -> Result<(), MediaError> {
+    pub(super) fn push(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
         let max = self.waiting_max;
         let crowded = |state: &State| state.waiting.len() >= max || state.has(name);
         let mut state = self.wait_while(self.lock(), crowded);
@@ -98,6 +99,7 @@ impl Queue {
             number,
             name,
             bytes,
+            how,
         });
         self.changed.notify_all();
         Ok(())

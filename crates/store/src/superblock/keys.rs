@@ -241,6 +241,13 @@ pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str, barrier: Barr
             "the last key slot cannot be removed: the pool would be lost",
         ));
     }
+    // A slot that a killed process added may not be durable yet: the others first.
+    for other in slots.iter().filter(|s| s.name() != name) {
+        let other = format!("{DIR}/{}", other.name());
+        media.blobs.adopt(&mirror_name(&other));
+        media.blobs.adopt(&other);
+    }
+    media.blobs.barrier(barrier)?;
     let name = format!("{DIR}/{name}");
     media.blobs.delete(&mirror_name(&name))?;
     media.blobs.delete(&name)?;
@@ -248,7 +255,8 @@ pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str, barrier: Barr
     Ok(())
 }
 
-/// Writes missing or damaged copies of readable slots again.
+/// Writes missing or damaged copies of readable slots again. All of them are durable after the next
+/// barrier.
 pub(crate) fn heal_slots(media: &Media, pool: PoolId) -> Result<()> {
     for info in list_slots(media, pool, &mut Notes::new())? {
         let bytes = info.slot.encode();
@@ -262,6 +270,8 @@ pub(crate) fn heal_slots(media: &Media, pool: PoolId) -> Result<()> {
                 != Some(&bytes)
             {
                 media.blobs.put(&name, bytes.clone(), media::Put::Replace)?;
+            } else {
+                media.blobs.adopt(&name);
             }
         }
     }

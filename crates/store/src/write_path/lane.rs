@@ -38,7 +38,7 @@ struct Filling {
     container: Option<ContainerBuilder>,
 }
 
-/// One thread's way into the pool.
+/// One thread's way into the pool. Goes back to its session with `WriteSession::retire`.
 pub struct Lane {
     shared: Arc<Shared>,
     options: LaneOptions,
@@ -210,7 +210,7 @@ impl Lane {
         self.shared
             .media
             .blobs
-            .put(&container_name(finished.id), finished.blob, Put::Replace)?;
+            .put(&container_name(finished.id), finished.blob, Put::New)?;
         Ok(())
     }
 
@@ -243,5 +243,14 @@ impl Lane {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let open = |filling: &Filling| !filling.region.is_empty() || filling.container.is_some();
+        if open(&self.data) || open(&self.recipe) {
+            self.shared.lose_chunks();
+        }
     }
 }

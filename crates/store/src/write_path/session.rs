@@ -14,7 +14,7 @@ use format::map_node::MapNode;
 use format::root::RootRecord;
 use media::{Barrier, Media};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, Generation, WriterId};
 
@@ -54,13 +54,22 @@ pub(super) struct Shared {
     master: MasterKey,
     writer: WriterId,
     generation: Generation,
-    next_sequence: AtomicU64,
+    next_sequence: Arc<AtomicU64>,
     finished: Mutex<Vec<InventoryEntry>>,
+    /// A lane went with chunks that others may have deduplicated against.
+    lost_chunks: AtomicBool,
+    /// Dropped with the last lane: tells the pool that the session is over.
+    _token: Arc<()>,
 }
 
 impl Shared {
     pub fn chunk_bytes_average(&self) -> usize {
         self.config.chunk_bytes_average as usize
+    }
+
+    /// A lane was dropped and not taken back: nothing of this session can be committed.
+    pub fn lose_chunks(&self) {
+        self.lost_chunks.store(true, Ordering::Relaxed);
     }
 
     pub fn new_container(&self, class: ContainerClass, capacity: usize) -> ContainerBuilder {
@@ -99,7 +108,6 @@ pub struct Committed {
     /// What the session did.
     pub counts: WriteCounts,
     pub(crate) record: RootRecord,
-    pub(crate) next_sequence: u64,
 }
 
 /// Where a session starts: facts that recovery found.
@@ -107,7 +115,10 @@ pub(crate) struct Start {
     pub generation: Generation,
     pub record: RootRecord,
     pub writer: WriterId,
-    pub next_sequence: u64,
+    /// Container numbers of this process; none is ever given twice.
+    pub next_sequence: Arc<AtomicU64>,
+    /// Lives as long as anybody can write for this session.
+    pub token: Arc<()>,
     /// Containers found after a crash: they enter the inventory with this commit.
     pub adopted: Vec<InventoryEntry>,
 }
@@ -139,8 +150,10 @@ impl WriteSession {
             master,
             writer: start.writer,
             generation: start.generation,
-            next_sequence: AtomicU64::new(start.next_sequence),
+            next_sequence: Arc::clone(&start.next_sequence),
             finished: Mutex::new(start.adopted.clone()),
+            lost_chunks: AtomicBool::new(false),
+            _token: Arc::clone(&start.token),
         });
         let main = Lane::new(Arc::clone(&shared), options)?;
         Ok(Self {
@@ -196,6 +209,7 @@ impl WriteSession {
     /// Applies `edits` to the catalog and commits. Returns when all of it survives power loss.
     /// `entries_change` is what the edits do to the number of snapshots.
     pub(crate) fn commit(mut self, edits: Vec<Edit>, entries_change: i64) -> Result<Committed> {
+        self.all_lanes_are_back()?;
         self.main.close(ContainerClass::Data)?;
         let mut record = self.start.record.clone();
         record.catalog = self.write_catalog(record.catalog, edits)?;
@@ -231,8 +245,17 @@ impl WriteSession {
             generation,
             counts: self.counts(),
             record,
-            next_sequence,
         })
+    }
+
+    /// What a lane has claimed and not stored, others may refer to.
+    fn all_lanes_are_back(&self) -> Result<()> {
+        // The session's own reference and its own lane's.
+        if self.shared.lost_chunks.load(Ordering::Relaxed) || Arc::strong_count(&self.shared) > 2 {
+            let why = "a lane of the session was not taken back";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        Ok(())
     }
 
     /// Writes the catalog's new nodes. The container that holds them is entered into the

@@ -1,0 +1,151 @@
+//! Sessions of one process, one after another: committed, abandoned, dropped, failed.
+//!
+//! Invariant: whatever a session left, the next one loses nothing and stores nothing twice.
+
+mod specimen;
+
+use chunking::Compression;
+use sim::{Fault, Image, SimDisk};
+use specimen::{noise, options, put_image, snapshot};
+use std::sync::Arc;
+use store::{CheckDepth, InitOptions, OpenMode, Pool, StoreErrorKind, WriteSession};
+
+fn pool(disk: &Arc<SimDisk>) -> Pool {
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&specimen::media(disk, 1), &init).expect("init");
+    specimen::open(disk, 2, None, OpenMode::Write).expect("open")
+}
+
+fn begin(pool: &Pool) -> WriteSession {
+    pool.begin(options(Compression::None)).expect("begin")
+}
+
+/// Commits an image; returns how many of its chunks were new.
+fn commit(pool: &Pool, mut session: WriteSession, bytes: &[u8]) -> u64 {
+    let root = put_image(&mut session, bytes);
+    let new = session.counts().chunks_new;
+    let snapshot = snapshot(pool, format::snapshot::SnapshotKind::Image, "", root);
+    pool.commit(session, &[snapshot], &[]).expect("commit");
+    new
+}
+
+/// Everything restores and checks, also for the next process; nothing is there twice.
+fn is_sound(disk: &Arc<SimDisk>, pool: Pool, images: &[&[u8]]) {
+    drop(pool);
+    let pool = specimen::open(disk, 3, None, OpenMode::Read).expect("open");
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool
+        .check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .expect("check");
+    assert!(report.is_sound(), "{report:?}");
+    let snapshots = pool.snapshots().expect("snapshots");
+    assert_eq!(snapshots.len(), images.len());
+    for (snapshot, bytes) in snapshots.iter().zip(images) {
+        let read = pool.reader().read_whole(&snapshot.root, 1 << 30);
+        assert!(read.expect("read") == *bytes);
+    }
+    assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+}
+
+#[test]
+fn a_session_after_an_abandoned_one_reuses_what_it_stored() {
+    let disk = SimDisk::unrecorded(Image::new());
+    let pool = pool(&disk);
+    let bytes = noise(1, 100_000);
+    let mut session = begin(&pool);
+    put_image(&mut session, &bytes);
+    session.abandon().expect("abandon");
+    assert_eq!(commit(&pool, begin(&pool), &bytes), 0);
+    let other = noise(2, 100_000);
+    assert!(commit(&pool, begin(&pool), &other) > 0);
+    is_sound(&disk, pool, &[&bytes, &other]);
+}
+
+#[test]
+fn a_session_after_a_dropped_one_stores_what_was_only_claimed() {
+    let disk = SimDisk::unrecorded(Image::new());
+    let pool = pool(&disk);
+    let bytes = noise(1, 100_000);
+    let mut session = begin(&pool);
+    put_image(&mut session, &bytes);
+    let stored = session.counts().containers;
+    assert!(stored > 0);
+    drop(session);
+    let new = commit(&pool, begin(&pool), &bytes);
+    assert!(new > 0 && new < 26, "{new} of 26 with {stored} containers");
+    is_sound(&disk, pool, &[&bytes]);
+}
+
+#[test]
+fn a_session_after_a_full_disk_finishes_the_work() {
+    let bytes = noise(1, 100_000);
+    let mut failures = 0;
+    for room in (0..140_000).step_by(3000) {
+        let disk = SimDisk::unrecorded(Image::new());
+        let pool = pool(&disk);
+        let mut session = begin(&pool);
+        disk.inject(Fault::NoSpaceAfter(room));
+        let lane = session.main();
+        let stored = lane.store_object(&bytes, false);
+        let done = stored.map(|root| {
+            let kind = format::snapshot::SnapshotKind::Stream;
+            snapshot(&pool, kind, "full", root)
+        });
+        let done = done.and_then(|snapshot| pool.commit(session, &[snapshot], &[]));
+        disk.heal();
+        let mut images: Vec<&[u8]> = Vec::new();
+        match done {
+            Ok(_) => images.push(&bytes),
+            Err(e) => {
+                let full = StoreErrorKind::Media(media::MediaErrorKind::NoSpace);
+                assert_eq!(e.kind, full, "{e}");
+                failures += 1;
+            }
+        }
+        let other = noise(2, 50_000);
+        commit(&pool, begin(&pool), &other);
+        // A commit that failed after its root was put has taken place.
+        if pool.snapshots().expect("snapshots").len() > images.len() + 1 {
+            images.push(&bytes);
+        }
+        images.push(&other);
+        is_sound(&disk, pool, &images);
+    }
+    assert!(failures > 10);
+}
+
+#[test]
+fn sessions_exclude_each_other_and_lanes_come_back() {
+    let disk = SimDisk::unrecorded(Image::new());
+    let pool = pool(&disk);
+    let session = begin(&pool);
+    let lane = session.lane(options(Compression::None)).expect("lane");
+    let second = pool.begin(options(Compression::None));
+    assert_eq!(second.err().map(|e| e.kind), Some(StoreErrorKind::Invalid));
+    let refused = pool.commit(session, &[], &[]);
+    assert_eq!(refused.err().map(|e| e.kind), Some(StoreErrorKind::Invalid));
+    assert!(
+        pool.begin(options(Compression::None)).is_err(),
+        "a lane lives"
+    );
+    drop(lane);
+
+    let mut session = begin(&pool);
+    let mut lane = session.lane(options(Compression::None)).expect("lane");
+    lane.store_chunk(&noise(1, 5000)).expect("store");
+    drop(lane);
+    session.main().store_chunk(&noise(1, 5000)).expect("store");
+    let refused = pool.commit(session, &[], &[]);
+    assert_eq!(refused.err().map(|e| e.kind), Some(StoreErrorKind::Invalid));
+
+    let mut session = begin(&pool);
+    let mut lane = session.lane(options(Compression::None)).expect("lane");
+    lane.store_chunk(&noise(1, 5000)).expect("store");
+    session.retire(lane).expect("retire");
+    let bytes = noise(1, 5000);
+    commit(&pool, session, &bytes);
+    is_sound(&disk, pool, &[&bytes]);
+}
