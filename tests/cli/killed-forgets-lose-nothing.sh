@@ -15,6 +15,7 @@ for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
     kill -9 $change 2>/dev/null || true
     wait $change 2>/dev/null || true
     [ "$(snapshots)" -eq "$before" ] || fail "$(snapshots) snapshots, expected $before"
+    exits 0 q check
 done
 exits 0 q forget latest
 [ "$(snapshots)" -eq $((before - 1)) ] || fail "forget after kills: $(snapshots)"
