@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const CHUNK: usize = 16 << 10;
-const REGION: usize = 1280 << 10;
+const REGION: usize = 1536 << 10;
 
 /// Best of `rounds`, seconds.
 fn best(rounds: usize, mut work: impl FnMut()) -> f64 {

@@ -60,8 +60,8 @@ impl Compressor {
                 3,
                 &[
                     CParameter::MinMatch(6),
-                    CParameter::HashLog(15),
-                    CParameter::ChainLog(14),
+                    CParameter::HashLog(16),
+                    CParameter::ChainLog(15),
                 ],
             ),
         };

@@ -23,7 +23,7 @@ use units::UnixNanos;
 
 /// Raw bytes of a region: larger compresses better, smaller reads faster at random (see
 /// `docs/decisions/`, regions).
-pub(super) const REGION_BYTES: usize = 1280 << 10;
+pub(super) const REGION_BYTES: usize = 1536 << 10;
 
 /// What all new snapshots have in common.
 pub(super) struct Identity {
