@@ -31,7 +31,8 @@ pub struct NbdArgs {
     /// Loopback address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub listen: Option<SocketAddr>,
-    /// Only these: NAME or NAME@SNAPSHOT; by default all images
+    /// Only these: NAME, NAME@SNAPSHOT, or SNAPSHOT:/PATH for a file of a tree; by default all
+    /// images
     #[arg(long, value_name = "NAME[@SNAPSHOT]", num_args = 1..)]
     pub export: Vec<String>,
     /// Connections at the same time

@@ -60,7 +60,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
         return Ok(Exit::Done);
     }
     let mut session = pool.begin(lane)?;
-    let progress = invocation.progress("importing");
+    let progress = invocation.progress_shown("importing", args.progress);
     let root = match parent.as_ref().filter(|_| unchanged) {
         Some(parent) => parent.root,
         None => {
@@ -127,7 +127,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
         ..FilterArgs::default()
     };
     let snapshot = choose_named(&snapshots, &args.image, &SnapshotFilter::new(&filter)?)?;
-    let progress = invocation.progress("exporting");
+    let progress = invocation.progress_shown("exporting", args.progress);
     progress.add_total(1, snapshot.root.len);
     progress.totals_known();
     let write = |path: &Path| -> anyhow::Result<()> {

@@ -98,7 +98,13 @@ impl Invocation {
 
     /// Starts counters and their display.
     pub fn progress(&self, action: &'static str) -> Progress {
-        let fps = self.settings.progress_fps;
+        self.progress_shown(action, false)
+    }
+
+    /// As [`Invocation::progress`], once a second also where no terminal is, if `shown`.
+    pub fn progress_shown(&self, action: &'static str, shown: bool) -> Progress {
+        let lines = shown && !self.console.paints();
+        let fps = self.settings.progress_fps.or(lines.then_some(1.0));
         Progress::start(&self.console, &self.interrupt, action, fps)
     }
 

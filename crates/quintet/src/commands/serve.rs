@@ -4,30 +4,33 @@
 //! disturb it. Ends in good order on SIGINT and SIGTERM, with exit code 0.
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_named, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose, choose_named, short_id, split_path};
+use super::tree::{Found, lookup, normal, top};
 use crate::calendar;
 use crate::cli::NbdArgs;
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::{Context, bail};
+use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::EntryKind;
 use nbd::{FixedExports, Server, ServerHandle, ServerOptions};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
-use std::time::Duration;
 use store::{ImageVolume, OpenMode, Pool};
-
-/// How long a signal may wait.
-const SIGNAL_POLL: Duration = Duration::from_millis(100);
 
 pub(super) fn nbd(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = pool.snapshots()?;
-    let chosen = chosen(&snapshots, &args.export)?;
+    let file = |name: &str| Source::file(&pool, &snapshots, name);
+    let chosen = chosen(&snapshots, &args.export, &file)?;
     let mut exports = FixedExports::default();
-    for (name, snapshot) in &chosen {
-        exports = exports.with(name, Arc::new(volume(invocation, &pool, snapshot)));
+    for (name, source) in &chosen {
+        exports = exports.with(name, Arc::new(volume(invocation, &pool, source)));
     }
     if let Some(only) = only_image(&chosen) {
         exports = exports.with_default(&only);
@@ -44,28 +47,74 @@ pub(super) fn nbd(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     };
     let server = server.start()?;
     announce(invocation, args, &server, &chosen)?;
-    wait(invocation, &server);
+    wait(invocation, &server)?;
     if !server.stop() {
         invocation.console.warn("some requests did not end in time");
     }
     Ok(Exit::Done)
 }
 
-type Chosen<'a> = BTreeMap<String, &'a Snapshot>;
+/// What an export shows: an object and the snapshot that holds it.
+struct Source<'a> {
+    snapshot: &'a Snapshot,
+    /// Path of a file in a tree; empty for images and streams.
+    path: Vec<u8>,
+    root: ObjectRoot,
+}
+
+impl<'a> Source<'a> {
+    fn whole(snapshot: &'a Snapshot) -> Self {
+        Self {
+            snapshot,
+            path: Vec::new(),
+            root: snapshot.root,
+        }
+    }
+
+    /// `SNAPSHOT:/PATH`: a file of a tree.
+    fn file(pool: &Pool, snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<Self> {
+        let (wanted, path) = split_path(OsStr::new(name))?;
+        let path = normal(&path.unwrap_or_default());
+        let kind = Some(SnapshotKind::Tree);
+        let snapshot = choose(snapshots, &wanted, kind, &SnapshotFilter::default())?;
+        match lookup(pool.reader(), top(snapshot)?, &path)? {
+            Found::Entry(entry) => match entry.kind {
+                EntryKind::File { content, .. } => Ok(Self {
+                    snapshot,
+                    path,
+                    root: content,
+                }),
+                _ => bail!("{name} is not a regular file"),
+            },
+            Found::Top(_) => bail!("{name} is not a regular file"),
+        }
+    }
+}
+
+type Chosen<'a> = BTreeMap<String, Source<'a>>;
 
 /// Exports by name: each image's newest state and all its states, or only what was asked for.
-fn chosen<'a>(snapshots: &'a [Snapshot], wanted: &[String]) -> anyhow::Result<Chosen<'a>> {
+fn chosen<'a>(
+    snapshots: &'a [Snapshot],
+    wanted: &[String],
+    file: &dyn Fn(&str) -> anyhow::Result<Source<'a>>,
+) -> anyhow::Result<Chosen<'a>> {
     let mut chosen = Chosen::new();
     for name in wanted {
-        let snapshot = choose_named(snapshots, name, &SnapshotFilter::default())?;
-        chosen.insert(name.clone(), snapshot);
+        let source = match choose_named(snapshots, name, &SnapshotFilter::default()) {
+            Ok(snapshot) => Source::whole(snapshot),
+            Err(_) if name.contains(":/") => file(name)?,
+            Err(e) => return Err(e),
+        };
+        chosen.insert(name.clone(), source);
     }
     if wanted.is_empty() {
         // Oldest first: the newest state keeps the plain name.
         for snapshot in snapshots.iter().filter(|s| s.kind == SnapshotKind::Image) {
             let name = &snapshot.name;
-            chosen.insert(name.clone(), snapshot);
-            chosen.insert(format!("{name}@{}", short_id(snapshot)), snapshot);
+            chosen.insert(name.clone(), Source::whole(snapshot));
+            let state = format!("{name}@{}", short_id(snapshot));
+            chosen.insert(state, Source::whole(snapshot));
         }
     }
     match chosen.is_empty() {
@@ -85,10 +134,19 @@ fn only_image(chosen: &Chosen<'_>) -> Option<String> {
     }
 }
 
-fn volume(invocation: &Invocation, pool: &Pool, snapshot: &Snapshot) -> ImageVolume {
+fn volume(invocation: &Invocation, pool: &Pool, source: &Source<'_>) -> ImageVolume {
+    let Source {
+        snapshot,
+        path,
+        root,
+    } = source;
     let time = calendar::local(snapshot.taken, &invocation.zone);
-    let description = format!("{} of {time}, {}", snapshot.name, short_id(snapshot));
-    ImageVolume::new(Arc::clone(pool.reader()), snapshot.root, description)
+    let what = match path.is_empty() {
+        true => snapshot.name.clone(),
+        false => String::from_utf8_lossy(path).into_owned(),
+    };
+    let description = format!("{what} of {time}, {}", short_id(snapshot));
+    ImageVolume::new(Arc::clone(pool.reader()), *root, description)
 }
 
 fn announce(
@@ -132,13 +190,19 @@ fn notify(socket: &std::ffi::OsStr) -> std::io::Result<()> {
     Ok(())
 }
 
-fn wait(invocation: &Invocation, server: &ServerHandle) {
+/// Sleeps until a signal ends the server; SIGUSR1 asks how it is.
+fn wait(invocation: &Invocation, server: &ServerHandle) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("signals")?;
+    // One may have come before.
     while !invocation.interrupt.requested() {
-        std::thread::sleep(SIGNAL_POLL);
+        if signals.wait().any(|signal| signal != SIGUSR1) {
+            break;
+        }
         if invocation.interrupt.take_report_request() {
             invocation.console.say(&format!("{:?}", server.stats()));
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -171,17 +235,18 @@ mod tests {
 
     #[test]
     fn names_of_exports() {
+        let file = |name: &str| anyhow::bail!("no file {name}");
         let one = [image(0x10, "disk"), image(0x20, "disk")];
-        let all = chosen(&one, &[]).unwrap();
+        let all = chosen(&one, &[], &file).unwrap();
         let names: Vec<&String> = all.keys().collect();
         assert_eq!(names, ["disk", "disk@10101010", "disk@20202020"]);
-        assert_eq!(all["disk"].id.0[0], 0x20);
+        assert_eq!(all["disk"].snapshot.id.0[0], 0x20);
         assert_eq!(only_image(&all).as_deref(), Some("disk"));
-        let old = chosen(&one, &["disk@10".to_owned()]).unwrap();
+        let old = chosen(&one, &["disk@10".to_owned()], &file).unwrap();
         assert_eq!(only_image(&old).as_deref(), Some("disk@10"));
         let two = [image(1, "a"), image(2, "b")];
-        assert_eq!(only_image(&chosen(&two, &[]).unwrap()), None);
-        assert!(chosen(&two, &["c".to_owned()]).is_err());
-        assert!(chosen(&[], &[]).is_err());
+        assert_eq!(only_image(&chosen(&two, &[], &file).unwrap()), None);
+        assert!(chosen(&two, &["c".to_owned()], &file).is_err());
+        assert!(chosen(&[], &[], &file).is_err());
     }
 }

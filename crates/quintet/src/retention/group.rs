@@ -90,13 +90,14 @@ impl Group<'_> {
         if let Some(host) = self.key.host {
             parts.push(format!("host {host}"));
         }
-        if let Some((kind, name, paths)) = &self.key.paths {
+        let kind = self.snapshots.first().map(|snapshot| snapshot.kind);
+        if let (Some((_, name, paths)), Some(kind)) = (&self.key.paths, kind) {
             let listed: Vec<String> = paths.iter().map(|path| printable(path)).collect();
-            if *kind == SnapshotKind::Tree as u8 {
-                parts.push(format!("paths {}", listed.join(", ")));
-            } else {
-                parts.push(format!("image or stream {name}"));
-            }
+            parts.push(match kind {
+                SnapshotKind::Tree => format!("paths {}", listed.join(", ")),
+                SnapshotKind::Image => format!("image {}", printable(name.as_bytes())),
+                SnapshotKind::Stream => format!("stream {}", printable(name.as_bytes())),
+            });
         }
         if let Some(tags) = &self.key.tags {
             parts.push(format!("tags {}", tags.join(", ")));

@@ -5,12 +5,18 @@
 
 use super::password::PasswordError;
 use crate::interrupt::Interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 const PASSWORD_BYTES_MAX: usize = 4096;
+/// How long a signal may wait for being noticed.
+const SIGNAL_POLL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// Shows `prompt` and reads one line without showing it.
 pub(super) fn ask(prompt: &str, interrupt: &Interrupt) -> Result<Vec<u8>, PasswordError> {
@@ -27,24 +33,25 @@ pub(super) fn ask(prompt: &str, interrupt: &Interrupt) -> Result<Vec<u8>, Passwo
 fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, PasswordError> {
     let mut line = Vec::new();
     let mut byte = [0];
-    loop {
-        match rustix::io::read(terminal, &mut byte) {
-            Ok(0) => break,
-            Ok(_) if byte == *b"\n" => break,
-            Ok(_) if line.len() < PASSWORD_BYTES_MAX => line.extend(byte),
+    while !interrupt.requested() {
+        // A signal does not end a read: look for it while nothing is typed.
+        match poll(
+            &mut [PollFd::new(terminal, PollFlags::IN)],
+            Some(&SIGNAL_POLL),
+        ) {
+            Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
-            Err(Errno::INTR) => {}
             Err(e) => return Err(PasswordError::Terminal(e.into())),
         }
-        // A signal also ends a line that was begun: none of it is used.
-        if interrupt.requested() {
-            return Err(PasswordError::Interrupted);
+        match rustix::io::read(terminal, &mut byte) {
+            Ok(0) => return Ok(line),
+            Ok(_) if byte == *b"\n" => return Ok(line),
+            Ok(_) if line.len() < PASSWORD_BYTES_MAX => line.extend(byte),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(PasswordError::Terminal(e.into())),
         }
     }
-    match interrupt.requested() {
-        true => Err(PasswordError::Interrupted),
-        false => Ok(line),
-    }
+    Err(PasswordError::Interrupted)
 }
 
 /// Echo is off while this lives.

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# A file of a backed-up tree is served in place, without restoring it.
+. "$(dirname "$0")/common.sh"
+requires qemu-img
+new_pool
+mkdir "$dir/vms"
+noise "$dir/vms/disk.raw" 5
+truncate -s 40M "$dir/vms/disk.raw"
+printf tail >>"$dir/vms/disk.raw"
+exits 0 q backup "$dir/vms"
+"$QUINTET" serve nbd --read-only --socket "$dir/socket" \
+    --export "latest:$dir/vms/disk.raw" >"$dir/log" 2>&1 &
+server=$!
+for _ in $(seq 100); do [ -S "$dir/socket" ] && break; sleep 0.1; done
+qemu-img compare -f raw -F raw "$dir/vms/disk.raw" "nbd:unix:$dir/socket" || fail "differs"
+kill $server
+code=0
+wait $server || code=$?
+[ $code -eq 0 ] || fail "the server exited with $code: $(cat "$dir/log")"
