@@ -1,0 +1,264 @@
+//! Every decoder of the format, fed with any bytes: for the seeded loops of `mutations.rs` and for
+//! the fuzz targets, which include this file.
+//!
+//! Invariant of each: no panic; what decodes encodes to bytes of the same meaning. A checksum that
+//! does not fit is put right (decoders tell what they found) and the bytes are tried again, so that
+//! mutations reach what lies behind it.
+
+#![allow(dead_code)]
+
+pub mod samples;
+
+use format::bytes::{Fault, FormatError, Reader, Writer};
+use format::config::Config;
+use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
+use format::index::{Bucket, Geometry, Header, Seed, Tail};
+use format::key_slot::KeySlot;
+use format::map_node::MapNode;
+use format::mirrored;
+use format::preamble::{Kind, Preamble};
+use format::recipe::{ObjectRoot, RecipeNode};
+use format::root::{RootRecord, StoredRoot};
+use format::snapshot::Snapshot;
+use format::tree::Entry;
+use std::fmt::Debug;
+use units::PoolId;
+
+/// A decoder with its checks.
+pub type Decoder = fn(&[u8]);
+
+/// All of them, by the name of their fuzz target.
+pub const DECODERS: &[(&str, Decoder)] = &[
+    ("config", config),
+    ("key_slot", key_slot),
+    ("root", root),
+    ("mirrored", mirrored_blob),
+    ("container", container),
+    ("directory", directory),
+    ("recipe_node", recipe_node),
+    ("map_node", map_node),
+    ("tree", tree),
+    ("snapshot", snapshot),
+    ("index_header", index_header),
+    ("index_bucket", index_bucket),
+    ("index_tail", index_tail),
+];
+
+/// The pool that bucket and tail samples belong to.
+pub const POOL: PoolId = PoolId([7; 16]);
+
+/// `again` is what encoding and decoding `first` once more gives.
+fn same<T: PartialEq + Debug>(first: &T, again: Result<T, FormatError>) {
+    assert_eq!(
+        again.as_ref(),
+        Ok(first),
+        "another meaning after a round trip"
+    );
+}
+
+/// The checksum that would have fitted.
+fn wanted_sum<T>(result: &Result<T, FormatError>) -> Option<[u8; 8]> {
+    match result {
+        Err(FormatError {
+            fault: Fault::BadChecksum { found, .. },
+            ..
+        }) => Some(found.to_le_bytes()),
+        _ => None,
+    }
+}
+
+/// Decodes; when only the checksum at `at` is wrong, puts it right and decodes again.
+fn decode_mended<T>(
+    bytes: &[u8],
+    at: impl Fn(&[u8]) -> Option<usize>,
+    decode: impl Fn(&[u8]) -> Result<T, FormatError>,
+) -> Option<T> {
+    let result = decode(bytes);
+    let Some(sum) = wanted_sum(&result) else {
+        return result.ok();
+    };
+    let mut mended = bytes.to_vec();
+    let place = mended.get_mut(at(bytes)?..)?.first_chunk_mut::<8>()?;
+    *place = sum;
+    decode(&mended).ok()
+}
+
+/// Where a copy in the envelope of small blobs has its checksum.
+fn sum_of_copy(bytes: &[u8]) -> Option<usize> {
+    let len = bytes.get(40..)?.first_chunk::<4>()?;
+    Some(48 + u32::from_le_bytes(*len) as usize)
+}
+
+/// Blob `config`.
+pub fn config(bytes: &[u8]) {
+    if let Some((config, _)) = decode_mended(bytes, sum_of_copy, Config::decode) {
+        same(&(config.clone(), false), Config::decode(&config.encode()));
+    }
+}
+
+/// Blobs `keys/*`.
+pub fn key_slot(bytes: &[u8]) {
+    if let Some((slot, _)) = decode_mended(bytes, sum_of_copy, KeySlot::decode) {
+        same(&(slot.clone(), false), KeySlot::decode(&slot.encode()));
+        assert!(!slot.associated_data().is_empty());
+    }
+}
+
+/// Blobs `roots/*`, and the record inside.
+pub fn root(bytes: &[u8]) {
+    if let Some((root, _)) = decode_mended(bytes, sum_of_copy, StoredRoot::decode) {
+        same(&(root.clone(), false), StoredRoot::decode(&root.encode()));
+        if let Ok(record) = RootRecord::decode(&root.body) {
+            same(&record, RootRecord::decode(&record.encode()));
+        }
+    }
+    if let Ok(record) = RootRecord::decode(bytes) {
+        same(&record, RootRecord::decode(&record.encode()));
+    }
+}
+
+/// The envelope of the three above; any preamble.
+pub fn mirrored_blob(bytes: &[u8]) {
+    let _ = Preamble::decode(bytes);
+    let decode = |bytes: &[u8]| mirrored::decode("root", Kind::Root, 1, bytes);
+    if let Some(copy) = decode_mended(bytes, sum_of_copy, decode) {
+        let again = mirrored::encode(Kind::Root, 1, copy.pool, copy.slot, &copy.payload);
+        let sound = mirrored::Mirrored {
+            damaged: false,
+            ..copy
+        };
+        same(&sound, decode(&again));
+    }
+}
+
+/// Header and footer of a container, a region's header, and the split of a raw region.
+pub fn container(bytes: &[u8]) {
+    for footer in [false, true] {
+        let decode = |bytes: &[u8]| ContainerHeader::decode(bytes, footer);
+        if let Some(header) = decode_mended(bytes, |_| Some(504), decode) {
+            same(&header, decode(&header.encode(footer)));
+        }
+    }
+    if let Some(header) = decode_mended(bytes, |_| Some(40), RegionHeader::decode) {
+        same(&header, RegionHeader::decode(&header.encode()));
+        assert!(header.sectors() > 0);
+        assert_eq!(header.associated_data().len(), 32);
+        let _ = header.verify_payload(bytes);
+    }
+    let mut r = Reader::new("test", bytes);
+    if let Ok(count) = r.u32()
+        && let Ok((data, lengths)) = split_region(r.rest(), count)
+    {
+        let total: u64 = lengths.iter().map(|len| u64::from(*len)).sum();
+        assert_eq!(total, data.len() as u64);
+    }
+}
+
+/// A raw directory.
+pub fn directory(bytes: &[u8]) {
+    if let Ok(directory) = Directory::decode(bytes) {
+        same(&directory, Directory::decode(&directory.encode()));
+        assert_eq!(directory.encode(), bytes, "one encoding for one directory");
+    }
+}
+
+/// A recipe node, and an object's root.
+pub fn recipe_node(bytes: &[u8]) {
+    if let Ok(node) = RecipeNode::decode(bytes) {
+        same(&node, RecipeNode::decode(&node.encode()));
+        assert_eq!(node.encode(), bytes, "one encoding for one node");
+    }
+    let mut r = Reader::new("test", bytes);
+    if let Ok(root) = ObjectRoot::decode(&mut r) {
+        let mut w = Writer::new();
+        root.encode(&mut w);
+        same(&root, ObjectRoot::decode(&mut Reader::new("test", &w.0)));
+    }
+}
+
+/// A node of the catalog.
+pub fn map_node(bytes: &[u8]) {
+    if let Ok(node) = MapNode::decode(bytes) {
+        same(&node, MapNode::decode(&node.encode()));
+    }
+}
+
+/// A directory object.
+pub fn tree(bytes: &[u8]) {
+    if let Ok(entries) = Entry::decode_directory(bytes) {
+        same(
+            &entries,
+            Entry::decode_directory(&Entry::encode_directory(&entries)),
+        );
+    }
+    let mut r = Reader::new("test", bytes);
+    while let Ok(Some(entry)) = Entry::decode_next(&mut r) {
+        let mut again = Vec::new();
+        entry.encode(&mut again);
+        same(
+            &Some(entry),
+            Entry::decode_next(&mut Reader::new("test", &again)),
+        );
+    }
+}
+
+/// A catalog entry: 25 bytes of key, then the value.
+pub fn snapshot(bytes: &[u8]) {
+    let (key, value) = bytes.split_at(bytes.len().min(25));
+    if let Ok(snapshot) = Snapshot::decode(key, value) {
+        assert_eq!(snapshot.key(), key);
+        same(&snapshot, Snapshot::decode(key, &snapshot.encode()));
+    }
+}
+
+/// Both header slots of the index.
+pub fn index_header(bytes: &[u8]) {
+    if let Some(header) = decode_mended(bytes, |_| Some(504), Header::decode) {
+        same(&header, Header::decode(&header.encode()));
+        assert!(header.geometry.capacity() >= header.entries);
+        let _ = (header.geometry.tail_offset(), header.slot_offset());
+        let _ = Tail::bytes_announced(&header);
+    }
+    let (one, other) = bytes.split_at(bytes.len().min(512));
+    let _ = Header::newest([one, other]);
+}
+
+/// A bucket of the index: number in the first byte, then the page.
+pub fn index_bucket(bytes: &[u8]) {
+    let Some((number, page)) = bytes.split_first() else {
+        return;
+    };
+    let seed = Seed::new(&POOL, Geometry::first(6));
+    let number = u64::from(*number);
+    let decode = |page: &[u8]| Bucket::decode(page, seed, number);
+    if let Some(bucket) = decode_mended(page, |_| Some(0), decode) {
+        let entries: Vec<_> = bucket.iter().collect();
+        assert_eq!(entries.len(), bucket.len());
+        for (rest, place) in &entries {
+            let mut found = false;
+            bucket.find(*rest, |other| found |= other == *place);
+            assert!(found, "an entry that a search does not find");
+        }
+        let again = decode(&bucket.encode(seed, number)).expect("what was encoded");
+        assert!(again.iter().eq(entries));
+    }
+}
+
+/// The tail of the index: three counts of four bytes, then the records.
+pub fn index_tail(bytes: &[u8]) {
+    let mut r = Reader::new("test", bytes);
+    let mut header = samples::index_header();
+    let (Ok(coverage), Ok(runs), Ok(overflow)) = (r.u32(), r.u32(), r.u32()) else {
+        return;
+    };
+    (header.coverage, header.runs, header.overflow) = (coverage, runs, overflow);
+    let seed = Seed::new(&POOL, header.geometry);
+    let result = Tail::decode(r.rest(), &header, seed);
+    if let Some(sum) = wanted_sum(&result) {
+        header.tail_checksum = u64::from_le_bytes(sum);
+    }
+    if let Ok(tail) = Tail::decode(r.rest(), &header, seed) {
+        let again = tail.encode(&mut header, seed).expect("counts that fitted");
+        same(&tail, Tail::decode(&again, &header, seed));
+    }
+}

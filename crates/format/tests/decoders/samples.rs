@@ -1,0 +1,259 @@
+//! Valid objects of every kind: what mutations start from.
+
+mod index;
+
+pub use index::index_header;
+
+use super::POOL;
+use format::bytes::Writer;
+use format::config::{Codec, Config, Seal};
+use format::container::{
+    ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
+};
+use format::key_slot::{KeyDerivation, KeySlot};
+use format::map_node::{MapChild, MapNode};
+use format::recipe::{Layout, ObjectRoot, RecipeNode};
+use format::root::{RootRecord, StoredRoot};
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::{Entry, EntryKind, Timestamp};
+use units::{ContainerId, Fingerprint, Generation, SnapshotId, UnixNanos, WriterId};
+
+/// Samples of a decoder, by its name.
+pub fn of(name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "config" => [Seal::None, Seal::Aes256Gcm].map(config).to_vec(),
+        "key_slot" => slots().map(|slot| slot.encode()).to_vec(),
+        "root" | "mirrored" => roots(),
+        "container" => container(),
+        "directory" => vec![directory().encode(), Directory::default().encode()],
+        "recipe_node" => recipes(),
+        "map_node" => maps().map(|node| node.encode()).to_vec(),
+        "tree" => vec![
+            Entry::encode_directory(&entries()),
+            Entry::encode_directory(&[]),
+        ],
+        "snapshot" => vec![[snapshot().key(), snapshot().encode()].concat()],
+        "index_header" => vec![
+            index_header().encode(),
+            [index_header().encode(), index_header().encode()].concat(),
+        ],
+        "index_bucket" => vec![index::bucket()],
+        "index_tail" => vec![index::tail()],
+        other => panic!("no samples for {other}"),
+    }
+}
+
+fn print(n: u8) -> Fingerprint {
+    Fingerprint([n; 32])
+}
+
+fn config(seal: Seal) -> Vec<u8> {
+    let config = Config {
+        pool: POOL,
+        features_compat: 5,
+        features_ro_compat: 0,
+        features_incompat: 0,
+        created: UnixNanos(1_790_000_000_000_000_000),
+        seal,
+        clear_master_key: [if seal == Seal::None { 3 } else { 0 }; 32],
+        splitter: 1,
+        chunk_bytes_average: 16 << 10,
+    };
+    config.encode()
+}
+
+fn slots() -> [KeySlot; 2] {
+    let argon = KeyDerivation::Argon2id {
+        memory_kib: 32 << 10,
+        passes: 1,
+        lanes: 1,
+    };
+    [argon, KeyDerivation::Recovery].map(|derivation| KeySlot {
+        pool: POOL,
+        id: *b"slot one",
+        label: "laptop".to_owned(),
+        created: UnixNanos(-5),
+        derivation,
+        salt: [9; 32],
+        wrapped: [8; 48],
+    })
+}
+
+fn roots() -> Vec<Vec<u8>> {
+    let record = RootRecord {
+        committed: UnixNanos(77),
+        catalog: Some(print(4)),
+        catalog_entries: 12,
+        next_sequence: [(WriterId(1), 900), (WriterId(4), 1)].into(),
+        stored_bytes: 1 << 40,
+        containers: 901,
+        journal_position: 0,
+    };
+    let records = [record, RootRecord::default()];
+    let stored = |record: &RootRecord| StoredRoot {
+        pool: POOL,
+        generation: Generation(41),
+        seal: Seal::None,
+        nonce: [1; 12],
+        body: record.encode(),
+    };
+    let blobs = records.iter().map(|record| stored(record).encode());
+    let bodies = records.iter().map(RootRecord::encode);
+    blobs.chain(bodies).collect()
+}
+
+fn container() -> Vec<Vec<u8>> {
+    let header = ContainerHeader {
+        pool: POOL,
+        id: ContainerId::new(WriterId(1), 9),
+        class: ContainerClass::Recipe,
+        seal: Seal::Aes256Gcm,
+        salt: [6; 32],
+        region_count: 3,
+        directory_sector: 40,
+        blob_bytes: 50 * 512,
+        generation: Generation(8),
+    };
+    let payload = b"payload";
+    let region = RegionHeader {
+        container: header.id,
+        index: 2,
+        codec: Codec::Zstd,
+        stored_bytes: payload.len() as u32,
+        raw_bytes: 100,
+        chunk_count: 3,
+        payload_checksum: RegionHeader::checksum_payload(header.id, 2, payload),
+    };
+    let mut raw = Writer::new();
+    raw.u32(2).bytes(b"onethree").u32(3).u32(5);
+    vec![
+        header.encode(false),
+        header.encode(true),
+        region.encode(),
+        raw.0,
+    ]
+}
+
+fn directory() -> Directory {
+    let region = |sector, chunks: &[u8]| DirectoryRegion {
+        sector,
+        stored_bytes: 3000,
+        chunks: chunks
+            .iter()
+            .map(|n| (print(*n), 1000 + u32::from(*n)))
+            .collect(),
+    };
+    Directory {
+        regions: vec![region(1, &[1, 2, 3]), region(8, &[]), region(9, &[4])],
+    }
+}
+
+fn recipes() -> Vec<Vec<u8>> {
+    let variable = RecipeNode {
+        level: 2,
+        layout: Layout::Variable,
+        children: vec![print(1), Fingerprint::HOLE, print(2)],
+        lengths: vec![16_000, 1 << 33, 1],
+    };
+    let fixed = RecipeNode {
+        level: 1,
+        layout: Layout::Fixed(12),
+        children: (0..20).map(print).collect(),
+        lengths: Vec::new(),
+    };
+    let roots = [object(), ObjectRoot::EMPTY].map(|root| {
+        let mut w = Writer::new();
+        root.encode(&mut w);
+        w.0
+    });
+    [variable.encode(), fixed.encode()]
+        .into_iter()
+        .chain(roots)
+        .collect()
+}
+
+fn object() -> ObjectRoot {
+    ObjectRoot {
+        fingerprint: print(11),
+        len: 1 << 35,
+        level: 3,
+        layout: Layout::Fixed(14),
+    }
+}
+
+fn maps() -> [MapNode; 2] {
+    let pair = |n: u8| (vec![b's', n], vec![n; usize::from(n)]);
+    let child = |n: u8| MapChild {
+        first_key: vec![b'c', n],
+        fingerprint: print(n),
+    };
+    [
+        MapNode::Leaf((0..20).map(pair).collect()),
+        MapNode::Inner(2, (0..9).map(child).collect()),
+    ]
+}
+
+fn entries() -> Vec<Entry> {
+    let kinds = [
+        EntryKind::BlockDevice { device: 0x801 },
+        EntryKind::CharDevice { device: 5 },
+        EntryKind::Directory { content: object() },
+        EntryKind::Fifo,
+        EntryKind::File {
+            content: ObjectRoot::EMPTY,
+            sparse: false,
+        },
+        EntryKind::File {
+            content: object(),
+            sparse: true,
+        },
+        EntryKind::Socket,
+        EntryKind::Symlink {
+            target: b"../target".to_vec(),
+        },
+    ];
+    let time = Timestamp {
+        seconds: -3,
+        nanos: 999_999_999,
+    };
+    (0u64..)
+        .zip(kinds)
+        .map(|(n, kind)| Entry {
+            name: format!("name {n}").into_bytes(),
+            kind,
+            mode: 0o755,
+            uid: 1000,
+            gid: 100,
+            modified: time,
+            changed: time,
+            inode: 1 << (7 * n),
+            device: 64_768,
+            links: n,
+            xattrs: (0..n % 3)
+                .map(|x| (format!("user.{x}").into_bytes(), vec![0, 255]))
+                .collect(),
+        })
+        .collect()
+}
+
+fn snapshot() -> Snapshot {
+    Snapshot {
+        id: SnapshotId([5; 16]),
+        taken: UnixNanos(-1),
+        kind: SnapshotKind::Image,
+        root: object(),
+        name: "disk".to_owned(),
+        host: "host".to_owned(),
+        user: "user".to_owned(),
+        program: "quintet 1".to_owned(),
+        paths: vec![b"/dev/sda".to_vec(), vec![0xff]],
+        tags: vec!["daily".to_owned(), String::new()],
+        files: 1,
+        directories: 300,
+        logical_bytes: 1 << 40,
+        added_bytes: 0,
+        duration_ms: 65_000,
+        parent: SnapshotId([6; 16]),
+        signature: vec![1, 2, 3],
+    }
+}

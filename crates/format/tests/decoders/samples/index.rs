@@ -1,0 +1,59 @@
+//! Samples of the index: header, bucket, tail.
+
+use crate::decoders::POOL;
+use format::bytes::Writer;
+use format::index::{Bucket, Geometry, Header, Key, Place, Record, Run, Seed, Tail};
+use units::{ContainerId, WriterId};
+
+/// A clean index of 64 buckets.
+pub fn index_header() -> Header {
+    Header {
+        pool: POOL,
+        sequence: 41,
+        geometry: Geometry::first(6),
+        clean: true,
+        entries: 99,
+        coverage: 0,
+        runs: 0,
+        overflow: 0,
+        tail_checksum: 0,
+    }
+}
+
+/// Number and page of a bucket with entries.
+pub fn bucket() -> Vec<u8> {
+    let mut bucket = Bucket::empty();
+    for n in 0..30u32 {
+        let place = Place::new(n, n * 7, 1 + n).expect("small numbers");
+        assert!(bucket.push(u64::from(n) << 30, place));
+    }
+    let seed = Seed::new(&POOL, Geometry::first(6));
+    [vec![17], bucket.encode(seed, 17).to_vec()].concat()
+}
+
+/// Counts and records of a tail.
+pub fn tail() -> Vec<u8> {
+    let record = |bits| Record {
+        key: Key { bits, short: 3 },
+        place: Place::new(9, 8, 7).expect("small numbers"),
+    };
+    let run = |writer, first, number, count| Run {
+        first: ContainerId::new(WriterId(writer), first),
+        number,
+        count,
+    };
+    let tail = Tail {
+        coverage: [(WriterId(1), 500), (WriterId(9), 0)].into(),
+        runs: vec![run(1, 1024, 0, 2048), run(0, 0, 2048, 1024)],
+        overflow: vec![record(5), record(6)],
+    };
+    let mut header = index_header();
+    let seed = Seed::new(&POOL, header.geometry);
+    let bytes = tail.encode(&mut header, seed).expect("few records");
+    let mut w = Writer::new();
+    w.u32(header.coverage)
+        .u32(header.runs)
+        .u32(header.overflow)
+        .bytes(&bytes);
+    w.0
+}
