@@ -17,6 +17,7 @@ mod table;
 use actions::{ACTIONS, Action};
 use examine::{examine, go_on};
 use places::{Copies, Part, Place, Target, Which};
+use sim::{Damage, Seed};
 use specimen::Specimen;
 use std::collections::BTreeSet;
 use store::OpenMode;
@@ -157,4 +158,43 @@ fn canary_undetected_damage_fails_the_matrix() {
         Action::FlipMany,
         Expect::Harmless("padding")
     ));
+}
+
+#[test]
+fn random_flips_are_found_wherever_bytes_mean_something() {
+    let of = Specimen::new(11, true);
+    let files: Vec<_> = of
+        .image
+        .files()
+        .into_iter()
+        .filter(|(_, len)| *len > 0)
+        .collect();
+    let mut seed = Seed::new(12);
+    let mut told = 0;
+    for n in 0..250 {
+        let (path, len) = &files[seed.below(files.len() as u64) as usize];
+        let bit = seed.below(len * 8);
+        let disk = of.disk();
+        disk.damage(path, &Damage::FlipBit(bit)).unwrap();
+        let seen = examine(&of, &disk, n, OpenMode::Read);
+        assert_eq!(seen.refused, None, "{path} bit {bit}");
+        assert_eq!(seen.wrong, Vec::<String>::new(), "{path} bit {bit}");
+        if !seen.reports.is_empty() {
+            told += 1;
+            continue;
+        }
+        let is_padding = path.starts_with("containers") && {
+            let blob = of.image.contents(path).unwrap();
+            places::padding(&blob)
+                .iter()
+                .any(|range| range.contains(&(bit / 8)))
+        };
+        let is_cache = path.starts_with("cache/");
+        let is_older_root = path.contains("roots/") && !path.ends_with("00005");
+        assert!(
+            is_padding || is_cache || is_older_root,
+            "{path} bit {bit} went unseen"
+        );
+    }
+    assert!(told > 100, "only {told} of 250 flips were reported");
 }
