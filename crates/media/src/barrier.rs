@@ -18,7 +18,8 @@ pub enum Barrier {
     RootBeforeAck,
     /// A new key slot's name, before the command says so or an old slot is removed.
     KeyBeforeAck,
-    /// Index buckets, before the index header calls itself clean. Only saves a rebuild.
+    /// Index buckets, before the index header calls itself clean; then the header. An index that
+    /// lost entries would store chunks twice; one without a clean header is built anew.
     IndexBeforeClean,
 }
 

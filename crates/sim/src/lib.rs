@@ -3,8 +3,9 @@
 //! Invariant: everything here is a function of its arguments and a seed: no time, no randomness of
 //! the system, no real file. [`SimDisk`] implements `media::Disk` in memory and records what was
 //! done to it; [`Explorer`] runs a [`Scenario`] once, builds the states in which a power loss may
-//! leave the disk (`crash` states the fault model) and has the scenario check each of them. Tests
-//! of the store call this; no production code does.
+//! leave the disk (`crash` states the fault model) and has the scenario check each of them;
+//! [`pool_histories`] are the scenarios of a pool. Tests of the store call this; no production code
+//! does.
 #![forbid(unsafe_code)]
 
 mod block;
@@ -19,6 +20,7 @@ mod history;
 mod image;
 mod pending;
 mod plan;
+pub mod pool_histories;
 mod record;
 mod seed;
 mod slab;

@@ -1,0 +1,274 @@
+//! Opens the pool that a crash left, compares it with what may be there, and uses it.
+//!
+//! Invariant: a pool passes when it opens without a manual step, holds exactly one of the allowed
+//! models, restores every byte of it, checks as sound, stores nothing twice, and takes a further
+//! backup. Called by the explorer for every state, and by fault tests.
+
+use super::model::{Model, Truth, is_password, secret};
+use super::ops::What;
+use super::setup::{MEMORY_BYTES, init_options, lane_options, media, snapshot};
+use super::source::Source;
+use crate::{Seed, SimDisk};
+use format::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, OpenMode, Pool, StoreErrorKind};
+use units::SnapshotId;
+
+/// Name of the snapshots that examining makes: they may be there when recovery is explored.
+const LATER: &str = "later";
+
+/// A pool as it was found.
+pub struct Found {
+    /// The pool, when one opened.
+    pub pool: Option<Pool>,
+    /// The key that opened it.
+    opened_with: Option<u32>,
+    /// Labels of its key slots.
+    keys: BTreeSet<u32>,
+    /// Its snapshots, those of earlier examinations left out.
+    snapshots: BTreeMap<SnapshotId, Snapshot>,
+    /// The snapshots of earlier examinations.
+    later: Vec<Snapshot>,
+    /// Why it does not open.
+    refused: Option<String>,
+}
+
+impl Found {
+    /// Opens the pool with whatever key of the candidates works.
+    pub fn open(
+        disk: &Arc<SimDisk>,
+        salt: u64,
+        mode: OpenMode,
+        candidates: &[&Model],
+    ) -> Result<Self, String> {
+        let mut found = Self {
+            pool: None,
+            opened_with: None,
+            keys: BTreeSet::new(),
+            snapshots: BTreeMap::new(),
+            later: Vec::new(),
+            refused: None,
+        };
+        for key in tries(candidates) {
+            let secret = key.map(secret);
+            let media = media(Arc::clone(disk) as _, salt);
+            match Pool::open(media, secret.as_ref(), mode, MEMORY_BYTES) {
+                Ok(pool) => {
+                    found.pool = Some(pool);
+                    found.opened_with = key;
+                    break;
+                }
+                Err(e) => {
+                    let expected =
+                        matches!(e.kind, StoreErrorKind::NoPool | StoreErrorKind::WrongKey);
+                    if !expected {
+                        return Err(format!("does not open ({mode:?}): {e}"));
+                    }
+                    found.refused = Some(e.to_string());
+                }
+            }
+        }
+        if let Some(pool) = &found.pool {
+            let (slots, _) = pool.keys().map_err(|e| format!("keys: {e}"))?;
+            found.keys = slots
+                .iter()
+                .filter_map(|s| s.slot.label.parse().ok())
+                .collect();
+            let snapshots = pool.snapshots().map_err(|e| format!("snapshots: {e}"))?;
+            let (later, known) = snapshots.into_iter().partition(|s| s.name == LATER);
+            found.later = later;
+            found.snapshots = Vec::into_iter(known).map(|s| (s.id, s)).collect();
+        }
+        Ok(found)
+    }
+
+    /// True when this is what the model says.
+    pub fn is(&self, model: &Model) -> bool {
+        if !model.exists {
+            return self.pool.is_none();
+        }
+        let records = model
+            .snapshots
+            .iter()
+            .map(|(id, truth)| (id, &truth.snapshot));
+        self.pool.is_some() && self.keys == model.keys && self.snapshots.iter().eq(records)
+    }
+
+    /// What is there and what might be, in words.
+    pub fn against(&self, candidates: &[&Model]) -> String {
+        let mut text = match &self.refused {
+            Some(why) if self.pool.is_none() => format!("found no pool ({why})"),
+            _ => format!(
+                "found keys {:?}, snapshots {:?}",
+                self.keys,
+                self.snapshots.keys()
+            ),
+        };
+        for model in candidates {
+            let (keys, snapshots) = (&model.keys, model.snapshots.keys());
+            let _ = match model.exists {
+                true => write!(text, "; allowed: keys {keys:?}, snapshots {snapshots:?}"),
+                false => write!(text, "; allowed: none"),
+            };
+        }
+        text
+    }
+}
+
+/// Keys worth trying, none at all first when a candidate is not encrypted; passwords last.
+fn tries(candidates: &[&Model]) -> Vec<Option<u32>> {
+    let existing = || candidates.iter().filter(|model| model.exists);
+    let mut keys: Vec<u32> = existing().flat_map(|model| model.keys.clone()).collect();
+    keys.sort_by_key(|key| (is_password(*key), *key));
+    keys.dedup();
+    let clear = candidates.iter().any(|model| model.keys.is_empty());
+    let mut tries: Vec<Option<u32>> = keys.into_iter().map(Some).collect();
+    if clear {
+        tries.insert(0, None);
+    }
+    tries
+}
+
+/// Says what is wrong with the pool on `disk`, of which one of `models` may be true.
+pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), String> {
+    let candidates: Vec<&Model> = models.iter().collect();
+    let salt = (seed << 16) + 60_000;
+    let found = Found::open(disk, salt, OpenMode::Read, &candidates)?;
+    let Some(model) = models.iter().find(|model| found.is(model)) else {
+        // A crash after `begin_again`, when recovery is explored.
+        let made_again = found.keys.is_empty() && found.snapshots.is_empty();
+        return match &found.pool {
+            Some(pool) if made_again && models.iter().any(|model| !model.exists) => check(pool),
+            _ => Err(found.against(&candidates)),
+        };
+    };
+    let Some(pool) = &found.pool else {
+        return begin_again(disk, salt);
+    };
+    restore(pool, model, &found.later).map_err(|e| format!("read only: {e}"))?;
+    check(pool).map_err(|e| format!("found by check: {e}"))?;
+    try_keys(disk, salt + 1, &found, &candidates)?;
+    drop(found);
+    let disk = disk.kill();
+    let writer = Found::open(&disk, salt + 2, OpenMode::Write, &[model])?;
+    let Some(pool) = writer.pool.as_ref().filter(|_| writer.is(model)) else {
+        return Err(format!(
+            "a writer finds something else: {}",
+            writer.against(&[model])
+        ));
+    };
+    // Before anything else is read: reading a chunk that the index misses makes it whole.
+    let later = go_on(pool, model, seed)?;
+    check(pool).map_err(|e| format!("found by check after a backup: {e}"))?;
+    let space = pool.space().map_err(|e| format!("space: {e}"))?;
+    if space.duplicate_bytes != 0 {
+        return Err(format!("{} bytes are stored again", space.duplicate_bytes));
+    }
+    drop(writer);
+    let last = Found::open(&disk.kill(), salt + 3, OpenMode::Read, &[model])?;
+    let Some(pool) = last.pool.as_ref().filter(|_| last.is(model)) else {
+        return Err(format!("after a backup: {}", last.against(&[model])));
+    };
+    if !last.later.contains(&later.snapshot) {
+        return Err("the backup made after the crash is not there".to_owned());
+    }
+    restore(pool, model, &[]).map_err(|e| format!("after a backup: {e}"))?;
+    later
+        .source
+        .compare(pool, &later.snapshot.root)
+        .map_err(|e| format!("the backup made after the crash: {e}"))
+}
+
+/// There was never a pool: one can be made, and it works.
+fn begin_again(disk: &Arc<SimDisk>, salt: u64) -> Result<(), String> {
+    let media = media(Arc::clone(disk) as _, salt);
+    Pool::init(&media, &init_options(&[])).map_err(|e| format!("cannot be made again: {e}"))?;
+    let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES);
+    let pool = pool.map_err(|e| format!("made again: {e}"))?;
+    let (keys, _) = pool.keys().map_err(|e| e.to_string())?;
+    if !keys.is_empty() {
+        return Err(format!("a new pool has {} old keys", keys.len()));
+    }
+    check(&pool).map_err(|e| format!("made again: {e}"))
+}
+
+/// Every slot opens, and keys that were removed do not. Passwords cost too much to try here.
+fn try_keys(
+    disk: &Arc<SimDisk>,
+    salt: u64,
+    found: &Found,
+    candidates: &[&Model],
+) -> Result<(), String> {
+    let mut known = found.keys.clone();
+    known.extend(candidates.iter().flat_map(|model| &model.keys_gone));
+    known.extend(candidates.iter().flat_map(|model| &model.keys));
+    for key in known.into_iter().filter(|key| !is_password(*key)) {
+        if found.opened_with == Some(key) {
+            continue;
+        }
+        let media = media(Arc::clone(disk) as _, salt);
+        let opens = Pool::open(media, Some(&secret(key)), OpenMode::Read, MEMORY_BYTES).is_ok();
+        if opens != (found.keys.contains(&key) || found.keys.is_empty()) {
+            return Err(format!(
+                "key {key} opens: {opens}, slots are {:?}",
+                found.keys
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn restore(pool: &Pool, model: &Model, later: &[Snapshot]) -> Result<(), String> {
+    for truth in model.snapshots.values() {
+        let Snapshot { name, id, root, .. } = &truth.snapshot;
+        let same = truth.source.compare(pool, root);
+        same.map_err(|e| format!("{name} {id:?}: {e}"))?;
+    }
+    for snapshot in later {
+        // What it was made of is not known here; that it is whole is.
+        let read = pool.reader().read_whole(&snapshot.root, 1 << 20);
+        read.map_err(|e| format!("a later backup: {e}"))?;
+    }
+    Ok(())
+}
+
+fn check(pool: &Pool) -> Result<(), String> {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool
+        .check(depth, &mut |_, _| ControlFlow::Continue(()))
+        .map_err(|e| e.to_string())?;
+    match report.is_sound() {
+        true => Ok(()),
+        false => Err(format!("{:?} {:?}", report.damage, report.affected)),
+    }
+}
+
+/// A backup of what the newest snapshot holds adds nothing, one of something new works.
+fn go_on(pool: &Pool, model: &Model, seed: u64) -> Result<Truth, String> {
+    let session = pool.begin(lane_options());
+    let mut session = session.map_err(|e| format!("no session: {e}"))?;
+    let put = |source: &Source, session: &mut _| {
+        let root = source.put(session, 0, lane_options());
+        root.map_err(|e| format!("a backup after the crash: {e}"))
+    };
+    if let Some(truth) = model.newest() {
+        let root = put(&truth.source, &mut session)?;
+        let stored = session.counts().chunks_new;
+        if root != truth.snapshot.root || stored != 0 {
+            return Err(format!("the same again stores {stored} chunks"));
+        }
+    }
+    let source = Source::new(What::Stream, &mut Seed::new(seed).part(2));
+    let root = put(&source, &mut session)?;
+    let mut record = snapshot(pool, What::Stream, &source, root);
+    record.name = LATER.to_owned();
+    let committed = pool.commit(session, std::slice::from_ref(&record), &[]);
+    committed.map_err(|e| format!("a commit after the crash: {e}"))?;
+    Ok(Truth {
+        snapshot: record,
+        source: Arc::new(source),
+    })
+}

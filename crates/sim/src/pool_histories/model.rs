@@ -1,0 +1,126 @@
+//! What somebody who heard all acknowledgements knows of a pool.
+//!
+//! Invariant: tiny and obvious; it knows nothing of containers, roots or indexes. Called by
+//! `process` and `examine`.
+
+use super::source::Source;
+use format::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use store::SecretKey;
+use units::SnapshotId;
+
+/// A snapshot and what it is to hold.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Truth {
+    /// Its record.
+    pub snapshot: Snapshot,
+    /// Its contents.
+    pub source: Arc<Source>,
+}
+
+/// What one acknowledged operation changes. Keys go by number, see [`secret`].
+#[derive(Clone)]
+pub enum Change {
+    /// A new pool with these keys; none: not encrypted.
+    Init(Vec<u32>),
+    /// One more key.
+    AddKey(u32),
+    /// One key less.
+    RemoveKey(u32),
+    /// A commit; what is added may replace what is removed.
+    Commit {
+        /// New records.
+        add: Vec<Truth>,
+        /// Records that go.
+        remove: Vec<SnapshotId>,
+    },
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Init(keys) => write!(f, "init {keys:?}"),
+            Self::AddKey(key) => write!(f, "add key {key}"),
+            Self::RemoveKey(key) => write!(f, "remove key {key}"),
+            Self::Commit { add, remove } => {
+                let added: Vec<_> = add
+                    .iter()
+                    .map(|t| (&t.snapshot.name, t.snapshot.id))
+                    .collect();
+                write!(f, "commit {added:?} without {remove:?}")
+            }
+        }
+    }
+}
+
+/// A pool as its users know it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Model {
+    /// There is one.
+    pub exists: bool,
+    /// Keys that open it; without any it is not encrypted.
+    pub keys: BTreeSet<u32>,
+    /// Keys that must not open it any more.
+    pub keys_gone: BTreeSet<u32>,
+    /// Snapshots.
+    pub snapshots: BTreeMap<SnapshotId, Truth>,
+}
+
+impl Model {
+    /// With one more change.
+    pub fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Init(keys) => {
+                self.exists = true;
+                self.keys.extend(keys);
+            }
+            Change::AddKey(key) => {
+                self.keys.insert(*key);
+            }
+            Change::RemoveKey(key) => {
+                self.keys.remove(key);
+                self.keys_gone.insert(*key);
+            }
+            Change::Commit { add, remove } => {
+                for id in remove {
+                    self.snapshots.remove(id);
+                }
+                for truth in add {
+                    self.snapshots.insert(truth.snapshot.id, truth.clone());
+                }
+            }
+        }
+    }
+
+    /// The snapshot taken last.
+    pub fn newest(&self) -> Option<&Truth> {
+        let taken = |t: &&Truth| t.snapshot.taken;
+        self.snapshots.values().max_by_key(taken)
+    }
+
+    /// The snapshots taken first.
+    pub fn oldest(&self, count: usize) -> Vec<Truth> {
+        let mut all: Vec<Truth> = self.snapshots.values().cloned().collect();
+        all.sort_by_key(|truth| truth.snapshot.taken);
+        all.truncate(count);
+        all
+    }
+}
+
+/// The key of a number. Every fourth is a password; recovery keys need no stretching, so they are
+/// what most states are opened with.
+pub fn secret(number: u32) -> SecretKey {
+    if is_password(number) {
+        return SecretKey::Password(format!("password {number}").into_bytes());
+    }
+    let mut key = [0x5a; 32];
+    key[..4].copy_from_slice(&number.to_le_bytes());
+    SecretKey::Recovery(key)
+}
+
+/// True for the numbers whose key is costly to try.
+pub(super) fn is_password(number: u32) -> bool {
+    number % 4 == 3
+}

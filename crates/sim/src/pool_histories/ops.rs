@@ -1,0 +1,195 @@
+//! The operations of a pool's life, scripted and drawn.
+//!
+//! Invariant: one list for all histories (style 12). Called by the histories' users and `process`.
+
+use crate::Seed;
+
+/// What a backup is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A disk image, in fixed chunks.
+    Image,
+    /// A stream, cut by content.
+    Stream,
+    /// A file tree.
+    Tree,
+}
+
+/// How a session ends that does not commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// `WriteSession::abandon`: what is open is stored for the next run.
+    Abandon,
+    /// The session is dropped; full containers are stored already.
+    Drop,
+}
+
+/// Something that a user does, or that happens to her.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PoolOp {
+    /// A new pool with so many secrets; none: not encrypted.
+    Init(u32),
+    /// Adds a key, by password or recovery key.
+    AddKey,
+    /// Removes the oldest key.
+    RemoveKey,
+    /// A new password: adds a key, then removes the oldest.
+    ChangeKey,
+    /// The source changes a little; one session with so many extra lanes; one commit.
+    Backup(What, usize),
+    /// The source changes a little, and the session does not end with a commit.
+    Interrupted(What, usize, Ending),
+    /// Removes the oldest so many snapshots.
+    Forget(usize),
+    /// Replaces the record of the newest snapshot.
+    Tag,
+    /// So many small commits.
+    Tags(usize),
+    /// The process ends in peace and another one opens the pool.
+    Reopen,
+    /// Somebody deletes the index file between two processes.
+    LoseIndex,
+    /// The process is killed after so many disk operations of this; the next one takes over.
+    Killed(u64, Box<PoolOp>),
+}
+
+/// `op`, and the process dies after so many disk operations.
+pub fn killed(after: u64, op: PoolOp) -> PoolOp {
+    PoolOp::Killed(after, Box::new(op))
+}
+
+/// The scripted histories: each explores its part of a pool's life from the first operation on.
+pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
+    use PoolOp::{
+        AddKey, Backup, ChangeKey, Forget, Init, Interrupted, LoseIndex, RemoveKey, Reopen, Tag,
+        Tags,
+    };
+    use What::{Image, Stream, Tree};
+    let kills = |op: PoolOp, at: &[u64]| at.iter().map(|n| killed(*n, op.clone())).collect();
+    let join = |parts: Vec<Vec<PoolOp>>| parts.concat();
+    vec![
+        ("init", vec![Init(2), Backup(Stream, 0)]),
+        (
+            "init, killed",
+            join(vec![
+                kills(Init(2), &[2, 9, 17, 26, 33, 38, 41]),
+                vec![Init(1), Backup(Stream, 0)],
+            ]),
+        ),
+        (
+            "keys",
+            vec![
+                Init(1),
+                AddKey,
+                ChangeKey,
+                RemoveKey,
+                Backup(Stream, 0),
+                ChangeKey,
+            ],
+        ),
+        (
+            "keys, killed",
+            join(vec![
+                vec![Init(1)],
+                kills(AddKey, &[5, 9, 10, 11]),
+                vec![RemoveKey],
+                kills(ChangeKey, &[6, 11, 12, 13, 14, 15]),
+                vec![RemoveKey, Backup(Stream, 0)],
+            ]),
+        ),
+        (
+            "backups",
+            vec![
+                Init(0),
+                Backup(Image, 0),
+                Backup(Stream, 2),
+                Backup(Tree, 0),
+                Backup(Image, 2),
+                Backup(Tree, 3),
+                Tag,
+                Forget(2),
+                Backup(Tree, 1),
+            ],
+        ),
+        (
+            "interrupted",
+            vec![
+                Init(0),
+                Backup(Tree, 0),
+                Interrupted(Tree, 1, Ending::Abandon),
+                Backup(Tree, 0),
+                Interrupted(Image, 0, Ending::Drop),
+                Interrupted(Image, 0, Ending::Abandon),
+                Reopen,
+                Backup(Image, 0),
+                Interrupted(Stream, 0, Ending::Drop),
+                Backup(Stream, 1),
+            ],
+        ),
+        (
+            "killed",
+            join(vec![
+                vec![Init(1), Backup(Tree, 0)],
+                kills(Backup(Tree, 1), &[4, 9, 15, 18, 21, 24]),
+                vec![Backup(Tree, 0)],
+                kills(Backup(Image, 0), &[7, 16, 22, 28]),
+                vec![Forget(1)],
+                kills(Forget(1), &[5, 9, 14]),
+                vec![Tag, Reopen, Backup(Stream, 0)],
+            ]),
+        ),
+        (
+            "index lost",
+            join(vec![
+                vec![
+                    Init(0),
+                    Backup(Image, 0),
+                    LoseIndex,
+                    Backup(Image, 0),
+                    LoseIndex,
+                ],
+                kills(Backup(Stream, 0), &[3, 12, 20]),
+                vec![LoseIndex, Backup(Stream, 0)],
+            ]),
+        ),
+        (
+            "old roots",
+            vec![Init(0), Backup(Stream, 0), Tags(19), Backup(Stream, 0)],
+        ),
+    ]
+}
+
+/// So many operations of `seed` after the first, which makes the pool.
+pub fn random_ops(seed: u64, count: usize) -> Vec<PoolOp> {
+    let mut seed = Seed::new(seed).part(1);
+    let mut ops = vec![PoolOp::Init(seed.below(3) as u32)];
+    ops.extend((0..count).map(|_| draw(&mut seed)));
+    ops
+}
+
+fn draw(seed: &mut Seed) -> PoolOp {
+    if seed.chance(50) {
+        return killed(1 + seed.below(40), draw(seed));
+    }
+    match seed.below(20) {
+        0 => PoolOp::AddKey,
+        1 => PoolOp::RemoveKey,
+        2 => PoolOp::ChangeKey,
+        3..=9 => PoolOp::Backup(draw_what(seed), draw_lanes(seed)),
+        10..=11 => PoolOp::Interrupted(draw_what(seed), draw_lanes(seed), Ending::Abandon),
+        12..=13 => PoolOp::Interrupted(draw_what(seed), draw_lanes(seed), Ending::Drop),
+        14 => PoolOp::Forget(1 + seed.below(2) as usize),
+        15 => PoolOp::Tag,
+        16 => PoolOp::Tags(seed.below(12) as usize),
+        17..=18 => PoolOp::Reopen,
+        _ => PoolOp::LoseIndex,
+    }
+}
+
+fn draw_what(seed: &mut Seed) -> What {
+    [What::Image, What::Stream, What::Tree][seed.below(3) as usize]
+}
+
+fn draw_lanes(seed: &mut Seed) -> usize {
+    seed.below(6).saturating_sub(3) as usize
+}

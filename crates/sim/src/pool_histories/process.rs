@@ -1,0 +1,285 @@
+//! Runs a history: one process after another on one disk, and what each was told.
+//!
+//! Invariant: a change is acknowledged to the explorer when the store said so, and never before.
+//! What a killed process had in flight is looked up by the next one: when it took place it must
+//! survive from that one's next durable change on. Called by `PoolHistory` and by fault tests.
+
+use super::examine::Found;
+use super::model::{Change, Model, Truth, secret};
+use super::ops::{Ending, PoolOp, What};
+use super::setup::{init_options, lane_options, media, snapshot};
+use super::source::Source;
+use crate::history::Ticket;
+use crate::{History, Seed, SimDisk};
+use media::{Disk, Media};
+use std::sync::Arc;
+use store::{NewSecret, OpenMode, Pool, SecretKey, StoreError};
+
+/// Of an operation: a store's error, or words for what cannot be.
+pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A process that uses a pool. See the module's head.
+pub struct Process<'h> {
+    disk: Arc<SimDisk>,
+    history: &'h History<Change>,
+    pool: Option<Pool>,
+    seed: Seed,
+    salt: u64,
+    sources: Vec<(What, Source)>,
+    keys_made: u32,
+    model: Model,
+    /// Begun and not acknowledged when the process died.
+    in_flight: Option<(Ticket, Change)>,
+    /// Found to have taken place after a kill; durable with the next change.
+    unsettled: Vec<Ticket>,
+}
+
+impl<'h> Process<'h> {
+    /// The first process on an empty disk.
+    pub fn new(disk: &Arc<SimDisk>, history: &'h History<Change>, seed: u64) -> Self {
+        Self {
+            disk: Arc::clone(disk),
+            history,
+            pool: None,
+            seed: Seed::new(seed),
+            salt: seed << 16,
+            sources: Vec::new(),
+            keys_made: 0,
+            model: Model::default(),
+            in_flight: None,
+            unsettled: Vec::new(),
+        }
+    }
+
+    /// What it knows.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Runs one operation; an error is a failure of the store or of this.
+    pub fn run(&mut self, op: &PoolOp) -> Outcome<()> {
+        let PoolOp::Killed(after, op) = op else {
+            return self.act(op);
+        };
+        self.disk.kill_after(*after);
+        let result = self.act(op);
+        let dead = self.disk.list("").is_err();
+        self.pool = None;
+        self.disk = self.disk.kill();
+        match result {
+            Err(why) if !dead => Err(why),
+            _ => self.look_around(),
+        }
+    }
+
+    /// The last process ends in peace and the pool is as known.
+    pub fn finish(&mut self) -> Outcome<()> {
+        self.reopen()
+    }
+
+    fn act(&mut self, op: &PoolOp) -> Outcome<()> {
+        match op {
+            PoolOp::Init(keys) => self.init(*keys),
+            PoolOp::AddKey => self.add_key(),
+            PoolOp::RemoveKey => self.remove_key(),
+            PoolOp::ChangeKey => {
+                self.add_key()?;
+                self.remove_key()
+            }
+            PoolOp::Backup(what, lanes) => self.back_up(*what, *lanes),
+            PoolOp::Interrupted(what, lanes, ending) => self.interrupt(*what, *lanes, *ending),
+            PoolOp::Forget(count) => {
+                let gone = self.model.oldest(*count);
+                self.replace(&gone, Vec::new())
+            }
+            PoolOp::Tag => self.tag(),
+            PoolOp::Tags(count) => (0..*count).try_for_each(|_| self.tag()),
+            PoolOp::Reopen => self.reopen(),
+            PoolOp::LoseIndex => {
+                self.pool = None;
+                let _ = self.disk.remove("cache/fpi");
+                self.reopen()
+            }
+            PoolOp::Killed(_, op) => self.act(op),
+        }
+    }
+
+    fn media(&mut self) -> Media {
+        self.salt += 1;
+        media(Arc::clone(&self.disk) as _, self.salt)
+    }
+
+    fn init(&mut self, count: u32) -> Outcome<()> {
+        if self.model.exists {
+            return Ok(());
+        }
+        let numbers: Vec<u32> = (0..count).map(|n| self.keys_made + n).collect();
+        self.keys_made += count;
+        let keys: Vec<(SecretKey, String)> = numbers
+            .iter()
+            .map(|n| (secret(*n), n.to_string()))
+            .collect();
+        let secrets: Vec<NewSecret<'_>> = keys
+            .iter()
+            .map(|(secret, label)| NewSecret { secret, label })
+            .collect();
+        let media = self.media();
+        self.tell(Change::Init(numbers), |_| {
+            Pool::init(&media, &init_options(&secrets))
+        })?;
+        self.reopen()
+    }
+
+    fn add_key(&mut self) -> Outcome<()> {
+        if self.model.keys.is_empty() {
+            return Ok(());
+        }
+        let number = self.keys_made;
+        self.keys_made += 1;
+        let label = number.to_string();
+        let secret = secret(number);
+        let new = NewSecret {
+            secret: &secret,
+            label: &label,
+        };
+        self.tell(Change::AddKey(number), |this| this.pool()?.add_key(&new))?;
+        Ok(())
+    }
+
+    fn remove_key(&mut self) -> Outcome<()> {
+        let oldest = match self.model.keys.first() {
+            Some(oldest) if self.model.keys.len() > 1 => *oldest,
+            _ => return Ok(()),
+        };
+        let label = oldest.to_string();
+        let (slots, _) = self.pool()?.keys()?;
+        let Some(slot) = slots.iter().find(|info| info.slot.label == label) else {
+            return Err(format!("key {oldest} has no slot").into());
+        };
+        self.tell(Change::RemoveKey(oldest), |this| {
+            this.pool()?.remove_key(&slot.name())
+        })?;
+        Ok(())
+    }
+
+    fn back_up(&mut self, what: What, lanes: usize) -> Outcome<()> {
+        let source = self.changed(what);
+        let pool = self.pool()?;
+        let mut session = pool.begin(lane_options())?;
+        let root = source.put(&mut session, lanes, lane_options())?;
+        let truth = Truth {
+            snapshot: snapshot(pool, what, &source, root),
+            source: Arc::new(source),
+        };
+        let record = truth.snapshot.clone();
+        let change = Change::Commit {
+            add: vec![truth],
+            remove: Vec::new(),
+        };
+        self.tell(change, |this| this.pool()?.commit(session, &[record], &[]))?;
+        Ok(())
+    }
+
+    fn interrupt(&mut self, what: What, lanes: usize, ending: Ending) -> Outcome<()> {
+        let source = self.changed(what);
+        let mut session = self.pool()?.begin(lane_options())?;
+        source.put(&mut session, lanes, lane_options())?;
+        match ending {
+            Ending::Abandon => session.abandon()?,
+            Ending::Drop => drop(session),
+        }
+        Ok(())
+    }
+
+    fn tag(&mut self) -> Outcome<()> {
+        let Some(old) = self.model.newest().cloned() else {
+            return Ok(());
+        };
+        let mut new = old.clone();
+        new.snapshot.tags = vec![format!("tag {}", self.seed.below(1000))];
+        self.replace(&[old], vec![new])
+    }
+
+    fn replace(&mut self, old: &[Truth], new: Vec<Truth>) -> Outcome<()> {
+        let records = |truths: &[Truth]| truths.iter().map(|t| t.snapshot.clone()).collect();
+        let (remove, add): (Vec<_>, Vec<_>) = (records(old), records(&new));
+        let change = Change::Commit {
+            add: new,
+            remove: old.iter().map(|t| t.snapshot.id).collect(),
+        };
+        self.tell(change, |this| this.pool()?.change_snapshots(&add, &remove))?;
+        Ok(())
+    }
+
+    /// The current state of a source, a little different from the last one that was put.
+    fn changed(&mut self, what: What) -> Source {
+        let mut seed = self.seed.part(self.seed.clone().draw());
+        self.seed.draw();
+        if let Some((_, source)) = self.sources.iter_mut().find(|(w, _)| *w == what) {
+            source.change(&mut seed);
+            return source.clone();
+        }
+        let source = Source::new(what, &mut seed);
+        self.sources.push((what, source.clone()));
+        source
+    }
+
+    /// Runs `work` as `change`.
+    fn tell<T>(
+        &mut self,
+        change: Change,
+        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Outcome<T> {
+        let ticket = self.history.begin(change.clone());
+        let done = work(self);
+        match done {
+            Ok(value) => {
+                for earlier in self.unsettled.drain(..) {
+                    self.history.ack(earlier);
+                }
+                self.history.ack(ticket);
+                self.model.apply(&change);
+                Ok(value)
+            }
+            Err(e) => {
+                self.in_flight = Some((ticket, change));
+                Err(e.into())
+            }
+        }
+    }
+
+    fn pool(&self) -> Result<&Pool, StoreError> {
+        let none = || StoreError::new(store::StoreErrorKind::NoPool, "not open");
+        self.pool.as_ref().ok_or_else(none)
+    }
+
+    fn reopen(&mut self) -> Outcome<()> {
+        self.pool = None;
+        self.look_around()
+    }
+
+    /// A new process opens the pool for writing and finds out what became of a change in flight.
+    fn look_around(&mut self) -> Outcome<()> {
+        let mut with = self.model.clone();
+        let in_flight = self.in_flight.take();
+        if let Some((_, change)) = &in_flight {
+            with.apply(change);
+        }
+        self.salt += 1;
+        let candidates = [&self.model, &with];
+        let found = Found::open(&self.disk, self.salt, OpenMode::Write, &candidates)?;
+        if found.is(&self.model) {
+            if let Some((ticket, _)) = in_flight {
+                self.history.forget(ticket);
+            }
+        } else if found.is(&with) {
+            self.unsettled.extend(in_flight.map(|(ticket, _)| ticket));
+            self.model = with;
+        } else {
+            let found = found.against(&candidates);
+            return Err(format!("after a process that died: {found}").into());
+        }
+        self.pool = found.pool;
+        Ok(())
+    }
+}

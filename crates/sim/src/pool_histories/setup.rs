@@ -1,0 +1,69 @@
+//! A small pool over a simulated disk: media, options, records.
+//!
+//! Invariant: nothing here depends on the machine or the time. Called by `process`, `examine` and
+//! fault tests.
+
+use super::ops::What;
+use super::source::Source;
+use crate::Seed;
+use chunking::Compression;
+use format::recipe::ObjectRoot;
+use format::snapshot::Snapshot;
+use media::{DirBlobs, Disk, FixedClock, Media, SeededRandom, Syncing};
+use std::sync::Arc;
+use store::{InitOptions, LaneOptions, NewSecret, Pool};
+use units::{SnapshotId, UnixNanos};
+
+/// Budget of an open pool: the least that the index takes.
+pub const MEMORY_BYTES: usize = 2 << 20;
+
+/// Everything below the store, over `disk`; `salt` decides ids, salts and the time of day.
+pub fn media(disk: Arc<dyn Disk>, salt: u64) -> Media {
+    Media {
+        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+        disk,
+        clock: Arc::new(FixedClock::new(UnixNanos(salt as i64 * 1_000_000_000_000))),
+        // Neighbouring seeds give overlapping streams: salts are scattered first.
+        random: Arc::new(SeededRandom::new(Seed::new(salt).draw())),
+    }
+}
+
+/// Regions and containers so small that small pools have several of each.
+pub fn lane_options() -> LaneOptions {
+    LaneOptions {
+        compression: Compression::Lz4,
+        region_bytes: 4 << 10,
+        container_bytes: 12 << 10,
+    }
+}
+
+/// With the smallest chunks.
+pub fn init_options<'a>(secrets: &'a [NewSecret<'a>]) -> InitOptions<'a> {
+    InitOptions {
+        secrets,
+        chunk_bytes_average: 4 << 10,
+    }
+}
+
+/// A snapshot's record.
+pub fn snapshot(pool: &Pool, what: What, source: &Source, root: ObjectRoot) -> Snapshot {
+    Snapshot {
+        id: pool.new_snapshot_id(),
+        taken: pool.now(),
+        kind: source.kind(),
+        root,
+        name: format!("{what:?}").to_lowercase(),
+        host: "host".to_owned(),
+        user: String::new(),
+        program: "sim".to_owned(),
+        paths: vec![b"/source".to_vec()],
+        tags: Vec::new(),
+        files: 0,
+        directories: 0,
+        logical_bytes: root.len,
+        added_bytes: 0,
+        duration_ms: 0,
+        parent: SnapshotId::default(),
+        signature: Vec::new(),
+    }
+}
