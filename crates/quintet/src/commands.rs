@@ -17,6 +17,7 @@ mod invocation;
 mod keys;
 mod listing;
 mod ls;
+mod new_snapshot;
 mod restore;
 mod serve;
 mod snapshot_choice;

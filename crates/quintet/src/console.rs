@@ -4,6 +4,10 @@
 //! the progress line go to standard error; the progress line never mixes with other lines. Commands
 //! and [`crate::progress`] write through this.
 
+mod printable;
+
+pub use printable::printable;
+
 use crate::filesystem::PathError;
 use crate::json::Object;
 use std::fmt;
@@ -177,8 +181,11 @@ impl Console {
     /// Columns of the terminal that shows progress.
     pub fn columns(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(io::stderr());
-        size.ok()
-            .map_or(0, |size| usize::from(size.ws_col))
+        // Some terminals do not know.
+        let columns = size.ok().map(|size| usize::from(size.ws_col));
+        columns
+            .filter(|columns| *columns > 0)
+            .unwrap_or(80)
             .clamp(40, 400)
     }
 
@@ -230,24 +237,6 @@ impl Streams {
     }
 }
 
-/// Text for people: what is not text, and what would move a terminal's cursor, is escaped.
-pub fn printable(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\\' => out.push_str("\\\\"),
-                c if c.is_control() => out.extend(c.escape_default()),
-                c => out.push(c),
-            }
-        }
-        for byte in chunk.invalid() {
-            out.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    out
-}
-
 /// What a captured console wrote.
 #[derive(Clone, Debug, Default)]
 pub struct Written(Arc<Mutex<Vec<u8>>>);
@@ -273,72 +262,4 @@ impl Write for Written {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn speak(loudness: Loudness) -> (String, String) {
-        let (console, out, err) = Console::captured(loudness);
-        console.line("result").unwrap();
-        console.message(Object::message("summary")).unwrap();
-        console.note("note");
-        console.detail("detail");
-        console.warn("careful");
-        console.warn_path(&PathError::new("open", "/a\n", io::Error::other("why")));
-        console.fail(1, "the end");
-        (out.text(), err.text())
-    }
-
-    #[test]
-    fn who_hears_what() {
-        let warnings = "warning: careful\nwarning: /a\\n: open: why\nquintet: the end\n";
-        let (out, err) = speak(Loudness::default());
-        assert_eq!(out, "result\n");
-        assert_eq!(err, format!("note\n{warnings}"));
-        let quiet = Loudness {
-            quiet: true,
-            ..Loudness::default()
-        };
-        assert_eq!(speak(quiet).1, warnings);
-        let verbose = Loudness {
-            verbose: 1,
-            ..Loudness::default()
-        };
-        assert_eq!(speak(verbose).1, format!("note\ndetail\n{warnings}"));
-    }
-
-    #[test]
-    fn programs_get_json_only() {
-        let json = Loudness {
-            json: true,
-            ..Loudness::default()
-        };
-        let (out, err) = speak(json);
-        assert_eq!(
-            out,
-            "{\"message_type\":\"summary\"}\n\
-             {\"message_type\":\"error\",\"message\":\"careful\"}\n\
-             {\"message_type\":\"error\",\"during\":\"open\",\"item\":\"/a\\n\",\"message\":\"why\"}\n"
-        );
-        assert_eq!(
-            err,
-            "{\"message_type\":\"exit_error\",\"code\":1,\"message\":\"the end\"}\n"
-        );
-    }
-
-    #[test]
-    fn the_progress_line_is_removed_before_others() {
-        let (console, _, err) = Console::captured(Loudness::default());
-        console.paint(Some("50%"));
-        console.note("note");
-        console.paint(Some("60%"));
-        console.paint(None);
-        assert_eq!(err.text(), "50%\r\x1b[Knote\n60%\r\x1b[K");
-    }
-
-    #[test]
-    fn names_that_would_upset_a_terminal() {
-        let name = "\u{fc} \\ \u{1b}[2J".as_bytes();
-        assert_eq!(printable(name), "\u{fc} \\\\ \\u{1b}[2J");
-        assert_eq!(printable(b"a\xffb"), "a\\xffb");
-    }
-}
+mod tests;

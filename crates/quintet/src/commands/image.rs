@@ -2,8 +2,9 @@
 
 mod convert;
 
-use super::backup::{Identity, REGION_BYTES, commit, summary};
+use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
+use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose_named, short_id};
 use crate::backup::TreeOutcome;
 use crate::cli::{ExportArgs, FilterArgs, ImageFormat, ImportArgs};
@@ -92,7 +93,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     snapshot.files = 1;
     snapshot.signature = signature;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
-    let (snapshot, counts) = commit(&pool, session, snapshot, started, false)?;
+    let (snapshot, counts) = commit(&pool, session, snapshot, started)?;
     drop(progress);
     let outcome = TreeOutcome {
         files: 1,

@@ -5,11 +5,13 @@
 //! old or new, never half. Directories get their metadata after their contents. The restore
 //! driver calls this.
 
+mod special;
+
 use super::metadata::{self, Privileges, Reached, Shortfalls};
 use super::overwrite::{Existing, ExistingKind, Placement};
 use super::target_file::TargetFile;
 use super::{PathError, as_path, join};
-use format::tree::{Entry, EntryKind, Timestamp};
+use format::tree::{Entry, Timestamp};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -195,71 +197,6 @@ impl TargetDirectory {
             Some(unfinished),
             fd,
         ))
-    }
-
-    /// Makes a symbolic link, device, pipe or socket with its metadata, in place of what is there.
-    pub fn place(
-        &self,
-        name: &CStr,
-        entry: &Entry,
-        privileges: Privileges,
-        shortfalls: &mut Shortfalls,
-    ) -> Result<(), PathError> {
-        let (operation, file_type, device) = match &entry.kind {
-            EntryKind::Symlink { .. } => ("make link", FileType::Symlink, 0),
-            EntryKind::BlockDevice { device } => ("make device", FileType::BlockDevice, *device),
-            EntryKind::CharDevice { device } => ("make device", FileType::CharacterDevice, *device),
-            EntryKind::Fifo => ("make pipe", FileType::Fifo, 0),
-            EntryKind::Socket => ("make socket", FileType::Socket, 0),
-            EntryKind::File { .. } | EntryKind::Directory { .. } => {
-                return Err(self.error("place", name, Errno::INVAL));
-            }
-        };
-        let make = |name: &CStr| match &entry.kind {
-            EntryKind::Symlink { target } => {
-                rustix::fs::symlinkat(target.as_slice(), &self.fd, name)
-            }
-            _ => rustix::fs::mknodat(&self.fd, name, file_type, PRIVATE_FILE, device),
-        };
-        let fail = |e| self.error(operation, name, e);
-        let unfinished = match make(name) {
-            Ok(()) => None,
-            Err(Errno::EXIST) => Some(self.with_free_name(make).map_err(fail)?.0),
-            Err(e) => return Err(fail(e)),
-        };
-        let made = unfinished.as_deref().unwrap_or(name);
-        let path = self.path_of(name);
-        if file_type == FileType::Symlink {
-            let to = Reached::Link(self.fd.as_fd(), made);
-            metadata::apply(to, &self.path, &path, entry, privileges, shortfalls);
-        } else {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let handle = rustix::fs::openat(&self.fd, made, flags, Mode::empty()).map_err(fail)?;
-            let to = Reached::Handle(handle.as_fd());
-            metadata::apply(to, &self.path, &path, entry, privileges, shortfalls);
-        }
-        match unfinished {
-            Some(unfinished) => self.rename_over(&unfinished, name),
-            None => Ok(()),
-        }
-    }
-
-    /// Gives a file made earlier (`from_name` in `from`) one more name, in place of what is there.
-    pub fn link(&self, name: &CStr, from: &Self, from_name: &CStr) -> Result<(), PathError> {
-        let make =
-            |to: &CStr| rustix::fs::linkat(&from.fd, from_name, &self.fd, to, AtFlags::empty());
-        let fail = |e| self.error("make hard link", name, e);
-        match make(name) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => {
-                let (unfinished, ()) = self.with_free_name(make).map_err(fail)?;
-                self.rename_over(&unfinished, name)?;
-                // Renaming one name of a file over another one of it leaves both.
-                let _ = rustix::fs::unlinkat(&self.fd, &unfinished, AtFlags::empty());
-                Ok(())
-            }
-            Err(e) => Err(fail(e)),
-        }
     }
 
     /// Removes a file, or an empty directory.

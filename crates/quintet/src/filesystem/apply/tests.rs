@@ -1,6 +1,7 @@
 use super::*;
 use crate::filesystem::capture::{Captured, Directory};
 use format::recipe::ObjectRoot;
+use format::tree::EntryKind;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 

@@ -1,0 +1,103 @@
+//! `backup --stdin` and `--stdin-from-command`: a stream to its end.
+//!
+//! Invariant: nothing is stored of a command that fails.
+
+use super::{REGION_BYTES, identity};
+use crate::backup::TreeOutcome;
+use crate::cli::BackupArgs;
+use crate::commands::invocation::Invocation;
+use crate::commands::new_snapshot::{commit, summary};
+use crate::exit::Exit;
+use crate::image::{Stream, ingest_stream};
+use crate::progress::Progress;
+use anyhow::{Context, bail};
+use format::recipe::ObjectRoot;
+use format::snapshot::SnapshotKind;
+use std::process::{Child, Stdio};
+use std::time::Instant;
+use store::{LaneOptions, OpenMode, WriteSession};
+
+pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Exit> {
+    if args.dry_run {
+        bail!("a dry run of a stream would have to read all of it: leave --dry-run out");
+    }
+    let started = Instant::now();
+    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let pool = invocation.open(OpenMode::Write)?;
+    let identity = identity(invocation, args, &pool)?;
+    let mut session = pool.begin(lane)?;
+    let progress = invocation.progress("storing");
+    let root = match read_stream(invocation, args, &mut session, lane, &progress) {
+        Ok(root) => root,
+        Err(e) => {
+            let _ = session.abandon();
+            return Err(e);
+        }
+    };
+    let mut snapshot = identity.snapshot(&pool, SnapshotKind::Stream, root);
+    snapshot.name = args.stdin_filename.clone();
+    snapshot.files = 1;
+    let (snapshot, counts) = commit(&pool, session, snapshot, started)?;
+    drop(progress);
+    let outcome = TreeOutcome {
+        files: 1,
+        bytes: root.len,
+        ..TreeOutcome::default()
+    };
+    summary(&invocation.console, &snapshot, &outcome, &counts)?;
+    Ok(Exit::Done)
+}
+
+fn read_stream(
+    invocation: &Invocation,
+    args: &BackupArgs,
+    session: &mut WriteSession,
+    lane: LaneOptions,
+    progress: &Progress,
+) -> anyhow::Result<ObjectRoot> {
+    let name = args.stdin_filename.clone();
+    if args.stdin {
+        let stream = Stream {
+            reader: std::io::stdin().lock(),
+            name,
+        };
+        let workers = invocation.workers();
+        return Ok(ingest_stream(session, stream, lane, workers, progress)?);
+    }
+    let mut child = start(args)?;
+    let Some(output) = child.stdout.take() else {
+        bail!("the command has no output");
+    };
+    let root = ingest_stream(
+        session,
+        Stream {
+            reader: output,
+            name,
+        },
+        lane,
+        invocation.workers(),
+        progress,
+    );
+    if root.is_err() {
+        // It may be waiting for us to read on.
+        let _ = child.kill();
+    }
+    let status = child.wait().context("command")?;
+    let root = root?;
+    if !status.success() {
+        bail!("command: {status}; nothing was stored");
+    }
+    Ok(root)
+}
+
+fn start(args: &BackupArgs) -> anyhow::Result<Child> {
+    let Some((program, rest)) = args.paths.split_first() else {
+        bail!("--stdin-from-command needs a command");
+    };
+    std::process::Command::new(program)
+        .args(rest)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| program.display().to_string())
+}

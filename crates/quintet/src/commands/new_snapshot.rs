@@ -1,0 +1,121 @@
+//! What all commands that store something have in common: who, when, commit, and the last words.
+
+use super::invocation::{Invocation, program};
+use super::snapshot_choice::short_id;
+use crate::backup::TreeOutcome;
+use crate::console::Console;
+use crate::json::Object;
+use crate::sizes;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::time::Instant;
+use store::{Pool, WriteCounts, WriteSession};
+use units::UnixNanos;
+
+/// What all new snapshots have in common.
+pub(super) struct Identity {
+    pub host: String,
+    pub user: String,
+    pub taken: UnixNanos,
+    pub tags: Vec<String>,
+}
+
+impl Identity {
+    pub fn new(
+        invocation: &Invocation,
+        pool: &Pool,
+        host: Option<&str>,
+        time: Option<&str>,
+        tags: &[String],
+    ) -> anyhow::Result<Self> {
+        let mut tags = tags.to_vec();
+        tags.retain(|t| !t.is_empty());
+        tags.sort();
+        tags.dedup();
+        Ok(Self {
+            host: invocation.host(host),
+            user: invocation.user(),
+            taken: invocation.time(time, pool)?,
+            tags,
+        })
+    }
+
+    /// A record that lacks only what the kind of source knows.
+    pub fn snapshot(&self, pool: &Pool, kind: SnapshotKind, root: ObjectRoot) -> Snapshot {
+        Snapshot {
+            id: pool.new_snapshot_id(),
+            taken: self.taken,
+            kind,
+            root,
+            name: String::new(),
+            host: self.host.clone(),
+            user: self.user.clone(),
+            program: program(),
+            paths: Vec::new(),
+            tags: self.tags.clone(),
+            files: 0,
+            directories: 0,
+            logical_bytes: root.len,
+            added_bytes: 0,
+            duration_ms: 0,
+            parent: Default::default(),
+            signature: Vec::new(),
+        }
+    }
+}
+
+/// Commits a new snapshot.
+pub(super) fn commit(
+    pool: &Pool,
+    mut session: WriteSession,
+    mut snapshot: Snapshot,
+    started: Instant,
+) -> anyhow::Result<(Snapshot, WriteCounts)> {
+    let counts = session.seal_data()?;
+    snapshot.added_bytes = counts.stored_bytes;
+    snapshot.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
+    Ok((snapshot, committed.counts))
+}
+
+/// Says what was stored.
+pub(super) fn summary(
+    console: &Console,
+    snapshot: &Snapshot,
+    outcome: &TreeOutcome,
+    counts: &WriteCounts,
+) -> anyhow::Result<()> {
+    let seconds = snapshot.duration_ms as f64 / 1000.0;
+    console.line(format!(
+        "files: {} ({} unchanged, {} changed, {} not read), directories: {}",
+        outcome.files,
+        outcome.files_unchanged,
+        outcome.files_changed,
+        outcome.failures,
+        outcome.directories,
+    ))?;
+    console.line(format!(
+        "processed {} in {seconds:.2} s; new {} in {} chunks, stored {}",
+        sizes::display(outcome.bytes),
+        sizes::display(counts.new_bytes),
+        counts.chunks_new,
+        sizes::display(counts.stored_bytes),
+    ))?;
+    console.line(format!("snapshot {} saved", short_id(snapshot)))?;
+    console.message(
+        Object::message("summary")
+            .text("snapshot_id", &snapshot.id.to_string())
+            .integer("total_files_processed", outcome.files)
+            .integer("files_unmodified", outcome.files_unchanged)
+            .integer("files_changed", outcome.files_changed)
+            .integer("files_failed", outcome.failures)
+            .integer("directories", outcome.directories)
+            .integer("total_bytes_processed", outcome.bytes)
+            .integer("data_added", counts.new_bytes)
+            .integer("data_added_packed", counts.stored_bytes)
+            .integer("chunks_new", counts.chunks_new)
+            .integer("chunks_known", counts.chunks_known)
+            .number("total_duration", seconds),
+    )?;
+    Ok(())
+}

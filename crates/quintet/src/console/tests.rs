@@ -1,0 +1,67 @@
+use super::*;
+
+fn speak(loudness: Loudness) -> (String, String) {
+    let (console, out, err) = Console::captured(loudness);
+    console.line("result").unwrap();
+    console.message(Object::message("summary")).unwrap();
+    console.note("note");
+    console.detail("detail");
+    console.warn("careful");
+    console.warn_path(&PathError::new("open", "/a\n", io::Error::other("why")));
+    console.fail(1, "the end");
+    (out.text(), err.text())
+}
+
+#[test]
+fn who_hears_what() {
+    let warnings = "warning: careful\nwarning: /a\\n: open: why\nquintet: the end\n";
+    let (out, err) = speak(Loudness::default());
+    assert_eq!(out, "result\n");
+    assert_eq!(err, format!("note\n{warnings}"));
+    let quiet = Loudness {
+        quiet: true,
+        ..Loudness::default()
+    };
+    assert_eq!(speak(quiet).1, warnings);
+    let verbose = Loudness {
+        verbose: 1,
+        ..Loudness::default()
+    };
+    assert_eq!(speak(verbose).1, format!("note\ndetail\n{warnings}"));
+}
+
+#[test]
+fn programs_get_json_only() {
+    let json = Loudness {
+        json: true,
+        ..Loudness::default()
+    };
+    let (out, err) = speak(json);
+    assert_eq!(
+        out,
+        "{\"message_type\":\"summary\"}\n\
+         {\"message_type\":\"error\",\"message\":\"careful\"}\n\
+         {\"message_type\":\"error\",\"during\":\"open\",\"item\":\"/a\\n\",\"message\":\"why\"}\n"
+    );
+    assert_eq!(
+        err,
+        "{\"message_type\":\"exit_error\",\"code\":1,\"message\":\"the end\"}\n"
+    );
+}
+
+#[test]
+fn the_progress_line_is_removed_before_others() {
+    let (console, _, err) = Console::captured(Loudness::default());
+    console.paint(Some("50%"));
+    console.note("note");
+    console.paint(Some("60%"));
+    console.paint(None);
+    assert_eq!(err.text(), "50%\r\x1b[Knote\n60%\r\x1b[K");
+}
+
+#[test]
+fn names_that_would_upset_a_terminal() {
+    let name = "\u{fc} \\ \u{1b}[2J".as_bytes();
+    assert_eq!(printable(name), "\u{fc} \\\\ \\u{1b}[2J");
+    assert_eq!(printable(b"a\xffb"), "a\\xffb");
+}
