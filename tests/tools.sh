@@ -74,7 +74,7 @@ real_tree() {
     mkdir -p "$1"
     for from in /usr/share/* /usr/include /usr/lib/python3* /usr/sbin /usr/bin /usr/lib/*; do
         [ -d "$from" ] && [ ! -L "$from" ] || continue
-        size=$(du -skx "$from" 2>/dev/null | cut -f1)
+        size=$(du -skx "$from" 2>/dev/null | cut -f1) || true
         [ "$size" -le "$left" ] || continue
         left=$((left - size))
         mkdir -p "$1${from%/*}"

@@ -18,7 +18,7 @@ QUINTET_PASSWORD=second exits 0 q snapshots
 QUINTET_PASSWORD= exits 0 q --key-file "$dir/recovery" snapshots
 QUINTET_PASSWORD= exits 0 q --password-file "$dir/second" snapshots
 QUINTET_PASSWORD= QUINTET_PASSWORD_COMMAND="cat $dir/second" exits 0 q snapshots
-QUINTET_PASSWORD= QUINTET_PASSWORD_FILE=$dir/second exits 0 q restore latest --target "$dir/t"
+QUINTET_PASSWORD= QUINTET_PASSWORD_FILE=$dir/second exits 0 q restore "latest:$dir/src" --target "$dir/t"
 # No plain text in the pool's files.
 noise "$dir/src/noise" 1
 printf 'a secret that must not be readable' >"$dir/src/secret"

@@ -7,7 +7,7 @@ new_pool
 exits 0 q backup "$dir/src"
 exits 0 q restore "latest:$dir/src/a" --target "$dir/only-a"
 [ "$(ls "$dir/only-a")" = one ] || fail "$(ls -R "$dir/only-a")"
-exits 0 q restore latest --target "$dir/included" --include "$dir/src/b/two"
+exits 0 q restore "latest:$dir/src" --target "$dir/included" --include two
 [ "$(find "$dir/included" -type f | wc -l)" -eq 1 ] || fail "$(find "$dir/included")"
 exits 0 q restore "latest:$dir/src" --target "$dir/excluded" --exclude large
 [ ! -e "$dir/excluded/large" ] && [ -e "$dir/excluded/b/two" ] || fail "$(find "$dir/excluded")"

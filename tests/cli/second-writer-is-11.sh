@@ -17,7 +17,7 @@ exits 11 q backup "$dir/src"
 exits 11 q forget latest
 exits 11 q tag --add t latest
 exits 0 q snapshots
-exits 0 q restore latest --target "$dir/out-tree"
+exits 0 q restore "latest:$dir/src" --target "$dir/out-tree"
 kill -9 $writer
 wait $writer 2>/dev/null || true
 exec 7>&-
