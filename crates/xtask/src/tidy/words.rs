@@ -64,10 +64,7 @@ const BANNED: &[Banned] = &[
     Banned {
         words: &["thread::sleep"],
         rooms: &[],
-        exceptions: &[(
-            "crates/quintet/src/commands/serve.rs",
-            "the thread that has nothing to do but look for signals",
-        )],
+        exceptions: &[],
         instead: "no sleeping loops: wait for what you wait for",
     },
 ];
