@@ -3,13 +3,15 @@
 //! Invariant: reports, never repairs; finds every damage of what it reads and names the snapshots
 //! and paths that it reaches. `subset n/t` is deterministic: t runs read everything.
 
+mod affected;
+
 use crate::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
 use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
 use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::Reader;
-use crate::recipe::visit_nodes;
-use crate::space::{Marked, below, mark_object};
+use crate::space::{Marked, mark_object};
+use affected::name_affected;
 use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::root::RootRecord;
@@ -96,7 +98,7 @@ impl Checked<'_> {
         self.check_containers(depth, &mut report, &mut lost, progress)?;
         let broken = self.check_references(&mut report, &mut lost)?;
         if broken || !lost.is_empty() {
-            self.name_affected(&lost, &mut report)?;
+            name_affected(self.reader, self.snapshots, &lost, &mut report)?;
         }
         report.affected.sort();
         report.affected.dedup();
@@ -325,66 +327,5 @@ impl Checked<'_> {
                 .push(format!("chunk {fingerprint} is needed and not there"));
         }
         Ok(is_broken)
-    }
-
-    /// Walks every snapshot again and names what the lost chunks reach.
-    fn name_affected(&self, lost: &FingerprintSet, report: &mut CheckReport) -> Result<()> {
-        for snapshot in self.snapshots {
-            let is_tree = snapshot.kind == SnapshotKind::Tree;
-            let mut rest = vec![(snapshot.root, is_tree, Vec::new())];
-            while let Some((root, is_tree, path)) = rest.pop() {
-                let lost_at = self.first_lost(&root, lost)?;
-                let entries = match is_tree {
-                    true => self.reader.directory(&root),
-                    false => Ok(Vec::new()),
-                };
-                let unreadable = matches!(&entries, Err(e) if e.is_corruption());
-                if unreadable || lost_at.is_some() {
-                    report.affected.push(Affected {
-                        snapshot: snapshot.id,
-                        path: path.clone(),
-                        offset: lost_at.flatten(),
-                    });
-                }
-                let entries = match entries {
-                    Err(_) if unreadable => continue,
-                    other => other?,
-                };
-                for entry in entries {
-                    if let Some((content, is_tree)) = below(&entry) {
-                        let mut path = path.clone();
-                        path.push(b'/');
-                        path.extend_from_slice(&entry.name);
-                        rest.push((content, is_tree, path));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `Some(offset of the first lost byte, when known)` when an object needs a lost chunk.
-    fn first_lost(
-        &self,
-        root: &format::recipe::ObjectRoot,
-        lost: &FingerprintSet,
-    ) -> Result<Option<Option<u64>>> {
-        let mut offset = 0;
-        let mut first = None;
-        let mut load = |f: &Fingerprint| self.reader.recipe_node(f);
-        let walked = visit_nodes(root, &mut load, &mut |fingerprint, level, len| {
-            if lost.contains(fingerprint) {
-                first.get_or_insert(offset);
-            }
-            if level == 0 {
-                offset += len;
-            }
-            Ok(first.is_none())
-        });
-        match walked {
-            Err(e) if e.is_corruption() => Ok(Some(first)),
-            Err(e) => Err(e),
-            Ok(()) => Ok(first.map(Some)),
-        }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn below(entry: &Entry) -> Option<(ObjectRoot, bool)> {
 fn mark_nodes(reader: &Reader, root: &ObjectRoot, marked: &mut Marked) -> Result<()> {
     let mut load = |f: &Fingerprint| reader.recipe_node(f);
     let chunks = &mut marked.chunks;
-    visit_nodes(root, &mut load, &mut |fingerprint, _, len| {
-        Ok(chunks.insert(*fingerprint, len).is_none())
+    visit_nodes(root, &mut load, &mut |at, _| {
+        Ok(chunks.insert(at.fingerprint, at.len).is_none())
     })
 }

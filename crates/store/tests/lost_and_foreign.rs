@@ -16,13 +16,16 @@ use chunking::Compression;
 use examine::{examine, look};
 use format::recipe::Layout;
 use format::snapshot::SnapshotKind;
+use format::tree::{Entry, EntryKind};
 use media::{DirBlobs, Disk, Media, Syncing};
 use places::{Copies, Part, Place, Which};
 use sim::{Damage, Image, SimDisk};
 use specimen::{Specimen, media, noise, open, put_image, snapshot, store_image};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{
-    InitOptions, LaneOptions, NewSecret, ObjectBuilder, OpenMode, Pool, SecretKey, StoreErrorKind,
+    CheckDepth, InitOptions, LaneOptions, NewSecret, ObjectBuilder, OpenMode, Pool, SecretKey,
+    StoreErrorKind,
 };
 use units::UnixNanos;
 
@@ -280,4 +283,59 @@ fn snapshots_of_one_moment_and_snapshots_of_one_id_are_different_snapshots() {
             .map(|t| t.snapshot.clone())
             .collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn a_tree_of_2_to_the_40_names_is_checked_in_no_time() {
+    let of = Specimen::new(12, false);
+    for is_damaged in [false, true] {
+        let disk = of.disk();
+        let pool = of.open(&disk, 1, OpenMode::Write).unwrap();
+        let mut session = pool.begin(specimen::options(Compression::None)).unwrap();
+        let lane = session.main();
+        let content = lane.store_object(&noise(9, 9000), false).unwrap();
+        let sparse = false;
+        let mut kind = EntryKind::File { content, sparse };
+        for _ in 0..40 {
+            let entries = ["a", "b"].map(|name| specimen::entry(name, kind.clone()));
+            let bytes = Entry::encode_directory(&entries);
+            let content = lane.store_object(&bytes, true).unwrap();
+            kind = EntryKind::Directory { content };
+        }
+        let EntryKind::Directory { content } = kind else {
+            panic!("just made");
+        };
+        let wide = snapshot(&pool, SnapshotKind::Tree, "wide", content);
+        pool.commit(session, &[wide], &[]).unwrap();
+        // The file itself, or something that the walk over all snapshots starts for.
+        let damaged = match is_damaged {
+            true => disk
+                .image()
+                .files()
+                .into_iter()
+                .rev()
+                .find(|(name, _)| name.ends_with("0000a")),
+            false => disk
+                .image()
+                .files()
+                .into_iter()
+                .find(|(name, _)| name.ends_with("00001")),
+        };
+        disk.damage(&damaged.unwrap().0, &Damage::Delete).unwrap();
+        drop(pool);
+        let pool = of.open(&disk, 2, OpenMode::Read).unwrap();
+        let depth = CheckDepth::Data { part: 1, parts: 1 };
+        let report = pool
+            .check(depth, &mut |_, _| ControlFlow::Continue(()))
+            .unwrap();
+        let names = report.affected.len();
+        assert_eq!(
+            names >= 100_000,
+            is_damaged,
+            "{names} names, {:?}",
+            report.damage.first()
+        );
+        assert!(names > 0);
+        pool.space().err();
+    }
 }

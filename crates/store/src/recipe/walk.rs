@@ -144,21 +144,21 @@ fn node_child(bytes: &[u8], level: u8, log2: u8, number: usize) -> Option<Finger
 }
 
 /// Visits every node of an object once per `enter` that says yes: top down, children in order.
-/// `enter` is told the fingerprint and level of each node or chunk (level 0) and says whether to
-/// go below.
+/// `enter` is told each node or chunk but no hole, and its level (0 for a chunk), and says whether
+/// to go below.
 pub(crate) fn visit_nodes(
     root: &ObjectRoot,
     load: &mut LoadNode<'_>,
-    enter: &mut dyn FnMut(&Fingerprint, u8, u64) -> Result<bool>,
+    enter: &mut dyn FnMut(&Leaf, u8) -> Result<bool>,
 ) -> Result<()> {
     fn below(
         root: &ObjectRoot,
         at: Leaf,
         level: u8,
         load: &mut LoadNode<'_>,
-        enter: &mut dyn FnMut(&Fingerprint, u8, u64) -> Result<bool>,
+        enter: &mut dyn FnMut(&Leaf, u8) -> Result<bool>,
     ) -> Result<()> {
-        if at.fingerprint.is_hole() || !enter(&at.fingerprint, level, at.len)? || level == 0 {
+        if at.fingerprint.is_hole() || !enter(&at, level)? || level == 0 {
             return Ok(());
         }
         let node = load(&at.fingerprint)?;

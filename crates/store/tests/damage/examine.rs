@@ -102,6 +102,21 @@ pub fn look(pool: &Pool, truths: &[Truth]) -> Seen {
         seen.wrong
             .push(format!("check names {path:?}, which restores"));
     }
+    for affected in &report.affected {
+        let of_it = |t: &&Truth| t.snapshot.id == affected.snapshot && affected.path.is_empty();
+        if let (Some(truth), Some(offset)) = (truths.iter().find(of_it), affected.offset) {
+            let root = &truth.snapshot.root;
+            let reads = |from: u64, to: u64| {
+                let mut bytes = vec![0; (to - from) as usize];
+                pool.reader().read_object(root, from, &mut bytes).is_ok()
+            };
+            if !reads(0, offset) || reads(offset, offset + 1) {
+                let name = truth.name();
+                seen.wrong
+                    .push(format!("{name}: {offset} is not the first lost byte"));
+            }
+        }
+    }
     if unreadable.is_some() && report.is_sound() {
         seen.wrong
             .push("an unreadable catalog and a sound check".to_owned());

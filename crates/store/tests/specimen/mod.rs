@@ -14,6 +14,7 @@ use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
 use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
 use sim::{Image, SimDisk};
+pub use source::entry;
 use std::sync::Arc;
 use store::{InitOptions, LaneOptions, NewSecret, ObjectBuilder, OpenMode, Pool, Result};
 use store::{SecretKey, WriteSession};

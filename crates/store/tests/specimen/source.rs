@@ -136,7 +136,8 @@ impl Tree {
     }
 }
 
-fn entry(name: &str, kind: EntryKind) -> Entry {
+/// An entry with metadata of every sort.
+pub fn entry(name: &str, kind: EntryKind) -> Entry {
     let time = Timestamp {
         seconds: 1_700_000_000,
         nanos: 123_456_789,

@@ -1,0 +1,136 @@
+//! From lost chunks to names: which files of which snapshots the damage reaches.
+//!
+//! Invariant: an object that is whole is walked once, however many snapshots share it; only what is
+//! damaged is walked for each of its names, and the names are limited. Called by check.
+
+use super::{Affected, CheckReport};
+use crate::chunk_map::FingerprintSet;
+use crate::error::Result;
+use crate::read_path::Reader;
+use crate::recipe::visit_nodes;
+use crate::space::below;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::collections::HashSet;
+use units::{Fingerprint, SnapshotId};
+
+/// Most names of one report: more say nothing more.
+const AFFECTED_MAX: usize = 100_000;
+
+/// What is still to be done in the walk over one snapshot.
+enum Todo {
+    /// Look at an object: a directory when the flag is set.
+    Object(ObjectRoot, bool, Vec<u8>),
+    /// Everything below a directory was looked at; so many names were reported before it.
+    Done(ObjectRoot, usize),
+}
+
+struct Naming<'a> {
+    reader: &'a Reader,
+    lost: &'a FingerprintSet,
+    /// Objects without damage, directories with all below them.
+    whole: HashSet<(ObjectRoot, bool)>,
+}
+
+/// Walks every snapshot again and names what the lost chunks reach.
+pub(super) fn name_affected(
+    reader: &Reader,
+    snapshots: &[Snapshot],
+    lost: &FingerprintSet,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let mut naming = Naming {
+        reader,
+        lost,
+        whole: HashSet::new(),
+    };
+    for snapshot in snapshots {
+        naming.walk(snapshot, &mut report.affected)?;
+        if report.affected.len() >= AFFECTED_MAX {
+            let why = format!("more than {AFFECTED_MAX} names are affected: not all are told");
+            report.damage.push(why);
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Naming<'_> {
+    fn walk(&mut self, snapshot: &Snapshot, affected: &mut Vec<Affected>) -> Result<()> {
+        let is_tree = snapshot.kind == SnapshotKind::Tree;
+        // A stack of our own: trees may be as deep as paths are long.
+        let mut rest = vec![Todo::Object(snapshot.root, is_tree, Vec::new())];
+        while let Some(todo) = rest.pop() {
+            match todo {
+                Todo::Done(root, before) => {
+                    if affected.len() == before {
+                        self.whole.insert((root, true));
+                    }
+                }
+                Todo::Object(root, is_tree, path) => {
+                    if !self.whole.contains(&(root, is_tree)) {
+                        self.look(snapshot.id, (root, is_tree), path, affected, &mut rest)?;
+                    }
+                }
+            }
+            if affected.len() >= AFFECTED_MAX {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn look(
+        &mut self,
+        snapshot: SnapshotId,
+        (root, is_tree): (ObjectRoot, bool),
+        path: Vec<u8>,
+        affected: &mut Vec<Affected>,
+        rest: &mut Vec<Todo>,
+    ) -> Result<()> {
+        let before = affected.len();
+        let lost_at = self.first_lost(&root)?;
+        let entries = match is_tree {
+            true => self.reader.directory(&root),
+            false => Ok(Vec::new()),
+        };
+        let unreadable = matches!(&entries, Err(e) if e.is_corruption());
+        if unreadable || lost_at.is_some() {
+            affected.push(Affected {
+                snapshot,
+                path: path.clone(),
+                offset: lost_at.flatten(),
+            });
+        } else if !is_tree {
+            self.whole.insert((root, false));
+        }
+        if unreadable || !is_tree {
+            return Ok(());
+        }
+        rest.push(Todo::Done(root, before));
+        for entry in entries? {
+            if let Some((content, is_tree)) = below(&entry) {
+                let path = [&path[..], b"/", &entry.name].concat();
+                rest.push(Todo::Object(content, is_tree, path));
+            }
+        }
+        Ok(())
+    }
+
+    /// `Some(offset of the first lost byte, when known)` when an object needs a lost chunk.
+    fn first_lost(&self, root: &ObjectRoot) -> Result<Option<Option<u64>>> {
+        let mut first = None;
+        let mut load = |f: &Fingerprint| self.reader.recipe_node(f);
+        let walked = visit_nodes(root, &mut load, &mut |at, _| {
+            if self.lost.contains(&at.fingerprint) {
+                first.get_or_insert(at.offset);
+            }
+            Ok(first.is_none())
+        });
+        match walked {
+            Err(e) if e.is_corruption() => Ok(Some(first)),
+            Err(e) => Err(e),
+            Ok(()) => Ok(first.map(Some)),
+        }
+    }
+}
