@@ -1,0 +1,5 @@
+//! Blob `config`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::config(data));

@@ -1,0 +1,5 @@
+//! Raw container directories.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::directory(data));

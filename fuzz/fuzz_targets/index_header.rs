@@ -1,0 +1,5 @@
+//! Index headers.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::index_header(data));

@@ -1,0 +1,5 @@
+//! Index tails.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::index_tail(data));

@@ -1,0 +1,5 @@
+//! Catalog nodes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::map_node(data));

@@ -1,0 +1,5 @@
+//! NBD requests.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| nbd::fuzzing::fuzz_requests(data));

@@ -1,0 +1,5 @@
+//! Blobs `roots/*`, and the record inside.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::root(data));

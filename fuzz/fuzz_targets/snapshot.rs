@@ -1,0 +1,5 @@
+//! Snapshots: catalog key and value.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::snapshot(data));

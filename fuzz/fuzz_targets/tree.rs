@@ -1,0 +1,5 @@
+//! Directory objects.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::tree(data));
