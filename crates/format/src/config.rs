@@ -78,7 +78,7 @@ pub struct Config {
     pub clear_master_key: [u8; 32],
     /// Number of the splitter whose boundaries this pool uses (`chunking::split`).
     pub splitter: u8,
-    /// Average content-defined chunk, bytes; minimum a quarter, maximum four times.
+    /// Average content-defined chunk, bytes; half as much at least, half more at most.
     pub chunk_bytes_average: u32,
 }
 

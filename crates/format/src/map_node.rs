@@ -6,7 +6,7 @@
 //! | `4D`, version, level (0: leaf) | 3 |
 //! | count | varint |
 //! | leaf: key, value (each with varint length), ascending keys | |
-//! | inner: first key of the child (varint length), fingerprint 32, entries below (varint) | |
+//! | inner: first key of the child (varint length), fingerprint 32 | |
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use units::Fingerprint;

@@ -20,7 +20,7 @@ const WRITERS_MAX: u32 = 1 << 16;
 pub struct RootRecord {
     /// When it was committed.
     pub committed: UnixNanos,
-    /// Root node of the catalog map, and its level; `None` while the catalog is empty.
+    /// Root node of the catalog map; `None` while the catalog is empty.
     pub catalog: Option<Fingerprint>,
     /// Entries of the catalog.
     pub catalog_entries: u64,

@@ -42,7 +42,7 @@ pub trait Blobs: Send + Sync {
     }
 
     /// Names in one directory (`prefix` without trailing slash), sorted, without the prefix.
-    /// A directory that does not exist is empty. Not cheap: see `design.md` section 7.
+    /// A directory that does not exist is empty. Not cheap in object storage.
     fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError>;
 
     /// Removes a blob; a missing one is not an error. Durable after the next barrier; until then

@@ -76,7 +76,8 @@ impl From<MediaError> for StoreError {
         Self {
             kind,
             message: String::new(),
-            source: Some(source),
+            // The kind says all there is to say about a lock that is held.
+            source: Some(source).filter(|e| e.kind != MediaErrorKind::Locked),
         }
     }
 }

@@ -14,7 +14,7 @@ use units::PoolId;
 const DIR: &str = "keys";
 /// What opening a pool costs: see `docs/decisions/` on keys.
 const COST: Argon2Cost = Argon2Cost {
-    memory_kib: 32 << 10,
+    memory_kib: 46 << 10,
     passes: 1,
     lanes: 1,
 };
