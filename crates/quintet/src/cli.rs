@@ -49,7 +49,9 @@ pub struct Cli {
     pub command: Command,
 }
 
-const EXAMPLES: &str = "\
+macro_rules! examples {
+    () => {
+        "\
 Examples:
   export QUINTET_REPOSITORY=/srv/pool QUINTET_PASSWORD_FILE=/root/pool.password
   quintet init
@@ -59,19 +61,15 @@ Examples:
   quintet import -f qcow2 disk.qcow2 disk
   quintet serve nbd --read-only --socket /run/quintet.sock
   quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
-  quintet check --read-data --subset 1/7";
+  quintet check --read-data --subset 1/7"
+    };
+}
 
-const AFTER_LONG_HELP: &str = "\
-Examples:
-  export QUINTET_REPOSITORY=/srv/pool QUINTET_PASSWORD_FILE=/root/pool.password
-  quintet init
-  quintet backup /home /etc
-  quintet snapshots
-  quintet restore latest --target /tmp/restored
-  quintet import -f qcow2 disk.qcow2 disk
-  quintet serve nbd --read-only --socket /run/quintet.sock
-  quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
-  quintet check --read-data --subset 1/7
+const EXAMPLES: &str = examples!();
+
+const AFTER_LONG_HELP: &str = concat!(
+    examples!(),
+    "
 
 Environment:
   QUINTET_REPOSITORY        directory of the pool
@@ -91,7 +89,9 @@ Exit codes:
   1 failed                                20 corruption found and repaired
   3 done but for some files               21 corruption found, not repaired
   10 there is no pool                    130 interrupted
-  11 the pool is locked by a live writer";
+  11 the pool is locked by a live writer
+"
+);
 
 /// Flags of all commands.
 #[derive(Args, Clone, Debug, Default)]

@@ -99,3 +99,19 @@ fn tags_split_at_commas() {
     };
     assert_eq!(args.tag, ["a", "b", "c"]);
 }
+
+#[test]
+fn help_tells_every_exit_code() {
+    let help = Cli::command().render_long_help().to_string();
+    let told = help.split("Exit codes:").nth(1).unwrap();
+    let codes: Vec<&str> = told.split_whitespace().collect();
+    for (exit, _) in crate::exit::Exit::TABLE {
+        // A closed output is the shell's own convention.
+        if exit != crate::exit::Exit::OutputClosed {
+            assert!(
+                codes.contains(&exit.code().to_string().as_str()),
+                "{exit:?}"
+            );
+        }
+    }
+}

@@ -16,6 +16,7 @@ use crate::sizes;
 use anyhow::Context;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::time::Instant;
 use store::{OpenMode, Pool};
 
@@ -30,7 +31,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     }
     let started = Instant::now();
     let paths = source_paths::collect(args)?;
-    let selection = selection(args)?;
+    let selection = selection(invocation, args, &paths)?;
     let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
     let mode = if args.dry_run {
         OpenMode::Read
@@ -85,8 +86,12 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     Ok(done_or_partly(outcome.failures))
 }
 
-/// What is left out.
-fn selection(args: &BackupArgs) -> anyhow::Result<BackupSelection> {
+/// What is left out: what the user said, and the pool itself, which would grow while it is read.
+fn selection(
+    invocation: &Invocation,
+    args: &BackupArgs,
+    paths: &[PathBuf],
+) -> anyhow::Result<BackupSelection> {
     let mut excludes = Patterns::default();
     for (patterns, fold_case) in [(&args.exclude, false), (&args.iexclude, true)] {
         for pattern in patterns {
@@ -98,6 +103,15 @@ fn selection(args: &BackupArgs) -> anyhow::Result<BackupSelection> {
             let lines = std::fs::read(file).with_context(|| file.display().to_string())?;
             excludes.add_lines(&lines, fold_case)?;
         }
+    }
+    if let Ok(pool) = invocation.settings.pool()?.canonicalize()
+        && paths.iter().any(|path| pool.starts_with(path))
+    {
+        invocation.console.note(format_args!(
+            "leaving out the pool itself, {}",
+            pool.display()
+        ));
+        excludes.add_path(pool.as_os_str().as_bytes())?;
     }
     let mut markers = Vec::new();
     if args.exclude_caches {
@@ -139,7 +153,7 @@ fn find_parent(
 fn dry_run(
     invocation: &Invocation,
     pool: &Pool,
-    paths: &[std::path::PathBuf],
+    paths: &[PathBuf],
     selection: &BackupSelection,
     parent: Option<&Snapshot>,
     progress: &Progress,

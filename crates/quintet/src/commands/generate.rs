@@ -42,7 +42,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         man_pages(directory.path()).unwrap();
         let page = |name: &str| std::fs::read_to_string(directory.path().join(name));
-        assert!(page("quintet.1").unwrap().contains("EXIT CODES") || page("quintet.1").is_ok());
+        assert!(page("quintet.1").unwrap().contains("Exit codes"));
         for command in Cli::command()
             .get_subcommands()
             .filter(|c| !c.is_hide_set())
