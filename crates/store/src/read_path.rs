@@ -192,18 +192,44 @@ impl Reader {
 
     /// The entries of a directory object.
     pub fn directory(&self, root: &ObjectRoot) -> Result<Vec<Entry>> {
-        let bytes = self.read_whole(root, DIRECTORY_BYTES_MAX)?;
+        let no_hole = |len| {
+            let found = format!("a hole of {len} bytes");
+            StoreError::corruption("directory", root.fingerprint, found)
+        };
+        let bytes = self.read_pieces(root, DIRECTORY_BYTES_MAX, &|_, len| Err(no_hole(len)))?;
         Entry::decode_directory(&bytes).map_err(|e| node_error(&root.fingerprint, e))
     }
 
-    /// All bytes of a small object (a directory); refuses more than `limit`.
+    /// All bytes of a small object; refuses more than `limit`.
     pub fn read_whole(&self, root: &ObjectRoot, limit: u64) -> Result<Vec<u8>> {
+        self.read_pieces(root, limit, &|bytes, len| {
+            bytes.resize(bytes.len() + len as usize, 0);
+            Ok(())
+        })
+    }
+
+    /// Appends piece by piece: memory grows with what was verified, not with what is claimed.
+    fn read_pieces(
+        &self,
+        root: &ObjectRoot,
+        limit: u64,
+        hole: &dyn Fn(&mut Vec<u8>, u64) -> Result<()>,
+    ) -> Result<Vec<u8>> {
         if root.len > limit {
             let found = format!("{} bytes, at most {limit} expected", root.len);
             return Err(StoreError::corruption("object", root.fingerprint, found));
         }
-        let mut bytes = vec![0; root.len as usize];
-        self.read_object(root, 0, &mut bytes)?;
+        let mut bytes = Vec::new();
+        self.visit_pieces(root, 0, root.len, &mut |_, len, fingerprint| {
+            if fingerprint.is_hole() {
+                hole(&mut bytes, len)?;
+            } else {
+                let chunk = self.chunk(&fingerprint)?;
+                expect_len(root, &fingerprint, &chunk, len)?;
+                bytes.extend_from_slice(chunk.get(..len as usize).unwrap_or_default());
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(bytes)
     }
 }
