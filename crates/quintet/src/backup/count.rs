@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use store::{Pool, Reader, StoreError, StoreErrorKind};
@@ -25,6 +26,13 @@ pub fn count_trees(
         progress,
         outcome: TreeOutcome::default(),
     };
+    // Directories above the paths are stored with what leads to them; the root is no entry.
+    let above: BTreeSet<&Path> = paths
+        .iter()
+        .flat_map(|path| path.ancestors().skip(1))
+        .filter(|above| above.parent().is_some())
+        .collect();
+    count.outcome.directories = above.len() as u64;
     for path in paths {
         count.path(path, parent)?;
     }
@@ -75,7 +83,10 @@ impl Count<'_> {
             (Err(e), None) => Err(e),
         };
         match found {
-            Ok(waiting) => self.below(waiting),
+            Ok(waiting) => {
+                self.outcome.directories += u64::from(path.parent().is_some());
+                self.below(waiting)
+            }
             Err(e) => {
                 self.progress.warn_path(&e);
                 Ok(())
@@ -94,7 +105,6 @@ impl Count<'_> {
             if self.progress.interrupt().requested() {
                 return Err(StoreError::new(StoreErrorKind::Interrupted, ""));
             }
-            self.outcome.directories += 1;
             let names = match directory.names() {
                 Ok(names) => names,
                 Err(e) => {
