@@ -139,11 +139,9 @@ impl Count<'_> {
                     }
                     continue;
                 }
-                if self
-                    .selection
-                    .stops_at_device(device, captured.entry.device)
-                {
-                    self.outcome.directories += 1;
+                self.outcome.directories += 1;
+                let other = captured.entry.device;
+                if self.selection.stops_at_device(device, other) {
                     continue;
                 }
                 match directory.open_child(&name) {
