@@ -115,8 +115,11 @@ impl ContainerBuilder {
         self.header.id
     }
 
-    /// True when another region of `raw_bytes` might not fit the numbers of the format.
+    /// True when another region of `raw_bytes` is one too many. Any container takes one.
     pub fn is_full(&self, raw_bytes: usize, target: usize) -> bool {
+        if self.directory.regions.is_empty() {
+            return false;
+        }
         self.blob.len() + raw_bytes > target
             || self.directory.regions.len() >= usize::from(DIRECTORY_INDEX - 1)
     }

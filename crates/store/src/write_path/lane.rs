@@ -159,6 +159,14 @@ impl Lane {
         {
             self.close_container(class)?;
         }
+        self.append_region(class)
+    }
+
+    /// The same into the container that is open, however full it is.
+    fn append_region(&mut self, class: ContainerClass) -> Result<()> {
+        if self.filling(class).region.is_empty() {
+            return Ok(());
+        }
         self.open_container(class);
         let Self {
             shared,
@@ -222,7 +230,7 @@ impl Lane {
 
     /// Compresses the open recipe region into the container that is open, whatever its size.
     pub(super) fn flush_nodes(&mut self) -> Result<()> {
-        self.flush_region(ContainerClass::Recipe)
+        self.append_region(ContainerClass::Recipe)
     }
 
     /// Gives what this lane has open to `to`: small leftovers are moved, so that lanes do not

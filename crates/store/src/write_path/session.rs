@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, Generation, WriterId};
 
+/// More rounds than entering containers into the catalog ever takes.
+const CATALOG_ROUNDS_MAX: usize = 16;
+
 /// What a session has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
@@ -274,9 +277,9 @@ impl WriteSession {
             lane: &mut self.main,
             stored: HashMap::new(),
         };
-        let mut entered = edits.len();
-        // Storing nodes may fill and close containers, which are then to be entered too.
-        loop {
+        // Storing nodes may fill and close containers, which are then to be entered too; that stores
+        // the few nodes on the way to their entries, for which the open container has room.
+        for _ in 0..CATALOG_ROUNDS_MAX {
             let open = nodes.lane.open_container(ContainerClass::Recipe);
             let class = ContainerClass::Recipe;
             let entry = InventoryEntry {
@@ -300,12 +303,9 @@ impl WriteSession {
             for entry in lock(&self.shared.finished).iter() {
                 edits.insert(inventory_key(entry.id), Some(entry.encode()));
             }
-            if edits.len() > 4 * entered + 1024 {
-                let why = "the catalog does not settle";
-                return Err(StoreError::new(StoreErrorKind::Invalid, why));
-            }
-            entered = entered.max(edits.len());
         }
+        let why = "the catalog does not settle";
+        Err(StoreError::new(StoreErrorKind::Invalid, why))
     }
 }
 
