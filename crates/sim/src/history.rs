@@ -62,7 +62,8 @@ pub struct History<O> {
 }
 
 impl<O: Clone> History<O> {
-    pub(crate) fn new(disk: Arc<SimDisk>) -> Self {
+    /// Nothing has happened on `disk` yet.
+    pub fn new(disk: Arc<SimDisk>) -> Self {
         Self {
             disk,
             events: Mutex::default(),

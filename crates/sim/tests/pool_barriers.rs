@@ -4,8 +4,10 @@
 //! should go. The other direction: no sync without a name, which the types see to.
 
 use media::Barrier;
-use sim::Explorer;
-use sim::pool_histories::{PoolHistory, scripts};
+use sim::pool_histories::{MEMORY_BYTES, PoolHistory, PoolOp, Process, What, media, scripts};
+use sim::{CrashPoint, Explorer, History, Image, Plan, SimDisk, Walker};
+use std::sync::Arc;
+use store::{OpenMode, Pool};
 
 /// The first failure that some history shows without this barrier.
 fn missed(barrier: Barrier) -> Option<String> {
@@ -30,4 +32,45 @@ fn each_barrier_is_missed() {
         }
     }
     assert!(needless.is_empty(), "nobody misses {needless:?}");
+}
+
+/// A pool after some commits and a power loss that lost whatever was not durable.
+fn after_a_power_loss(without: Option<Barrier>) -> Image {
+    let disk = SimDisk::new();
+    let disk = match without {
+        Some(barrier) => disk.without(barrier),
+        None => disk,
+    };
+    let history = History::new(Arc::clone(&disk));
+    let mut process = Process::new(&disk, &history, 3);
+    for op in [
+        PoolOp::Init(0),
+        PoolOp::Backup(What::Tree, 3),
+        PoolOp::Backup(What::Image, 0),
+        PoolOp::Backup(What::Stream, 0),
+    ] {
+        process.run(&op).expect("a healthy disk");
+    }
+    let recording = disk.recording();
+    let mut walker = Walker::new(&recording);
+    walker.advance(recording.log.len());
+    CrashPoint::new(&walker).state(Plan::Nothing)
+}
+
+/// Reads that opening for writing costs.
+fn reads_to_open(image: Image) -> u64 {
+    let disk = SimDisk::unrecorded(image);
+    let media = media(Arc::clone(&disk) as _, 9);
+    Pool::open(media, None, OpenMode::Write, MEMORY_BYTES).expect("open");
+    disk.counts().reads
+}
+
+#[test]
+fn the_index_of_a_commit_survives_with_it() {
+    let kept = reads_to_open(after_a_power_loss(None));
+    let rebuilt = reads_to_open(after_a_power_loss(Some(Barrier::IndexBeforeClean)));
+    assert!(
+        kept + 8 < rebuilt,
+        "{kept} reads, without the barrier {rebuilt}"
+    );
 }

@@ -134,6 +134,14 @@ fn tries(candidates: &[&Model]) -> Vec<Option<u32>> {
 
 /// Says what is wrong with the pool on `disk`, of which one of `models` may be true.
 pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), String> {
+    match examine_and_weigh(disk, models, seed)? {
+        0 => Ok(()),
+        twice => Err(format!("{twice} bytes are stored again")),
+    }
+}
+
+/// The same where an index could not be read meanwhile; tells the bytes that are stored twice.
+pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<u64, String> {
     let candidates: Vec<&Model> = models.iter().collect();
     let salt = (seed << 16) + 60_000;
     let found = Found::open(disk, salt, OpenMode::Read, &candidates)?;
@@ -141,12 +149,14 @@ pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), S
         // A crash after `begin_again`, when recovery is explored.
         let made_again = found.keys.is_empty() && found.snapshots.is_empty();
         return match &found.pool {
-            Some(pool) if made_again && models.iter().any(|model| !model.exists) => check(pool),
+            Some(pool) if made_again && models.iter().any(|model| !model.exists) => {
+                check(pool).map(|()| 0)
+            }
             _ => Err(found.against(&candidates)),
         };
     };
     let Some(pool) = &found.pool else {
-        return begin_again(disk, salt);
+        return begin_again(disk, salt).map(|()| 0);
     };
     restore(pool, model, &found.later).map_err(|e| format!("read only: {e}"))?;
     check(pool).map_err(|e| format!("found by check: {e}"))?;
@@ -163,10 +173,15 @@ pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), S
     // Before anything else is read: reading a chunk that the index misses makes it whole.
     let later = go_on(pool, model, seed)?;
     check(pool).map_err(|e| format!("found by check after a backup: {e}"))?;
-    let space = pool.space().map_err(|e| format!("space: {e}"))?;
-    if space.duplicate_bytes != 0 {
-        return Err(format!("{} bytes are stored again", space.duplicate_bytes));
+    let files = disk.image().files();
+    let stored = files
+        .iter()
+        .filter(|(name, _)| name.starts_with("containers/"));
+    let (stored, entered) = (stored.count() as u64, pool.record().containers);
+    if stored != entered {
+        return Err(format!("{stored} containers, the inventory has {entered}"));
     }
+    let space = pool.space().map_err(|e| format!("space: {e}"))?;
     drop(writer);
     let last = Found::open(&disk.kill(), salt + 3, OpenMode::Read, &[model])?;
     let Some(pool) = last.pool.as_ref().filter(|_| last.is(model)) else {
@@ -179,7 +194,8 @@ pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), S
     later
         .source
         .compare(pool, &later.snapshot.root)
-        .map_err(|e| format!("the backup made after the crash: {e}"))
+        .map_err(|e| format!("the backup made after the crash: {e}"))?;
+    Ok(space.duplicate_bytes)
 }
 
 /// There was never a pool: one can be made, and it works.

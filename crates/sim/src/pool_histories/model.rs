@@ -109,7 +109,7 @@ impl Model {
     }
 }
 
-/// The key of a number. Every fourth is a password; recovery keys need no stretching, so they are
+/// The key of a number. Every eighth is a password; recovery keys need no stretching, so they are
 /// what most states are opened with.
 pub fn secret(number: u32) -> SecretKey {
     if is_password(number) {
@@ -122,5 +122,5 @@ pub fn secret(number: u32) -> SecretKey {
 
 /// True for the numbers whose key is costly to try.
 pub(super) fn is_password(number: u32) -> bool {
-    number % 4 == 3
+    number % 8 == 5
 }

@@ -98,6 +98,30 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
             ]),
         ),
         (
+            // Found by the next process, which removes the only durable key.
+            "keys, replaced",
+            vec![
+                Init(1),
+                killed(12, AddKey),
+                RemoveKey,
+                killed(13, AddKey),
+                RemoveKey,
+                killed(7, AddKey),
+                RemoveKey,
+                Backup(Stream, 0),
+            ],
+        ),
+        (
+            // A commit found by the next process is durable with whatever that one changes.
+            "found",
+            [26, 28, 30, 32, 34, 36, 38, 40]
+                .into_iter()
+                .fold(vec![Init(1)], |mut ops, after| {
+                    ops.extend([killed(after, Backup(Stream, 0)), AddKey, RemoveKey]);
+                    ops
+                }),
+        ),
+        (
             "backups",
             vec![
                 Init(0),

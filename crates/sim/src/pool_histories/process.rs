@@ -51,9 +51,29 @@ impl<'h> Process<'h> {
         }
     }
 
-    /// What it knows.
-    pub fn model(&self) -> &Model {
-        &self.model
+    /// A process on a disk whose pool is known; opens it.
+    pub fn on(
+        disk: &Arc<SimDisk>,
+        history: &'h History<Change>,
+        seed: u64,
+        model: Model,
+    ) -> Outcome<Self> {
+        let mut process = Self::new(disk, history, seed);
+        process.keys_made = 1 + model.keys.last().copied().unwrap_or(0);
+        process.model = model;
+        process.reopen()?;
+        Ok(process)
+    }
+
+    /// What may be found: what it knows, and the same with what was in flight when it failed.
+    pub fn allowed(&self) -> Vec<Model> {
+        let mut allowed = vec![self.model.clone()];
+        if let Some((_, change)) = &self.in_flight {
+            let mut with = self.model.clone();
+            with.apply(change);
+            allowed.push(with);
+        }
+        allowed
     }
 
     /// Runs one operation; an error is a failure of the store or of this.
