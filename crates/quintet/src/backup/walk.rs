@@ -19,6 +19,12 @@ use store::{Lane, LaneOptions, Pool, Reader, StoreError, StoreErrorKind, WriteSe
 /// whole by one lane.
 const LARGE_FILE_BYTES: u64 = 2 * BATCH_BYTES as u64;
 
+/// Small files are handed over in groups, so that threads do not wake each other for every file and
+/// neighbours are stored beside each other: at most this many ...
+const GROUP_FILES: usize = 32;
+/// ... or this many bytes.
+const GROUP_BYTES: u64 = BATCH_BYTES as u64;
+
 /// What to back up.
 pub struct TreePlan<'a> {
     /// Absolute paths without `.` and `..`.
@@ -72,6 +78,7 @@ pub fn back_up_trees(
                 context,
                 lane,
                 outcome: TreeOutcome::default(),
+                group: FileGroup::default(),
             };
             let tops = Tops::of(plan.paths);
             let root = Path::new("/");
@@ -80,6 +87,7 @@ pub fn back_up_trees(
                 .map(|root| walker.old_entries(&root))
                 .unwrap_or_default();
             walker.virtual_directory(&tops, root, &top, parent)?;
+            walker.hand_out();
             walker.finish(&top)?;
             progress.totals_known();
             Ok(walker.outcome)
@@ -128,6 +136,7 @@ struct Walker<'w, 'a> {
     context: &'w Context<'a>,
     lane: &'w mut Lane,
     outcome: TreeOutcome,
+    group: FileGroup,
 }
 
 /// A directory being walked.
@@ -393,10 +402,24 @@ impl Walker<'_, '_> {
             slot,
         };
         if len > LARGE_FILE_BYTES || file.captured.may_have_holes() {
+            // This thread is busy with it for a while.
+            self.hand_out();
             return self.large_file(file);
         }
-        self.context.submit(Box::new(file));
+        self.group.bytes += len;
+        self.group.files.push(file);
+        if self.group.files.len() >= GROUP_FILES || self.group.bytes >= GROUP_BYTES {
+            self.hand_out();
+        }
         Ok(())
+    }
+
+    /// Submits the small files collected so far.
+    fn hand_out(&mut self) {
+        let group = std::mem::take(&mut self.group);
+        if !group.files.is_empty() {
+            self.context.submit(Box::new(group));
+        }
     }
 
     /// Reads a long or sparse file here and hands its pieces out.
@@ -447,6 +470,25 @@ impl Source for FileSource {
     }
 }
 
+/// Files to be read whole by one lane, one after another.
+#[derive(Default)]
+struct FileGroup {
+    files: Vec<FileWork>,
+    bytes: u64,
+}
+
+impl Work for FileGroup {
+    fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
+        for file in self.files {
+            if context.stopped() {
+                break;
+            }
+            file.run(lane, context)?;
+        }
+        Ok(())
+    }
+}
+
 /// A file to be read whole by one lane.
 struct FileWork {
     directory: Arc<Directory>,
@@ -488,8 +530,8 @@ impl FileWork {
     }
 }
 
-impl Work for FileWork {
-    fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
+impl FileWork {
+    fn run(self, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
         // One byte more than expected: a file that grew is noticed and read to its new end.
         let expected = usize::try_from(self.captured.len).unwrap_or(0) + 1;
         let mut bytes = context.buffer(expected);
