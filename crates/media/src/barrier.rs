@@ -16,7 +16,10 @@ pub enum Barrier {
     ContainersBeforeRoot,
     /// The root's name, before the commit is acknowledged.
     RootBeforeAck,
-    /// A new key slot's name, before the command says so or an old slot is removed.
+    /// The names of the key slots that stay, before one is removed: a killed process may have left
+    /// them where the next one sees them and a power loss does not.
+    KeysBeforeRemoval,
+    /// A new key slot's name, or the removal of one, before the command says so.
     KeyBeforeAck,
     /// Index buckets, before the index header calls itself clean; then the header. An index that
     /// lost entries would store chunks twice; one without a clean header is built anew.
@@ -25,12 +28,13 @@ pub enum Barrier {
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
         Self::ContainersBeforeRoot,
         Self::RootBeforeAck,
+        Self::KeysBeforeRemoval,
         Self::KeyBeforeAck,
         Self::IndexBeforeClean,
     ];

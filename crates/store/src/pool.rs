@@ -369,7 +369,7 @@ impl Pool {
     /// Removes a key slot by name; the last one stays.
     pub fn remove_key(&self, name: &str) -> Result<()> {
         self.key_change_allowed()?;
-        remove_slot(&self.media, self.config.pool, name, Barrier::KeyBeforeAck)
+        remove_slot(&self.media, self.config.pool, name)
     }
 
     fn key_change_allowed(&self) -> Result<()> {

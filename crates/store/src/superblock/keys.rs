@@ -227,7 +227,7 @@ pub(crate) fn forget_slots(media: &Media) -> Result<()> {
 }
 
 /// Removes a slot by name; the last one stays.
-pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str, barrier: Barrier) -> Result<()> {
+pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
     let slots = list_slots(media, pool, &mut Notes::new())?;
     if !slots.iter().any(|s| s.name() == name) {
         return Err(StoreError::new(
@@ -241,17 +241,12 @@ pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str, barrier: Barr
             "the last key slot cannot be removed: the pool would be lost",
         ));
     }
-    // A slot that a killed process added may not be durable yet: the others first.
-    for other in slots.iter().filter(|s| s.name() != name) {
-        let other = format!("{DIR}/{}", other.name());
-        media.blobs.adopt(&mirror_name(&other));
-        media.blobs.adopt(&other);
-    }
-    media.blobs.barrier(barrier)?;
+    // Opening adopted what a killed process may have added.
+    media.blobs.barrier(Barrier::KeysBeforeRemoval)?;
     let name = format!("{DIR}/{name}");
     media.blobs.delete(&mirror_name(&name))?;
     media.blobs.delete(&name)?;
-    media.blobs.barrier(barrier)?;
+    media.blobs.barrier(Barrier::KeyBeforeAck)?;
     Ok(())
 }
 
