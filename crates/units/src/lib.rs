@@ -53,6 +53,10 @@ pub struct PoolId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SnapshotId(pub [u8; 16]);
 
+/// Sixteen random bytes that name a volume for as long as it lives, whatever it is called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct VolumeId(pub [u8; 16]);
+
 macro_rules! hex_id {
     ($name:ident) => {
         impl fmt::Debug for $name {
@@ -69,6 +73,7 @@ macro_rules! hex_id {
 }
 hex_id!(PoolId);
 hex_id!(SnapshotId);
+hex_id!(VolumeId);
 
 fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
@@ -126,6 +131,17 @@ impl Generation {
 }
 
 impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A byte of the pool's journal, counted from the first record that was ever written. Never used
+/// twice, so it also orders writes: of two writes to one place the higher position is the newer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct JournalPosition(pub u64);
+
+impl fmt::Display for JournalPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
