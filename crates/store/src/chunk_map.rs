@@ -114,6 +114,38 @@ struct Recent {
     old: FingerprintSet,
 }
 
+/// Chunks that one session stores or is about to store. Private to it: what another session has
+/// claimed may never be stored.
+pub(crate) struct Claims(Vec<Mutex<Recent>>);
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self((0..16).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Claims {
+    fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
+        let shard = usize::from(fingerprint.0[31]) % self.0.len();
+        lock(self.0.get(shard).unwrap_or(&self.0[0]))
+    }
+
+    /// True when this session stores the chunk.
+    pub fn holds(&self, fingerprint: &Fingerprint) -> bool {
+        let recent = self.shard(fingerprint);
+        recent.young.contains(fingerprint) || recent.old.contains(fingerprint)
+    }
+
+    /// True when this call was the first to claim the chunk.
+    fn add(&self, fingerprint: &Fingerprint) -> bool {
+        let mut recent = self.shard(fingerprint);
+        if recent.young.len() >= RECENT_MAX / self.0.len() {
+            recent.old = std::mem::take(&mut recent.young);
+        }
+        recent.young.insert(*fingerprint)
+    }
+}
+
 /// What was asked and what it cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupCounts {
@@ -150,6 +182,14 @@ impl Near {
         self.0.insert(0, directory);
         self.0.truncate(NEAR_MAX);
     }
+
+    /// Where one of them holds the chunk; that one is asked first next time.
+    fn find(&mut self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
+        let mut directories = self.0.iter().enumerate();
+        let (at, place) = directories.find_map(|(at, d)| Some((at, d.find(fingerprint)?)))?;
+        self.0.swap(0, at);
+        Some(place)
+    }
 }
 
 /// All ways from a fingerprint to a place.
@@ -158,7 +198,6 @@ pub(crate) struct ChunkMap {
     containers: Arc<ContainerReader>,
     cache: Mutex<Cache>,
     cache_bytes_max: usize,
-    recent: Vec<Mutex<Recent>>,
     /// Chunks whose index candidates were all others: they go to the overflow table.
     colliding: Mutex<FingerprintSet>,
     /// True once all directories were entered because the index had missed a chunk.
@@ -177,7 +216,6 @@ impl ChunkMap {
             containers,
             cache: Mutex::default(),
             cache_bytes_max,
-            recent: (0..16).map(|_| Mutex::default()).collect(),
             colliding: Mutex::default(),
             rescued: Mutex::new(false),
             counters: Counters::default(),
@@ -196,51 +234,44 @@ impl ChunkMap {
         }
     }
 
-    fn recent(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
-        let shard = usize::from(fingerprint.0[31]) % self.recent.len();
-        lock(self.recent.get(shard).unwrap_or(&self.recent[0]))
-    }
-
-    /// True when the chunk is stored, or is being stored by this process. When false, the caller
-    /// stores it now: nobody else is told so.
-    pub fn claim(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<bool> {
-        if self.recent_holds(fingerprint) {
+    /// True when the chunk is stored, or is being stored by the session of these claims. When
+    /// false, the caller stores it now: nobody else of the session is told so.
+    pub fn claim(
+        &self,
+        claims: &Claims,
+        fingerprint: &Fingerprint,
+        near: &mut Near,
+    ) -> Result<bool> {
+        if claims.holds(fingerprint) {
             count(&self.counters.recent_hits);
             return Ok(true);
         }
         if self.place(fingerprint, near)?.is_some() {
             return Ok(true);
         }
-        let shards = self.recent.len();
-        let mut recent = self.recent(fingerprint);
-        if recent.young.len() >= RECENT_MAX / shards {
-            recent.old = std::mem::take(&mut recent.young);
-        }
         // Another lane may have come first since the look above.
-        Ok(!recent.young.insert(*fingerprint))
+        Ok(!claims.add(fingerprint))
     }
 
-    /// Forgets what was claimed: a session ended and may not have stored it. What is stored is in
-    /// the index.
-    pub fn forget_recent(&self) {
-        for recent in &self.recent {
-            *lock(recent) = Recent::default();
+    /// The same without asking the index: for random writes, whose probes would mostly miss (DDFS,
+    /// ATC'18). The collector removes the duplicates that this leaves.
+    pub fn claim_near(&self, claims: &Claims, fingerprint: &Fingerprint, near: &mut Near) -> bool {
+        if claims.holds(fingerprint) {
+            count(&self.counters.recent_hits);
+            return true;
         }
-    }
-
-    fn recent_holds(&self, fingerprint: &Fingerprint) -> bool {
-        let recent = self.recent(fingerprint);
-        recent.young.contains(fingerprint) || recent.old.contains(fingerprint)
+        if near.find(fingerprint).is_some() {
+            count(&self.counters.directory_hits);
+            return true;
+        }
+        !claims.add(fingerprint)
     }
 
     /// Where the chunk lies, by directories and index; without the rescue of [`Self::locate`].
     pub fn place(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
-        for (at, directory) in near.0.iter().enumerate() {
-            if let Some(place) = directory.find(fingerprint) {
-                count(&self.counters.directory_hits);
-                near.0.swap(0, at);
-                return Ok(Some(place));
-            }
+        if let Some(place) = near.find(fingerprint) {
+            count(&self.counters.directory_hits);
+            return Ok(Some(place));
         }
         count(&self.counters.index_probes);
         let mut found = None;

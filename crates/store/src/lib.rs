@@ -29,4 +29,4 @@ pub use pool::{InitOptions, OpenMode, Pool, SpaceCounts, is_no_pool};
 pub use read_path::{ChunkRef, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;
 pub use superblock::{NewSecret, SecretKey, SlotInfo};
-pub use write_path::{Committed, Lane, LaneOptions, WriteCounts, WriteSession};
+pub use write_path::{Committed, Lane, LaneOptions, Probe, WriteCounts, WriteSession};

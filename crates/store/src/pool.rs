@@ -10,7 +10,7 @@ use crate::chunk_map::{ChunkMap, FingerprintSet, LookupCounts};
 use crate::container::ContainerReader;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
-use crate::recovery::{Basis, Opened, WRITER, adopt};
+use crate::recovery::{Basis, Opened, WRITERS, adopt};
 use crate::space::{Marked, mark_object};
 use crate::superblock::{
     MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
@@ -73,11 +73,23 @@ struct Head {
     generation: Generation,
     generation_highest: Generation,
     record: RootRecord,
+    /// A commit began and did not end well: a newer root may exist.
+    uncertain: bool,
+    /// In the order of `WRITERS`.
+    writers: [WriterState; 2],
+}
+
+/// One of the two sequences of containers that this process writes.
+#[derive(Default)]
+struct WriterState {
+    /// Containers of a crashed session: they enter the inventory with the next commit.
     adopted: Vec<InventoryEntry>,
     /// The session that is open, if any.
     session: Weak<()>,
     /// A session began and did not commit: what it left is found as after a crash.
     uncommitted: bool,
+    /// Next container number.
+    next_sequence: Arc<AtomicU64>,
 }
 
 /// An open pool.
@@ -90,8 +102,9 @@ pub struct Pool {
     chunks: Arc<ChunkMap>,
     reader: Arc<Reader>,
     head: Mutex<Head>,
-    /// Next container number of this process.
-    next_sequence: Arc<AtomicU64>,
+    /// Held while a commit is made: commits of sessions that go on side by side follow each other.
+    /// The one lock that is held across device I/O.
+    committing: Mutex<()>,
     notes: Notes,
     lost_commits: Vec<Generation>,
     /// Held while a writer lives.
@@ -217,23 +230,24 @@ impl Pool {
             containers,
             ..
         } = basis;
-        let mut next_sequence = record.next_sequence.get(&WRITER).copied().unwrap_or(0);
         let mut head = Head {
             generation,
             generation_highest,
             record,
-            adopted: Vec::new(),
-            session: Weak::new(),
-            uncommitted: false,
+            uncertain: false,
+            writers: Default::default(),
         };
         if writable {
             media.blobs.sweep()?;
             heal_config(&*media.blobs, &config)?;
             heal_slots(&media, config.pool)?;
             heal_root(&media, config.pool, generation)?;
-            let adopted = adopt(&media, &head.record, &containers, &chunks, &mut notes)?;
-            next_sequence = adopted.next_sequence;
-            head.adopted = adopted.entries;
+            for (writer, state) in WRITERS.into_iter().zip(&mut head.writers) {
+                let record = &head.record;
+                let adopted = adopt(&media, writer, record, &containers, &chunks, &mut notes)?;
+                state.next_sequence = Arc::new(AtomicU64::new(adopted.next_sequence));
+                state.adopted = adopted.entries;
+            }
         }
         for lost in &unreadable {
             notes.push(format!(
@@ -249,7 +263,7 @@ impl Pool {
             chunks,
             reader,
             head: Mutex::new(head),
-            next_sequence: Arc::new(AtomicU64::new(next_sequence)),
+            committing: Mutex::default(),
             notes,
             lost_commits: unreadable,
             lock,
@@ -283,7 +297,9 @@ impl Pool {
 
     /// Containers that a crashed run had stored and this writer will use.
     pub fn adopted(&self) -> Vec<InventoryEntry> {
-        self.head().adopted.clone()
+        let head = self.head();
+        let adopted = head.writers.iter().flat_map(|w| &w.adopted);
+        adopted.copied().collect()
     }
 
     /// Verified chunks and objects.

@@ -21,8 +21,9 @@ use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 
 /// Where the index lies in the pool.
 const INDEX_PATH: &str = "cache/fpi";
-/// Our number while there is one writer.
-pub(crate) const WRITER: WriterId = WriterId(1);
+/// Numbers of this program's containers: backups and the like, and volumes. Their sessions go on
+/// side by side, so each has a sequence of its own.
+pub(crate) const WRITERS: [WriterId; 2] = [WriterId(1), WriterId(2)];
 
 /// Shares of the memory budget, in sixteenths; the rest is the read cache.
 const INDEX_SHARE: usize = 3;
@@ -234,24 +235,30 @@ pub(crate) struct Adopted {
     pub next_sequence: u64,
 }
 
-/// Finds what crashed sessions stored. Each container is read and verified in full before
-/// anything may be deduplicated against it, and counts among what the next barrier makes durable.
+/// Finds what a writer's crashed sessions stored. Each container is read and verified in full
+/// before anything may be deduplicated against it, and counts among what the next barrier makes
+/// durable.
 pub(crate) fn adopt(
     media: &Media,
+    writer: WriterId,
     record: &RootRecord,
     containers: &ContainerReader,
     chunks: &ChunkMap,
     notes: &mut Notes,
 ) -> Result<Adopted> {
-    let known = record.next_sequence.get(&WRITER).copied().unwrap_or(0);
+    let known = record.next_sequence.get(&writer).copied().unwrap_or(0);
     let mut adopted = Adopted {
         entries: Vec::new(),
         next_sequence: known,
     };
+    // The other writers' are passed over without listing them.
     let mut from = record.next_sequence.clone();
-    from.insert(WRITER, known);
+    for other in WRITERS {
+        from.insert(other, u64::MAX);
+    }
+    from.insert(writer, known);
     visit_containers(&*media.blobs, &from, &mut |id| {
-        if id.writer() != WRITER {
+        if id.writer() != writer {
             return Ok(ControlFlow::Continue(()));
         }
         adopted.next_sequence = adopted.next_sequence.max(id.sequence() + 1);

@@ -7,6 +7,6 @@
 mod lane;
 mod session;
 
-pub use lane::{Lane, LaneOptions};
-pub(crate) use session::Start;
+pub use lane::{Lane, LaneOptions, Probe};
+pub(crate) use session::{Base, Start};
 pub use session::{Committed, WriteCounts, WriteSession};

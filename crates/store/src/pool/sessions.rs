@@ -1,25 +1,39 @@
-//! Sessions of a pool: one at a time, and what one leaves that did not commit.
+//! Sessions of a pool: one at a time for each purpose, and what one leaves that did not commit.
 //!
-//! Invariant: a container number is given once in a process; after a session that did not commit
+//! Invariant: commits follow each other, each on top of the newest root; a container number is given once in a process; after a session that did not commit
 //! nothing is believed but what is stored. Called by the program through `Pool`.
 
 use super::Pool;
 use crate::catalog::Edit;
 use crate::container::CONTAINER_BYTES_TARGET;
 use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::recovery::{WRITER, adopt};
+use crate::recovery::{WRITERS, adopt};
 use crate::superblock::{Notes, heal_root, newest_root};
-use crate::write_path::{Committed, LaneOptions, Start, WriteSession};
+use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
 use chunking::Compression;
 use format::snapshot::Snapshot;
 use media::Barrier;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard};
 use units::SnapshotId;
+
+/// Whose session: an index into the pool's writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Backups, imports and all short commits.
+    Snapshots = 0,
+    /// Checkpoints of volumes; lives as long as they are open.
+    #[allow(dead_code)]
+    Volumes = 1,
+}
 
 impl Pool {
     /// Starts a session. One at a time; the pool must be open for writing.
     pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
+        self.begin_for(Purpose::Snapshots, options)
+    }
+
+    pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
@@ -27,24 +41,25 @@ impl Pool {
         let token = Arc::new(());
         let recover = {
             let mut head = self.head();
-            if head.session.strong_count() > 0 {
+            let state = &mut head.writers[purpose as usize];
+            if state.session.strong_count() > 0 {
                 let why = "another session of this process is open";
                 return Err(StoreError::new(StoreErrorKind::Invalid, why));
             }
-            head.session = Arc::downgrade(&token);
-            std::mem::replace(&mut head.uncommitted, true)
+            state.session = Arc::downgrade(&token);
+            std::mem::replace(&mut state.uncommitted, true)
         };
         if recover {
-            self.recover()?;
+            self.recover(purpose)?;
         }
         let head = self.head();
+        let state = &head.writers[purpose as usize];
         let start = Start {
             generation: head.generation_highest.next(),
-            record: head.record.clone(),
-            writer: WRITER,
-            next_sequence: Arc::clone(&self.next_sequence),
+            writer: WRITERS[purpose as usize],
+            next_sequence: Arc::clone(&state.next_sequence),
             token,
-            adopted: head.adopted.clone(),
+            adopted: state.adopted.clone(),
         };
         drop(head);
         WriteSession::new(
@@ -58,37 +73,73 @@ impl Pool {
         )
     }
 
-    /// Finds what a session of this process left that did not commit, as after a crash: chunks that
-    /// it claimed and never stored, containers that it stored, a root that it put and could not
-    /// make durable.
-    fn recover(&self) -> Result<()> {
-        let (mut record, highest) = {
-            let head = self.head();
-            (head.record.clone(), head.generation_highest)
-        };
-        let (media, pool) = (&self.media, self.config.pool);
-        // All its puts are visible then; fails for ever when one of them failed.
-        media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
-        self.chunks.forget_recent();
+    /// Finds what a session of this process left that did not commit, as after a crash.
+    fn recover(&self, purpose: Purpose) -> Result<()> {
+        let _committing = lock(&self.committing);
+        self.catch_up()?;
+        let record = self.record();
         let notes = &mut Notes::new();
-        let newer = newest_root(media, pool, &self.master, None, notes)?
-            .filter(|newest| newest.generation > highest);
-        if let Some(newest) = &newer {
-            heal_root(media, pool, newest.generation)?;
-            self.chunks.enter_from(&record.next_sequence)?;
-            record = newest.record.clone();
-        }
-        let adopted = adopt(media, &record, &self.containers, &self.chunks, notes)?;
-        self.next_sequence
-            .fetch_max(adopted.next_sequence, Ordering::Relaxed);
+        let writer = WRITERS[purpose as usize];
+        let (media, chunks) = (&self.media, &self.chunks);
+        let adopted = adopt(media, writer, &record, &self.containers, chunks, notes)?;
         let mut head = self.head();
-        head.adopted = adopted.entries;
-        if let Some(newest) = newer {
-            head.generation = newest.generation;
-            head.generation_highest = newest.generation_highest;
-            head.record = record;
-        }
+        let state = &mut head.writers[purpose as usize];
+        state
+            .next_sequence
+            .fetch_max(adopted.next_sequence, Ordering::Relaxed);
+        state.adopted = adopted.entries;
         Ok(())
+    }
+
+    /// Takes over a root that a failed commit put and could not make durable.
+    fn catch_up(&self) -> Result<()> {
+        let (media, pool) = (&self.media, self.config.pool);
+        // All puts are visible then; fails for ever when one of them failed.
+        media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
+        let notes = &mut Notes::new();
+        let newest = newest_root(media, pool, &self.master, None, notes)?;
+        let mut head = self.head();
+        head.uncertain = false;
+        let highest = head.generation_highest;
+        let Some(newest) = newest.filter(|newest| newest.generation > highest) else {
+            return Ok(());
+        };
+        let known = std::mem::replace(&mut head.record, newest.record);
+        head.generation = newest.generation;
+        head.generation_highest = newest.generation_highest;
+        drop(head);
+        heal_root(media, pool, newest.generation)?;
+        self.chunks.enter_from(&known.next_sequence)
+    }
+
+    /// Makes one commit on top of the newest root, whoever made that.
+    pub(crate) fn commit_with(
+        &self,
+        purpose: Purpose,
+        commit: impl FnOnce(Base) -> Result<Committed>,
+    ) -> Result<Committed> {
+        let _committing = lock(&self.committing);
+        if self.head().uncertain {
+            self.catch_up()?;
+        }
+        let base = {
+            let mut head = self.head();
+            head.uncertain = true;
+            Base {
+                generation: head.generation_highest.next(),
+                record: head.record.clone(),
+            }
+        };
+        let committed = commit(base)?;
+        let mut head = self.head();
+        head.uncertain = false;
+        head.generation = committed.generation;
+        head.generation_highest = committed.generation;
+        head.record = committed.record.clone();
+        let state = &mut head.writers[purpose as usize];
+        state.adopted.clear();
+        state.uncommitted = false;
+        Ok(committed)
     }
 
     /// A fresh random id for a snapshot.
@@ -122,14 +173,9 @@ impl Pool {
             value: Some(s.encode()),
         }));
         let change = add.len() as i64 - remove.len() as i64;
-        let committed = session.commit(edits, change)?;
-        let mut head = self.head();
-        head.generation = committed.generation;
-        head.generation_highest = committed.generation;
-        head.record = committed.record.clone();
-        head.adopted.clear();
-        head.uncommitted = false;
-        Ok(committed)
+        self.commit_with(Purpose::Snapshots, |base| {
+            session.commit(base, edits, change)
+        })
     }
 
     /// Adds and removes snapshots without storing data: forget, tag.
@@ -148,4 +194,8 @@ impl LaneOptions {
             container_bytes: CONTAINER_BYTES_TARGET,
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -17,6 +17,15 @@ use units::{ContainerId, Fingerprint};
 
 use crate::recipe::ObjectBuilder;
 
+/// How far a lane looks for a chunk before it stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Everywhere: recent chunks, directories, then the fingerprint index.
+    Index,
+    /// Only where it costs no device read: small random writes (DDFS, ATC'18).
+    Near,
+}
+
 /// How a lane packs.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneOptions {
@@ -48,6 +57,7 @@ pub struct Lane {
     recipe: Filling,
     near: Near,
     splitter: Splitter,
+    probe: Probe,
 }
 
 impl Lane {
@@ -74,7 +84,13 @@ impl Lane {
             recipe: filling(RECIPE_REGION_BYTES),
             near: Near::default(),
             splitter,
+            probe: Probe::Index,
         })
+    }
+
+    /// How far to look for chunks from now on.
+    pub fn set_probe(&mut self, probe: Probe) {
+        self.probe = probe;
     }
 
     /// The pool's splitter.
@@ -102,7 +118,15 @@ impl Lane {
     fn store(&mut self, class: ContainerClass, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.shared.fingerprints.fingerprint(chunk);
         let counts = &self.shared.counts;
-        if self.shared.chunks.claim(&fingerprint, &mut self.near)? {
+        let shared = &self.shared;
+        let claims = &shared.claims;
+        let known = match self.probe {
+            Probe::Index => shared.chunks.claim(claims, &fingerprint, &mut self.near)?,
+            Probe::Near => shared
+                .chunks
+                .claim_near(claims, &fingerprint, &mut self.near),
+        };
+        if known {
             counts.chunks_known.fetch_add(1, Ordering::Relaxed);
             return Ok(fingerprint);
         }

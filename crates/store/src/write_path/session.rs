@@ -2,7 +2,7 @@
 
 use super::lane::{Lane, LaneOptions};
 use crate::catalog::{Edit, InventoryEntry, apply, inventory_key};
-use crate::chunk_map::ChunkMap;
+use crate::chunk_map::{ChunkMap, Claims};
 use crate::container::{ContainerBuilder, Finished};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{Reader, node_error};
@@ -51,6 +51,7 @@ pub(super) struct Counters {
 pub(super) struct Shared {
     pub media: Media,
     pub chunks: Arc<ChunkMap>,
+    pub claims: Claims,
     pub fingerprints: FingerprintKey,
     pub counts: Counters,
     config: Config,
@@ -115,8 +116,8 @@ pub struct Committed {
 
 /// Where a session starts: facts that recovery found.
 pub(crate) struct Start {
+    /// Told in the headers of its containers; commits of others may come first.
     pub generation: Generation,
-    pub record: RootRecord,
     pub writer: WriterId,
     /// Container numbers of this process; none is ever given twice.
     pub next_sequence: Arc<AtomicU64>,
@@ -126,12 +127,21 @@ pub(crate) struct Start {
     pub adopted: Vec<InventoryEntry>,
 }
 
+/// What a commit is made on top of: the newest root of the moment.
+pub(crate) struct Base {
+    /// The commit's number.
+    pub generation: Generation,
+    pub record: RootRecord,
+}
+
 /// One writer's session.
 pub struct WriteSession {
     shared: Arc<Shared>,
     reader: Arc<Reader>,
     main: Lane,
     start: Start,
+    /// Containers of this session that earlier commits of it entered.
+    entered: u64,
 }
 
 impl WriteSession {
@@ -147,6 +157,7 @@ impl WriteSession {
         let shared = Arc::new(Shared {
             media,
             chunks,
+            claims: Claims::default(),
             fingerprints: master.fingerprint_key(),
             counts: Counters::default(),
             config,
@@ -164,6 +175,7 @@ impl WriteSession {
             reader,
             main,
             start,
+            entered: 0,
         })
     }
 
@@ -192,7 +204,8 @@ impl WriteSession {
             chunks_new: read(&counts.chunks_new),
             chunks_known: read(&counts.chunks_known),
             stored_bytes: read(&counts.stored_bytes),
-            containers: (lock(&self.shared.finished).len() - self.start.adopted.len()) as u64,
+            containers: self.entered
+                + (lock(&self.shared.finished).len() - self.start.adopted.len()) as u64,
         }
     }
 
@@ -211,10 +224,40 @@ impl WriteSession {
 
     /// Applies `edits` to the catalog and commits. Returns when all of it survives power loss.
     /// `entries_change` is what the edits do to the number of snapshots.
-    pub(crate) fn commit(mut self, edits: Vec<Edit>, entries_change: i64) -> Result<Committed> {
-        self.all_lanes_are_back()?;
+    pub(crate) fn commit(
+        mut self,
+        base: Base,
+        edits: Vec<Edit>,
+        entries_change: i64,
+    ) -> Result<Committed> {
+        // The session's own reference and its own lane's.
+        if Arc::strong_count(&self.shared) > 2 {
+            return Err(not_taken_back());
+        }
+        self.commit_more(base, edits, entries_change, &mut [])
+    }
+
+    /// The same, and the session goes on. `lanes` are all the lanes that are out: what they have
+    /// open is stored with this commit.
+    pub(crate) fn commit_more(
+        &mut self,
+        base: Base,
+        edits: Vec<Edit>,
+        entries_change: i64,
+        lanes: &mut [&mut Lane],
+    ) -> Result<Committed> {
+        if self.shared.lost_chunks.load(Ordering::Relaxed) {
+            return Err(not_taken_back());
+        }
+        for lane in lanes {
+            lane.close(ContainerClass::Data)?;
+            lane.close(ContainerClass::Recipe)?;
+        }
         self.main.close(ContainerClass::Data)?;
-        let mut record = self.start.record.clone();
+        let Base {
+            generation,
+            mut record,
+        } = base;
         record.catalog = self.write_catalog(record.catalog, edits)?;
         record.committed = self.shared.media.clock.now();
         record.catalog_entries = record.catalog_entries.saturating_add_signed(entries_change);
@@ -232,33 +275,20 @@ impl WriteSession {
             master,
             ..
         } = &*self.shared;
+        // Covers the containers of other sessions too: this one may have met chunks in them.
         media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
-        commit_root(
-            media,
-            config.pool,
-            master,
-            config.seal,
-            self.start.generation,
-            &record,
-        )?;
+        commit_root(media, config.pool, master, config.seal, generation, &record)?;
         // The commit stands. An index that could not be written costs the next open some reads.
         let _ = self.shared.chunks.index.commit(&record.next_sequence);
-        let generation = self.start.generation;
+        let counts = self.counts();
+        lock(&self.shared.finished).drain(..finished.len());
+        self.entered += counts.containers;
+        self.start.adopted.clear();
         Ok(Committed {
             generation,
-            counts: self.counts(),
+            counts,
             record,
         })
-    }
-
-    /// What a lane has claimed and not stored, others may refer to.
-    fn all_lanes_are_back(&self) -> Result<()> {
-        // The session's own reference and its own lane's.
-        if self.shared.lost_chunks.load(Ordering::Relaxed) || Arc::strong_count(&self.shared) > 2 {
-            let why = "a lane of the session was not taken back";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
-        Ok(())
     }
 
     /// Writes the catalog's new nodes. The container that holds them is entered into the
@@ -329,6 +359,11 @@ impl crate::catalog::Nodes for CatalogNodes<'_> {
         self.stored.insert(fingerprint, bytes.to_vec());
         Ok(fingerprint)
     }
+}
+
+fn not_taken_back() -> StoreError {
+    let why = "a lane of the session was not taken back";
+    StoreError::new(StoreErrorKind::Invalid, why)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
