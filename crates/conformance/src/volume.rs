@@ -4,9 +4,12 @@
 //! and for whatever stands between. The suites panic at the first wrong answer. Tests of the
 //! crates that implement `Volume` call them.
 
+mod changes;
 mod model;
 #[cfg(test)]
 mod tests;
+
+pub use changes::changes_suite;
 
 use std::ops::ControlFlow;
 use volume::{Checked, Durability, Extent, RequestContext, Volume, VolumeErrorKind};

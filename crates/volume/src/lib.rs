@@ -5,11 +5,13 @@
 //! implement it.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod checked;
 mod decorators;
 mod error;
 mod memory;
 
+pub use changes::{Change, Changes};
 pub use checked::{Checked, ContractBroken};
 pub use decorators::{Counted, Counts, Failure, Faulty, Operation, ReadOnly};
 pub use error::{VolumeError, VolumeErrorKind};
@@ -98,6 +100,18 @@ pub trait Volume: Send + Sync {
         durability: Durability,
     ) -> Result<(), VolumeError>;
 
+    /// Does what [`Volume::write`] does with [`Durability::Volatile`], but only if it need not
+    /// wait: for a device, for room, for others' writes to drain. `Ok(false)` if it would have to;
+    /// then nothing was written, and the caller hands the write to a thread that may wait.
+    fn write_now(
+        &self,
+        _context: RequestContext,
+        _offset_bytes: u64,
+        _data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        Ok(false)
+    }
+
     /// Returns when every write acknowledged before the call survives power loss.
     fn flush(&self, context: RequestContext) -> Result<(), VolumeError>;
 
@@ -137,6 +151,18 @@ pub trait Volume: Send + Sync {
         true
     }
 
+    /// Names of the earlier states that [`Volume::changes_since`] knows, newest first, at most
+    /// `count_max`; there may be more that can be asked for.
+    fn baselines(&self, _count_max: usize) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What changed since the state called `baseline`; `None` if there is no such state, or none
+    /// that can be compared, so that the caller has to take everything for changed.
+    fn changes_since(&self, _baseline: &str) -> Option<Arc<dyn Changes>> {
+        None
+    }
+
     /// A hint that the range will be read soon; never an error, never waits for the device.
     fn prefetch(&self, _context: RequestContext, _offset_bytes: u64, _len_bytes: u64) {}
 }
@@ -167,6 +193,14 @@ macro_rules! forward {
                 durability: Durability,
             ) -> Result<(), VolumeError> {
                 (**self).write(context, offset_bytes, data, durability)
+            }
+            fn write_now(
+                &self,
+                context: RequestContext,
+                offset_bytes: u64,
+                data: &[u8],
+            ) -> Result<bool, VolumeError> {
+                (**self).write_now(context, offset_bytes, data)
             }
             fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
                 (**self).flush(context)
@@ -201,10 +235,16 @@ macro_rules! forward {
             fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
                 (**self).is_cached(context, offset_bytes, len_bytes)
             }
+            fn baselines(&self, count_max: usize) -> Vec<String> {
+                (**self).baselines(count_max)
+            }
+            fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+                (**self).changes_since(baseline)
+            }
             fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
                 (**self).prefetch(context, offset_bytes, len_bytes);
             }
         }
     )*};
 }
-forward!(Arc<V>, Box<V>);
+forward!(&V, Arc<V>, Box<V>);

@@ -72,7 +72,11 @@ pub(super) fn follows_the_model(volume: &dyn Volume, size_bytes: u64) {
             _ => {
                 let byte = step as u8 | 1;
                 model[range.clone()].fill(byte);
-                volume.write(context, offset, &model[range], durability)
+                let data = &model[range];
+                match seeded.below(2) == 0 && volume.write_now(context, offset, data).unwrap() {
+                    true => Ok(()),
+                    false => volume.write(context, offset, data, durability),
+                }
             }
         };
         done.unwrap_or_else(|e| panic!("step {step}: {e}"));

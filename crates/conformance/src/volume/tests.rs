@@ -4,7 +4,8 @@ use super::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use volume::{
-    Counted, Counts, Failure, Faulty, MemoryVolume, Operation, ReadOnly, VolumeError, VolumeInfo,
+    Change, Changes, Counted, Counts, Failure, Faulty, MemoryVolume, Operation, ReadOnly,
+    VolumeError, VolumeInfo,
 };
 
 #[test]
@@ -19,6 +20,92 @@ fn decorators() {
     volume_suite(&|size| Box::new(Counted::new(MemoryVolume::new(size), counts.clone())));
     volume_suite(&|size| Box::new(Faulty::new(MemoryVolume::new(size), Vec::new())));
     volume_suite(&|size| Box::new(Arc::new(MemoryVolume::new(size))));
+}
+
+#[test]
+fn changes() {
+    let volume = MemoryVolume::new(1 << 20);
+    changes_suite(&volume, &|name| volume.mark(name));
+    let memory = MemoryVolume::new((1 << 20) + 17);
+    let counted = Counted::new(memory.clone(), Arc::default());
+    changes_suite(&counted, &|name| memory.mark(name));
+}
+
+/// Knows its changes, but not all of them.
+struct Forgetful(MemoryVolume);
+
+struct Untold(Arc<dyn Changes>);
+
+impl Changes for Untold {
+    fn pieces(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.0.pieces(context, at, len, &mut |mut piece| {
+            piece.changed &= piece.len_bytes > 4096;
+            visit(piece)
+        })
+    }
+}
+
+impl Volume for Forgetful {
+    fn info(&self) -> VolumeInfo {
+        self.0.info()
+    }
+    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
+        self.0.read(context, at, into)
+    }
+    fn write(
+        &self,
+        context: RequestContext,
+        at: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.0.write(context, at, data, durability)
+    }
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.0.flush(context)
+    }
+    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
+        self.0.discard(context, at, len)
+    }
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.0.write_zeroes(context, at, len, may_free, durability)
+    }
+    fn extents(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.0.extents(context, at, len, visit)
+    }
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.0.baselines(count_max)
+    }
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        Some(Arc::new(Untold(self.0.changes_since(baseline)?)))
+    }
+}
+
+#[test]
+fn an_untold_change_fails() {
+    let memory = MemoryVolume::new(1 << 20);
+    let volume = Forgetful(memory.clone());
+    let suite = || changes_suite(&volume, &|name| memory.mark(name));
+    assert!(catch_unwind(AssertUnwindSafe(suite)).is_err());
 }
 
 fn patterned(size: usize) -> (MemoryVolume, Vec<u8>) {

@@ -3,7 +3,7 @@
 //! Invariant: counting never changes an answer. Tests assert what an operation costs; metrics
 //! read the same numbers.
 
-use crate::{Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
+use crate::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -117,6 +117,25 @@ impl<V: Volume> Volume for Counted<V> {
         self.counts.outcome(result)
     }
 
+    /// Counted when it was done; if not, the write follows by the other way.
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        let result = self.inner.write_now(context, offset_bytes, data);
+        if !matches!(result, Ok(false)) {
+            self.counts.writes.fetch_add(1, Relaxed);
+            let bytes = data.len() as u64;
+            self.counts.write_bytes.fetch_add(bytes, Relaxed);
+        }
+        if result.is_err() {
+            self.counts.errors.fetch_add(1, Relaxed);
+        }
+        result
+    }
+
     fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
         self.counts.flushes.fetch_add(1, Relaxed);
         self.counts.outcome(self.inner.flush(context))
@@ -162,6 +181,14 @@ impl<V: Volume> Volume for Counted<V> {
 
     fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         self.inner.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.inner.baselines(count_max)
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        self.inner.changes_since(baseline)
     }
 
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {

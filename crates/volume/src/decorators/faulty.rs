@@ -3,9 +3,11 @@
 //! Invariant: an operation that matches a failure does not reach the volume behind; every other
 //! one does. Tests of front ends use this to see each error kind on the wire.
 
-use crate::{Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo};
+use crate::{
+    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
 use std::ops::{ControlFlow, Range};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ impl Failure {
     }
 }
 
-/// Fails what its list says; the first match counts.
+/// Fails what its list says; the first match counts. Writes never go through
+/// [`Volume::write_now`], so each is matched once.
 #[derive(Debug)]
 pub struct Faulty<V> {
     inner: V,
@@ -171,6 +174,14 @@ impl<V: Volume> Volume for Faulty<V> {
 
     fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         self.inner.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.inner.baselines(count_max)
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        self.inner.changes_since(baseline)
     }
 
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {

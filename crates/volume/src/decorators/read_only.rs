@@ -2,8 +2,11 @@
 //!
 //! Invariant: nothing that writes reaches the volume behind. Exports of snapshots use this.
 
-use crate::{Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo};
+use crate::{
+    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Refuses everything that would change the volume behind.
 #[derive(Debug)]
@@ -47,6 +50,15 @@ impl<V: Volume> Volume for ReadOnly<V> {
         Err(VolumeErrorKind::ReadOnly.into())
     }
 
+    fn write_now(
+        &self,
+        _context: RequestContext,
+        _offset_bytes: u64,
+        _data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        Err(VolumeErrorKind::ReadOnly.into())
+    }
+
     /// Nothing was written through this volume, so there is nothing to wait for.
     fn flush(&self, _context: RequestContext) -> Result<(), VolumeError> {
         Ok(())
@@ -84,6 +96,14 @@ impl<V: Volume> Volume for ReadOnly<V> {
 
     fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         self.0.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.0.baselines(count_max)
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        self.0.changes_since(baseline)
     }
 
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {

@@ -1,0 +1,165 @@
+//! The pages of a volume in memory.
+//!
+//! Invariant: a page that is absent reads as zeroes; whoever changes a page stamps it under the same
+//! lock. [`super::MemoryVolume`] calls this.
+
+use super::marks::Marks;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicU64;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Granularity of holes, bytes.
+pub(super) const PAGE_BYTES: usize = 4096;
+/// Pages that are found with one look-up.
+pub(super) const GROUP_PAGES: usize = 64;
+const GROUP_BYTES: u64 = (PAGE_BYTES * GROUP_PAGES) as u64;
+const SHARDS: usize = 64;
+
+pub(super) type Page = Option<Box<[u8; PAGE_BYTES]>>;
+
+/// Neighbouring pages.
+pub(super) struct Group {
+    pub(super) pages: [Page; GROUP_PAGES],
+    /// The epoch of each page's last change; see [`Marks`].
+    pub(super) changed: [u64; GROUP_PAGES],
+}
+
+/// A page in its group.
+pub(super) type Slot<'a> = (&'a Group, usize);
+/// Shown a range and the page there, if its group is not absent.
+pub(super) type Visit<'a> = dyn FnMut(u64, u64, Option<Slot<'_>>) -> ControlFlow<()> + 'a;
+pub(super) type Shard = HashMap<u64, Box<Group>>;
+
+/// Where all pages are.
+pub(super) struct Store {
+    pub(super) size_bytes: AtomicU64,
+    pub(super) shards: Vec<RwLock<Shard>>,
+    pub(super) marks: Marks,
+}
+
+/// A part of a request that lies in one page.
+pub(super) struct Part {
+    pub(super) page: usize,
+    pub(super) within: usize,
+    pub(super) len: usize,
+}
+
+/// The page-sized parts of a range.
+pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
+    let mut at = offset_bytes;
+    let end = offset_bytes.saturating_add(len_bytes);
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let within = (at % PAGE_BYTES as u64) as usize;
+        let len = (end - at).min((PAGE_BYTES - within) as u64) as usize;
+        let part = Part {
+            page: (at % GROUP_BYTES) as usize / PAGE_BYTES,
+            within,
+            len,
+        };
+        at += len as u64;
+        Some(part)
+    })
+}
+
+/// The parts of a range that lie in one group each: group, first byte, length in bytes.
+pub(super) fn groups(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+    let mut at = offset_bytes;
+    let end = offset_bytes.saturating_add(len_bytes);
+    std::iter::from_fn(move || {
+        let left = end.checked_sub(at).filter(|left| *left > 0)?;
+        let len = left.min(GROUP_BYTES - at % GROUP_BYTES);
+        let found = (at / GROUP_BYTES, at, len);
+        at += len;
+        Some(found)
+    })
+}
+
+impl Group {
+    pub(super) fn empty() -> Box<Self> {
+        Box::new(Self {
+            pages: [const { None }; GROUP_PAGES],
+            changed: [0; GROUP_PAGES],
+        })
+    }
+
+    /// Takes a page to change it.
+    pub(super) fn change(&mut self, page: usize, epoch: u64) -> &mut Page {
+        self.changed[page] = epoch;
+        &mut self.pages[page]
+    }
+}
+
+impl Store {
+    pub(super) fn new(size_bytes: u64) -> Self {
+        Self {
+            size_bytes: AtomicU64::new(size_bytes),
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            marks: Marks::default(),
+        }
+    }
+
+    fn shard(&self, group: u64) -> &RwLock<Shard> {
+        &self.shards[group as usize % SHARDS]
+    }
+
+    pub(super) fn read(&self, group: u64) -> RwLockReadGuard<'_, Shard> {
+        let shard = self.shard(group).read();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self, group: u64) -> RwLockWriteGuard<'_, Shard> {
+        let shard = self.shard(group).write();
+        shard.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows the pages of a range: first byte, length in bytes, and where the page would be
+    /// unless its whole group is absent. Absent groups are shown in one piece.
+    pub(super) fn pages(&self, offset_bytes: u64, len_bytes: u64, visit: &mut Visit<'_>) {
+        for (group, at, len) in groups(offset_bytes, len_bytes) {
+            // The lock is held for the pieces of one group at most.
+            let shard = self.read(group);
+            let Some(pages) = shard.get(&group) else {
+                if visit(at, len, None).is_break() {
+                    return;
+                }
+                continue;
+            };
+            let mut at = at;
+            for part in parts(at, len) {
+                let len = part.len as u64;
+                if visit(at, len, Some((pages, part.page))).is_break() {
+                    return;
+                }
+                at += len;
+            }
+        }
+    }
+
+    /// Zeroes a range; whole pages are dropped if `may_free`, else allocated.
+    pub(super) fn zero(&self, offset_bytes: u64, len_bytes: u64, may_free: bool) {
+        for (group, at, len) in groups(offset_bytes, len_bytes) {
+            let mut shard = self.write(group);
+            if may_free && !shard.contains_key(&group) {
+                continue;
+            }
+            let pages = shard.entry(group).or_insert_with(Group::empty);
+            let epoch = self.marks.epoch();
+            for part in parts(at, len) {
+                if may_free && pages.pages[part.page].is_none() {
+                    continue;
+                }
+                let page = pages.change(part.page, epoch);
+                if may_free && part.len == PAGE_BYTES {
+                    *page = None;
+                } else {
+                    let bytes = page.get_or_insert_with(|| Box::new([0; PAGE_BYTES]));
+                    bytes[part.within..part.within + part.len].fill(0);
+                }
+            }
+        }
+    }
+}
