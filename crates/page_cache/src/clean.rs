@@ -1,0 +1,310 @@
+//! The clean side: chunks by place and by content.
+//!
+//! Invariant: a place names at most one frame. What happens to one place happens under the lock of
+//! its shard; a content shard may be locked under it, never the other way round, and never two of
+//! one kind. The policy's lock comes before content shards. Nothing is locked across I/O.
+
+use crate::content::{ContentShard, Identity, SHARDS, SLOT_BITS};
+use crate::counters::Counters;
+use crate::events::PageEvents;
+use crate::memory::{Memory, Run};
+use crate::policy::{EvictionPolicy, FrameHeat, FrameId, Heat};
+use crate::table::HashTable;
+use crate::{Place, Use, hash_pair, lock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Numbers of aliases and frames: content shard, then slot.
+const GLOBAL_BITS: u32 = SLOT_BITS + SHARDS.ilog2();
+const PLACE_SHARDS: usize = 64;
+/// Memory of an alias: itself and its word, bytes.
+const ALIAS_BYTES: u64 = 41;
+
+type Places = HashTable<GLOBAL_BITS>;
+
+fn global(shard: usize, slot: u32) -> u32 {
+    (shard as u32) << SLOT_BITS | slot
+}
+
+fn local(id: u32) -> (usize, u32) {
+    ((id >> SLOT_BITS) as usize, id & ((1 << SLOT_BITS) - 1))
+}
+
+/// See the module's head.
+pub(crate) struct CleanPages {
+    seed: u64,
+    places: Vec<Mutex<Places>>,
+    contents: Vec<Mutex<ContentShard>>,
+    policy: Mutex<Box<dyn EvictionPolicy>>,
+    /// More places than one a frame are remembered up to this many.
+    aliases_max: u64,
+    aliases: AtomicU64,
+    memory: Arc<Memory>,
+    events: Arc<dyn PageEvents>,
+}
+
+impl CleanPages {
+    pub fn new(
+        (seed, bytes_max): (u64, u64),
+        policy: Box<dyn EvictionPolicy>,
+        memory: Arc<Memory>,
+        events: Arc<dyn PageEvents>,
+    ) -> Self {
+        let pages = Self {
+            seed,
+            places: (0..PLACE_SHARDS).map(|_| Mutex::default()).collect(),
+            contents: (0..SHARDS)
+                .map(|_| Mutex::new(ContentShard::new()))
+                .collect(),
+            policy: Mutex::new(policy),
+            // An eighth of the memory: twelve places for each chunk of 4 KiB.
+            aliases_max: bytes_max / 8 / ALIAS_BYTES,
+            aliases: AtomicU64::new(0),
+            memory,
+            events,
+        };
+        let fixed = size_of_val(pages.places.as_slice()) + size_of_val(pages.contents.as_slice());
+        let policy = lock(&pages.policy).memory_bytes();
+        pages.memory.adjust(0, fixed + policy);
+        pages
+    }
+
+    fn places(&self, hash: u64) -> MutexGuard<'_, Places> {
+        // The table uses the top bits first.
+        lock(&self.places[hash as usize % PLACE_SHARDS])
+    }
+
+    fn content(&self, shard: usize) -> MutexGuard<'_, ContentShard> {
+        lock(&self.contents[shard % SHARDS])
+    }
+
+    /// Does something with a place's alias (a slot of the shard) and its frame (a number).
+    fn with_alias<R>(
+        &self,
+        places: &Places,
+        (hash, place): (u64, Place),
+        act: impl FnOnce(&mut ContentShard, u32, u32) -> R,
+    ) -> Option<(u32, R)> {
+        for id in places.candidates(hash) {
+            let (shard, alias) = local(id);
+            let mut content = self.content(shard);
+            if let Some(frame) = content.frame_of(alias, place) {
+                return Some((id, act(&mut content, alias, global(shard, frame))));
+            }
+        }
+        None
+    }
+
+    fn hash(&self, place: Place) -> u64 {
+        hash_pair(self.seed, place.object, place.chunk)
+    }
+
+    pub fn by_place(&self, place: Place, for_use: Use) -> Option<Arc<Run>> {
+        let hash = self.hash(place);
+        let places = self.places(hash);
+        let hit = |content: &mut ContentShard, _, frame| {
+            content.counters.hits_by_place += 1;
+            content.touch(local(frame).1, for_use)
+        };
+        self.with_alias(&places, (hash, place), hit)?.1
+    }
+
+    pub fn is_resident(&self, place: Place) -> bool {
+        let hash = self.hash(place);
+        let places = self.places(hash);
+        let found = self.with_alias(&places, (hash, place), |_, _, _| ());
+        found.is_some()
+    }
+
+    pub fn contains(&self, identity: &Identity) -> bool {
+        self.content(identity.shard).find(identity).is_some()
+    }
+
+    pub fn by_content(
+        &self,
+        identity: &Identity,
+        alias: Option<Place>,
+        for_use: Use,
+    ) -> Option<Arc<Run>> {
+        let mut content = self.content(identity.shard);
+        let found = content.find(identity);
+        let run = found.and_then(|frame| content.touch(frame, for_use));
+        match run {
+            Some(_) => content.counters.hits_by_content += 1,
+            None => content.counters.misses += 1,
+        }
+        drop(content);
+        if let Some(place) = alias {
+            self.attach(place, identity);
+        }
+        run
+    }
+
+    /// Keeps `run` unless its content is here already; hands out what is kept.
+    pub fn insert(
+        &self,
+        identity: &Identity,
+        run: Arc<Run>,
+        alias: Option<Place>,
+        for_use: Use,
+    ) -> Arc<Run> {
+        let mut content = self.content(identity.shard);
+        let held = content.find(identity);
+        let held = held.and_then(|frame| content.touch(frame, Use::Scan));
+        let kept = match held {
+            Some(held) => {
+                drop(content);
+                held
+            }
+            None => {
+                let before = content.memory_bytes();
+                let frame = content.insert(identity, Arc::clone(&run), for_use);
+                let now = content.memory_bytes();
+                drop(content);
+                self.memory.adjust(before, now);
+                if let Some(frame) = frame {
+                    let heat = identity.heat(run.len());
+                    self.tell_policy(FrameId(global(identity.shard, frame)), heat, for_use);
+                }
+                run
+            }
+        };
+        if let Some(place) = alias {
+            self.attach(place, identity);
+        }
+        kept
+    }
+
+    fn tell_policy(&self, frame: FrameId, heat: Heat, for_use: Use) {
+        let mut policy = lock(&self.policy);
+        let before = policy.memory_bytes();
+        policy.inserted(frame, heat, for_use);
+        let now = policy.memory_bytes();
+        drop(policy);
+        self.memory.adjust(before, now);
+    }
+
+    /// From now on `place` has that content, and no other.
+    fn attach(&self, place: Place, identity: &Identity) {
+        let hash = self.hash(place);
+        let mut places = self.places(hash);
+        let same = |content: &mut ContentShard, alias, frame| {
+            let (shard, slot) = local(frame);
+            let same = shard == identity.shard && content.is(slot, identity);
+            if !same {
+                content.remove_alias(alias);
+            }
+            same
+        };
+        match self.with_alias(&places, (hash, place), same) {
+            Some((_, true)) => return,
+            Some((id, false)) => self.removed(&mut places, (hash, place), id),
+            None => {}
+        }
+        let mut content = self.content(identity.shard);
+        let Some(frame) = content.find(identity) else {
+            return;
+        };
+        let before = content.memory_bytes();
+        let Some(alias) = content.add_alias(frame, place) else {
+            return;
+        };
+        let now = content.memory_bytes();
+        let many = self.aliases.fetch_add(1, Ordering::Relaxed) >= self.aliases_max;
+        let crowded = content.is_crowded(frame) || (many && content.aliases(frame) > 1);
+        let oldest = content.oldest_place(frame).filter(|_| crowded);
+        drop(content);
+        self.memory.adjust(before, now);
+        let before = places.memory_bytes();
+        places.insert(hash, global(identity.shard, alias));
+        self.memory.adjust(before, places.memory_bytes());
+        self.events.added(place);
+        drop(places);
+        if let Some(oldest) = oldest {
+            self.forget_if(oldest, |id| id == global(identity.shard, frame));
+        }
+    }
+
+    /// The alias is gone from its frame; now from the table.
+    fn removed(&self, places: &mut Places, (hash, place): (u64, Place), id: u32) {
+        let found = places.remove(hash, id);
+        debug_assert!(found, "an alias is in the table");
+        self.aliases.fetch_sub(1, Ordering::Relaxed);
+        self.events.removed(place);
+    }
+
+    pub fn forget_place(&self, place: Place) {
+        self.forget_if(place, |_| true);
+    }
+
+    fn forget_if(&self, place: Place, wanted: impl Fn(u32) -> bool) {
+        let hash = self.hash(place);
+        let mut places = self.places(hash);
+        let unlink = |content: &mut ContentShard, alias, frame| {
+            let gone = wanted(frame);
+            if gone {
+                content.remove_alias(alias);
+            }
+            gone
+        };
+        if let Some((id, true)) = self.with_alias(&places, (hash, place), unlink) {
+            self.removed(&mut places, (hash, place), id);
+        }
+    }
+
+    pub fn forget_object(&self, object: u64) {
+        for shard in 0..SHARDS {
+            let places = self.content(shard).places_of(object);
+            for place in places {
+                self.forget_place(place);
+            }
+        }
+    }
+
+    /// Evicts one chunk; false when there is none.
+    pub fn evict(&self) -> bool {
+        let mut policy = lock(&self.policy);
+        let victim = policy.victim(&mut Heating(self));
+        drop(policy);
+        let Some(FrameId(id)) = victim else {
+            return false;
+        };
+        let (shard, frame) = local(id);
+        self.content(shard).begin_eviction(frame);
+        loop {
+            let mut content = self.content(shard);
+            let Some(place) = content.oldest_place(frame) else {
+                // Bytes are given back after the lock is.
+                let run = content.end_eviction(frame);
+                drop(content);
+                drop(run);
+                return true;
+            };
+            drop(content);
+            self.forget_if(place, |found| found == id);
+        }
+    }
+
+    pub fn count(&self, counters: &mut Counters) {
+        for shard in 0..SHARDS {
+            let of = self.content(shard).counters;
+            counters.hits_by_place += of.hits_by_place;
+            counters.hits_by_content += of.hits_by_content;
+            counters.misses += of.misses;
+            counters.evictions += of.evictions;
+            counters.frames += of.frames;
+            counters.places += of.places;
+            counters.bytes_shared += of.bytes_shared;
+        }
+    }
+}
+
+/// Asks the content shards; the policy is locked.
+struct Heating<'a>(&'a CleanPages);
+
+impl FrameHeat for Heating<'_> {
+    fn cool(&mut self, FrameId(id): FrameId) -> Heat {
+        let (shard, frame) = local(id);
+        self.0.content(shard).cool(frame)
+    }
+}

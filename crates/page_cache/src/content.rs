@@ -1,0 +1,333 @@
+//! One shard of the clean side: frames by content, and the places of each.
+//!
+//! Invariant: a frame in the table has one content for as long as it is there; each of its aliases
+//! names it, and is in the ring that starts at the frame. A frame that is being evicted is no
+//! longer in the table, and keeps its slot until its last alias is gone.
+//!
+//! Of a fingerprint 92 bits are compared: 8 choose the shard, 44 are in the table's word, 40 more
+//! in the frame. Fingerprints are keyed, so nobody without the key can look for two that agree;
+//! among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a chance of 2^69 / 2^92, one in
+//! eight million pools. Identity takes 7 bytes in the frame and at most 9 in the table: 16.
+
+use crate::memory::Run;
+use crate::policy::Heat;
+use crate::table::HashTable;
+use crate::{Place, Use};
+use std::sync::Arc;
+use units::Fingerprint;
+
+/// Shards of the content side; a power of two, at most 256.
+pub(crate) const SHARDS: usize = 256;
+/// Of an alias' or frame's number, the bits that count within a shard.
+pub(crate) const SLOT_BITS: u32 = 20;
+const SLOTS_MAX: usize = HashTable::<SLOT_BITS>::IDS_MAX as usize;
+/// Of the hash, the bits that a frame keeps to find its word again.
+const HOME_BITS: u32 = 16;
+/// Places of one chunk that are remembered; bounds the work of an eviction.
+const ALIASES_MAX: u32 = 1024;
+const HITS_MAX: u8 = 3;
+const NONE: u32 = u32::MAX;
+
+/// What is kept of a fingerprint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Identity {
+    pub shard: usize,
+    hash: u64,
+    key: [u8; 7],
+}
+
+impl Identity {
+    pub fn of(fingerprint: &Fingerprint) -> Self {
+        let [.., a, b, c, d, e, f, g, h, i, j, k, l, m, shard] = fingerprint.0;
+        Self {
+            shard: usize::from(shard) % SHARDS,
+            hash: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            key: [a, b, i, j, k, l, m],
+        }
+    }
+
+    /// What a policy hears of a new chunk of that many bytes.
+    pub fn heat(&self, bytes: usize) -> Heat {
+        heat_of(&self.key, bytes)
+    }
+}
+
+fn heat_of(key: &[u8; 7], bytes: usize) -> Heat {
+    let [a, b, c, d, e, f, g] = *key;
+    Heat {
+        hits: 0,
+        bytes: bytes as u32,
+        identity: u64::from_be_bytes([0, a, b, c, d, e, f, g]),
+    }
+}
+
+/// A chunk in memory; 24 bytes.
+struct Entry {
+    /// `None` in a free slot.
+    run: Option<Arc<Run>>,
+    aliases: u32,
+    /// Newest alias, `NONE` without; in a free slot the next free one.
+    newest: u32,
+    key: [u8; 7],
+    flags: u8,
+}
+
+const _: () = assert!(size_of::<Entry>() == 24);
+
+/// In the flags: hits, fetched ahead and not wanted yet, being evicted.
+const HITS: u8 = 3;
+const UNTOUCHED: u8 = 4;
+const LEAVING: u8 = 8;
+
+/// A place of a frame; 32 bytes.
+struct Alias {
+    place: Place,
+    /// `NONE` in a free slot.
+    frame: u32,
+    /// Ring of the frame's aliases, older ones next; in a free slot the next free one.
+    older: u32,
+    newer: u32,
+}
+
+const _: () = assert!(size_of::<Alias>() == 32);
+
+/// Counts of this shard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ShardCounters {
+    pub hits_by_place: u64,
+    pub hits_by_content: u64,
+    pub misses: u64,
+    pub evictions: u64,
+    pub frames: u64,
+    pub places: u64,
+    pub bytes_shared: u64,
+}
+
+/// See the module's head.
+pub(crate) struct ContentShard {
+    table: HashTable<SLOT_BITS>,
+    frames: Vec<Entry>,
+    frame_free: u32,
+    aliases: Vec<Alias>,
+    alias_free: u32,
+    pub counters: ShardCounters,
+}
+
+impl ContentShard {
+    pub fn new() -> Self {
+        Self {
+            table: HashTable::default(),
+            frames: Vec::new(),
+            frame_free: NONE,
+            aliases: Vec::new(),
+            alias_free: NONE,
+            counters: ShardCounters::default(),
+        }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+            + self.frames.capacity() * size_of::<Entry>()
+            + self.aliases.capacity() * size_of::<Alias>()
+    }
+
+    fn entry(&self, frame: u32) -> Option<&Entry> {
+        self.frames.get(frame as usize)
+    }
+
+    pub fn find(&self, identity: &Identity) -> Option<u32> {
+        let same = |id: &u32| self.entry(*id).is_some_and(|e| e.key == identity.key);
+        self.table.candidates(identity.hash).find(same)
+    }
+
+    /// The frame's bytes; counts as a use of them.
+    pub fn touch(&mut self, frame: u32, for_use: Use) -> Option<Arc<Run>> {
+        let entry = self.frames.get_mut(frame as usize)?;
+        if for_use == Use::Demand {
+            if entry.flags & UNTOUCHED != 0 {
+                entry.flags &= !UNTOUCHED;
+            } else if entry.flags & HITS < HITS_MAX {
+                entry.flags += 1;
+            }
+        }
+        entry.run.clone()
+    }
+
+    /// Keeps a chunk that is not here; `None` when the shard is full.
+    pub fn insert(&mut self, identity: &Identity, run: Arc<Run>, for_use: Use) -> Option<u32> {
+        let untouched = match for_use {
+            Use::Prefetch => UNTOUCHED,
+            Use::Demand | Use::Scan => 0,
+        };
+        let entry = Entry {
+            run: Some(run),
+            aliases: 0,
+            newest: NONE,
+            key: identity.key,
+            flags: untouched,
+        };
+        let free = self.frame_free;
+        let frame = match self.frames.get_mut(free as usize) {
+            Some(slot) => {
+                self.frame_free = slot.newest;
+                *slot = entry;
+                free
+            }
+            None => push_slowly(&mut self.frames, entry)?,
+        };
+        self.table.insert(identity.hash, frame);
+        self.counters.frames += 1;
+        Some(frame)
+    }
+
+    /// The frame's heat; one hit less from now on.
+    pub fn cool(&mut self, frame: u32) -> Heat {
+        let Some(entry) = self.frames.get_mut(frame as usize) else {
+            debug_assert!(false, "a policy names frames that are here");
+            return Heat::default();
+        };
+        let hits = entry.flags & HITS;
+        entry.flags -= u8::from(hits > 0);
+        Heat {
+            hits,
+            ..heat_of(&entry.key, entry.run.as_ref().map_or(0, |r| r.len()))
+        }
+    }
+
+    /// From now on the frame is not found by content and gets no more aliases.
+    pub fn begin_eviction(&mut self, frame: u32) {
+        let Some(entry) = self.frames.get_mut(frame as usize) else {
+            return;
+        };
+        entry.flags |= LEAVING;
+        let [a, b, ..] = entry.key;
+        let hash = u64::from_be_bytes([a, b, 0, 0, 0, 0, 0, 0]);
+        let found = self.table.remove_with(hash, HOME_BITS, frame);
+        debug_assert!(found, "a frame that stays is in the table");
+    }
+
+    /// Frees the slot of a frame that has no alias left.
+    pub fn end_eviction(&mut self, frame: u32) -> Option<Arc<Run>> {
+        let entry = self.frames.get_mut(frame as usize)?;
+        debug_assert!(entry.flags & LEAVING != 0 && entry.aliases == 0);
+        let run = entry.run.take();
+        entry.newest = self.frame_free;
+        self.frame_free = frame;
+        self.counters.frames -= 1;
+        self.counters.evictions += 1;
+        run
+    }
+
+    /// Whether that slot is an alias of `place`; the frame then.
+    pub fn frame_of(&self, alias: u32, place: Place) -> Option<u32> {
+        let alias = self.aliases.get(alias as usize)?;
+        (alias.frame != NONE && alias.place == place).then_some(alias.frame)
+    }
+
+    /// Whether the frame still can be found under this identity.
+    pub fn is(&self, frame: u32, identity: &Identity) -> bool {
+        self.find(identity) == Some(frame)
+    }
+
+    /// The place that has named the frame for the longest time.
+    pub fn oldest_place(&self, frame: u32) -> Option<Place> {
+        let newest = self.aliases.get(self.entry(frame)?.newest as usize)?;
+        Some(self.aliases.get(newest.newer as usize)?.place)
+    }
+
+    /// Whether the frame has more aliases than it should.
+    pub fn is_crowded(&self, frame: u32) -> bool {
+        self.entry(frame).is_some_and(|e| e.aliases > ALIASES_MAX)
+    }
+
+    /// How many aliases the frame has.
+    pub fn aliases(&self, frame: u32) -> u32 {
+        self.entry(frame).map_or(0, |e| e.aliases)
+    }
+
+    /// Adds a place that is not an alias yet; `None` when the shard is full.
+    pub fn add_alias(&mut self, frame: u32, place: Place) -> Option<u32> {
+        let alias = Alias {
+            place,
+            frame,
+            older: NONE,
+            newer: NONE,
+        };
+        let free = self.alias_free;
+        let id = match self.aliases.get_mut(free as usize) {
+            Some(slot) => {
+                self.alias_free = slot.older;
+                *slot = alias;
+                free
+            }
+            None => push_slowly(&mut self.aliases, alias)?,
+        };
+        let entry = self.frames.get_mut(frame as usize)?;
+        let bytes = entry.run.as_ref().map_or(0, |r| r.len()) as u64;
+        let newest = std::mem::replace(&mut entry.newest, id);
+        entry.aliases += 1;
+        self.counters.places += 1;
+        if newest == NONE {
+            self.link(id, id);
+        } else {
+            self.counters.bytes_shared += bytes;
+            let oldest = self.aliases.get(newest as usize).map_or(id, |a| a.newer);
+            self.link(id, newest);
+            self.link(oldest, id);
+        }
+        Some(id)
+    }
+
+    /// Removes an alias from its frame.
+    pub fn remove_alias(&mut self, id: u32) {
+        let Some(alias) = self.aliases.get_mut(id as usize) else {
+            return;
+        };
+        let frame = std::mem::replace(&mut alias.frame, NONE);
+        let (older, newer) = (alias.older, alias.newer);
+        alias.older = self.alias_free;
+        self.alias_free = id;
+        self.counters.places -= 1;
+        let Some(entry) = self.frames.get_mut(frame as usize) else {
+            return;
+        };
+        entry.aliases -= 1;
+        if entry.aliases == 0 {
+            entry.newest = NONE;
+            return;
+        }
+        self.counters.bytes_shared -= entry.run.as_ref().map_or(0, |r| r.len()) as u64;
+        if entry.newest == id {
+            entry.newest = older;
+        }
+        self.link(newer, older);
+    }
+
+    fn link(&mut self, newer: u32, older: u32) {
+        if let Some(alias) = self.aliases.get_mut(newer as usize) {
+            alias.older = older;
+        }
+        if let Some(alias) = self.aliases.get_mut(older as usize) {
+            alias.newer = newer;
+        }
+    }
+
+    /// All places of one object.
+    pub fn places_of(&self, object: u64) -> Vec<Place> {
+        let of = |a: &&Alias| a.frame != NONE && a.place.object == object;
+        self.aliases.iter().filter(of).map(|a| a.place).collect()
+    }
+}
+
+/// Grows by an eighth, as doubling would waste a quarter on average.
+fn push_slowly<T>(slots: &mut Vec<T>, value: T) -> Option<u32> {
+    let len = slots.len();
+    if len >= SLOTS_MAX {
+        return None;
+    }
+    if len == slots.capacity() {
+        slots.reserve_exact(len / 8 + 4);
+    }
+    slots.push(value);
+    Some(len as u32)
+}

@@ -1,0 +1,295 @@
+//! The unwritten side: 4 KiB pages by place and version, as the journal has them.
+//!
+//! Invariant: a page is served for its own place and its own version only; it has no content
+//! identity. Of two versions of a page the higher one stays. What happens to one page happens under
+//! the lock of its shard. Eviction is CLOCK over slots: no page takes more than its slot, however
+//! often it is written.
+
+use crate::counters::Counters;
+use crate::events::PageEvents;
+use crate::memory::{Memory, Run};
+use crate::table::HashTable;
+use crate::{PAGE_BYTES, hash_pair, lock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+const SHARDS: usize = 64;
+const SLOT_BITS: u32 = 24;
+const NONE: u32 = u32::MAX;
+
+struct Page {
+    object: u64,
+    page: u64,
+    version: u64,
+    /// `None` in a free slot; its `page` is the next free one then.
+    run: Option<Arc<Run>>,
+    used: bool,
+}
+
+struct Shard {
+    table: HashTable<SLOT_BITS>,
+    pages: Vec<Page>,
+    free: u32,
+    hand: usize,
+    hits: u64,
+    misses: u64,
+    spills: u64,
+}
+
+/// See the module's head.
+pub(crate) struct UnwrittenPages {
+    seed: u64,
+    shards: Vec<Mutex<Shard>>,
+    /// Where the next eviction looks first.
+    turn: AtomicUsize,
+    count: AtomicU64,
+    memory: Arc<Memory>,
+    events: Arc<dyn PageEvents>,
+}
+
+impl Shard {
+    fn new() -> Self {
+        Self {
+            table: HashTable::default(),
+            pages: Vec::new(),
+            free: NONE,
+            hand: 0,
+            hits: 0,
+            misses: 0,
+            spills: 0,
+        }
+    }
+
+    fn find(&self, hash: u64, object: u64, page: u64) -> Option<u32> {
+        let is_it = |id: &u32| {
+            let found = self.pages.get(*id as usize);
+            found.is_some_and(|p| p.run.is_some() && p.object == object && p.page == page)
+        };
+        self.table.candidates(hash).find(is_it)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes() + self.pages.capacity() * size_of::<Page>()
+    }
+
+    /// Takes a new page in; gives its bytes back when the shard is full.
+    fn add(&mut self, hash: u64, page: Page) -> Result<(), Option<Arc<Run>>> {
+        let free = self.free;
+        let id = match self.pages.get_mut(free as usize) {
+            Some(slot) => {
+                self.free = slot.page as u32;
+                *slot = page;
+                free
+            }
+            None => {
+                let len = self.pages.len();
+                if len >= HashTable::<SLOT_BITS>::IDS_MAX as usize {
+                    return Err(page.run);
+                }
+                if len == self.pages.capacity() {
+                    self.pages.reserve_exact(len / 8 + 4);
+                }
+                self.pages.push(page);
+                len as u32
+            }
+        };
+        self.table.insert(hash, id);
+        Ok(())
+    }
+
+    /// Frees a slot; its place and bytes.
+    fn remove(&mut self, hash: u64, id: u32) -> Option<Arc<Run>> {
+        let found = self.table.remove(hash, id);
+        debug_assert!(found, "a page is in the table");
+        let slot = self.pages.get_mut(id as usize)?;
+        slot.page = u64::from(self.free);
+        self.free = id;
+        slot.run.take()
+    }
+
+    /// The next page that was not used since the hand was there.
+    fn victim(&mut self) -> Option<u32> {
+        // The second round finds what the first has marked.
+        for _ in 0..2 * self.pages.len() {
+            let at = self.hand;
+            self.hand = (at + 1) % self.pages.len();
+            let Some(page) = self.pages.get_mut(at).filter(|p| p.run.is_some()) else {
+                continue;
+            };
+            if !std::mem::replace(&mut page.used, false) {
+                return Some(at as u32);
+            }
+        }
+        None
+    }
+}
+
+impl UnwrittenPages {
+    pub fn new(seed: u64, memory: Arc<Memory>, events: Arc<dyn PageEvents>) -> Self {
+        let shards: Vec<_> = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();
+        memory.adjust(0, size_of_val(shards.as_slice()));
+        Self {
+            // Another secret than that of clean places.
+            seed: crate::mix(seed),
+            shards,
+            turn: AtomicUsize::new(0),
+            count: AtomicU64::new(0),
+            memory,
+            events,
+        }
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[hash as usize % SHARDS])
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.count.load(Ordering::Relaxed) * PAGE_BYTES as u64
+    }
+
+    /// Writes over a page that is here, when nobody reads it now; true when nothing is left to do.
+    pub fn overwrite(
+        &self,
+        (object, page): (u64, u64),
+        version: u64,
+        bytes: &[u8; PAGE_BYTES],
+    ) -> bool {
+        let hash = hash_pair(self.seed, object, page);
+        let mut shard = self.shard(hash);
+        let found = shard.find(hash, object, page);
+        let Some(held) = found.and_then(|id| shard.pages.get_mut(id as usize)) else {
+            return false;
+        };
+        if held.version >= version {
+            return true;
+        }
+        let Some(run) = held.run.as_mut().and_then(Arc::get_mut) else {
+            return false;
+        };
+        run.fill(bytes);
+        held.version = version;
+        held.used = true;
+        true
+    }
+
+    pub fn put(&self, (object, page): (u64, u64), version: u64, run: Arc<Run>) {
+        let hash = hash_pair(self.seed, object, page);
+        let mut shard = self.shard(hash);
+        let found = shard.find(hash, object, page);
+        if let Some(held) = found.and_then(|id| shard.pages.get_mut(id as usize)) {
+            if held.version < version {
+                held.version = version;
+                held.used = true;
+                let old = held.run.replace(run);
+                drop(shard);
+                drop(old);
+            }
+            return;
+        }
+        let before = shard.memory_bytes();
+        let added = shard.add(
+            hash,
+            Page {
+                object,
+                page,
+                version,
+                run: Some(run),
+                used: false,
+            },
+        );
+        self.memory.adjust(before, shard.memory_bytes());
+        if added.is_ok() {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            self.events.dirtied(object, page);
+        }
+    }
+
+    pub fn get(&self, (object, page): (u64, u64), version: u64) -> Option<Arc<Run>> {
+        let hash = hash_pair(self.seed, object, page);
+        let mut shard = self.shard(hash);
+        let found = shard.find(hash, object, page);
+        let held = found.and_then(|id| shard.pages.get_mut(id as usize));
+        let run = held.filter(|p| p.version == version).and_then(|p| {
+            p.used = true;
+            p.run.clone()
+        });
+        match run {
+            Some(_) => shard.hits += 1,
+            None => shard.misses += 1,
+        }
+        run
+    }
+
+    pub fn is_resident(&self, (object, page): (u64, u64), version: u64) -> bool {
+        let hash = hash_pair(self.seed, object, page);
+        let shard = self.shard(hash);
+        let found = shard.find(hash, object, page);
+        let held = found.and_then(|id| shard.pages.get(id as usize));
+        held.is_some_and(|p| p.version == version)
+    }
+
+    pub fn destaged(&self, (object, page): (u64, u64), version: u64) {
+        let hash = hash_pair(self.seed, object, page);
+        let mut shard = self.shard(hash);
+        let Some(id) = shard.find(hash, object, page) else {
+            return;
+        };
+        let held = shard.pages.get(id as usize);
+        if held.is_none_or(|p| p.version != version) {
+            return;
+        }
+        let run = shard.remove(hash, id);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.events.flushed(object, page);
+        drop(shard);
+        drop(run);
+    }
+
+    pub fn forget_object(&self, object: u64) {
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            let of = |(id, p): (usize, &Page)| {
+                (p.run.is_some() && p.object == object).then_some((id as u32, p.page))
+            };
+            let pages: Vec<(u32, u64)> = shard.pages.iter().enumerate().filter_map(of).collect();
+            for (id, page) in pages {
+                shard.remove(hash_pair(self.seed, object, page), id);
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                self.events.spilled(object, page);
+            }
+        }
+    }
+
+    /// Evicts one page; false when there is none.
+    pub fn evict(&self) -> bool {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        for n in 0..SHARDS {
+            let mut shard = lock(&self.shards[turn.wrapping_add(n) % SHARDS]);
+            let Some(id) = shard.victim() else {
+                continue;
+            };
+            let victim = shard.pages.get(id as usize);
+            let Some((object, page)) = victim.map(|p| (p.object, p.page)) else {
+                continue;
+            };
+            let run = shard.remove(hash_pair(self.seed, object, page), id);
+            shard.spills += 1;
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            self.events.spilled(object, page);
+            drop(shard);
+            drop(run);
+            return true;
+        }
+        false
+    }
+
+    pub fn count(&self, counters: &mut Counters) {
+        for shard in &self.shards {
+            let shard = lock(shard);
+            counters.hits_unwritten += shard.hits;
+            counters.misses_unwritten += shard.misses;
+            counters.spills += shard.spills;
+        }
+        counters.bytes_unwritten = self.bytes();
+    }
+}
