@@ -1,0 +1,249 @@
+//! What to fetch ahead of a request (DDFS, ATC'18: sequential and monotonic into memory, random
+//! into the fast tier only).
+//!
+//! Invariant: nothing is planned twice for one stream; a plan never reaches beyond the object nor
+//! the limit. The first request of a stream plans nothing: one request is no stream.
+
+use crate::Pattern;
+
+/// Where fetched bytes are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FetchInto {
+    /// The page cache.
+    Memory,
+    /// The fast tier, when there is one; otherwise do not fetch.
+    FastTier,
+}
+
+/// Sizes, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FetchLimits {
+    /// Windows begin and end at multiples of this; a power of two.
+    pub align_bytes: u64,
+    /// First window of a stream.
+    pub window_bytes_min: u64,
+    /// Windows double up to this.
+    pub window_bytes_max: u64,
+    /// What is fetched around a random request; a power of two.
+    pub around_bytes: u64,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self {
+            align_bytes: 64 << 10,
+            window_bytes_min: 128 << 10,
+            window_bytes_max: 4 << 20,
+            around_bytes: 128 << 10,
+        }
+    }
+}
+
+/// Ranges to fetch: `count` pieces of `len_bytes`, the first at `offset_bytes`, each `step_bytes`
+/// after the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// Start of the first piece.
+    pub offset_bytes: u64,
+    /// Length of each piece.
+    pub len_bytes: u64,
+    /// From start to start.
+    pub step_bytes: u64,
+    /// How many.
+    pub count: u64,
+    /// Where to.
+    pub into: FetchInto,
+}
+
+impl Fetch {
+    /// Start and end of each piece, bytes.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let Self {
+            offset_bytes,
+            len_bytes,
+            step_bytes,
+            count,
+            ..
+        } = *self;
+        (0..count).map(move |n| {
+            let start = offset_bytes + n * step_bytes;
+            (start, start + len_bytes)
+        })
+    }
+}
+
+/// A reader that goes upwards through the object.
+#[derive(Clone, Copy, Default)]
+struct Stream {
+    /// Start of the last request, and the end of the furthest.
+    last: u64,
+    end: u64,
+    /// From the last request but one to the last, and how often it was the same before.
+    step: u64,
+    steady: u8,
+    /// Fetched up to here.
+    fetched: u64,
+    /// Bytes of the next window; 0 in an unused slot.
+    window: u64,
+    /// When it was last seen, in requests.
+    seen: u64,
+}
+
+/// So many equal steps are a stride; parallel requests of a stream without gaps take two at times.
+const STEADY: u8 = 3;
+
+impl Stream {
+    /// What follows a stream without gaps.
+    fn window(&self, limits: &FetchLimits) -> (u64, u64) {
+        let to = self.end.saturating_add(self.window);
+        (
+            self.fetched.max(self.end),
+            to.next_multiple_of(limits.align_bytes),
+        )
+    }
+
+    /// What follows a stream with gaps, of which nobody knows how long they are: the rest of a
+    /// window that is begun, which is in the same region of a container, likely.
+    fn rest(&self, limits: &FetchLimits) -> (u64, u64) {
+        (self.end, self.end.next_multiple_of(limits.window_bytes_min))
+    }
+
+    /// The next steps of a stride, without the gaps.
+    fn steps(
+        &mut self,
+        (start, end): (u64, u64),
+        object_bytes: u64,
+        limits: &FetchLimits,
+    ) -> Option<Fetch> {
+        let (step, len) = (self.step, end - start);
+        if self.fetched > end.saturating_add(step) {
+            return None;
+        }
+        let first = (self.fetched.max(end) - start).div_ceil(step);
+        // The last piece that ends within the object.
+        let last = object_bytes.saturating_sub(end) / step;
+        let count = (self.window / len.max(1)).max(1);
+        let count = count.min((last + 1).saturating_sub(first));
+        self.fetched = start + (first + count) * step;
+        self.window = (self.window * 2).min(limits.window_bytes_max);
+        (count > 0 && len > 0).then_some(Fetch {
+            offset_bytes: start + first * step,
+            len_bytes: len,
+            step_bytes: step,
+            count,
+            into: FetchInto::Memory,
+        })
+    }
+}
+
+/// Streams of an object that are followed at a time.
+const STREAMS: usize = 8;
+
+/// Plans for one object.
+#[derive(Clone)]
+pub struct Prefetch {
+    streams: [Stream; STREAMS],
+    requests: u64,
+    object_bytes: u64,
+    near_bytes: u64,
+    limits: FetchLimits,
+}
+
+impl Prefetch {
+    /// For an object of that size; requests within `near_bytes` (the detector's threshold) of a
+    /// stream's end belong to it.
+    pub fn new(object_bytes: u64, near_bytes: u64, limits: FetchLimits) -> Self {
+        Self {
+            streams: [Stream::default(); STREAMS],
+            requests: 0,
+            object_bytes,
+            near_bytes,
+            limits,
+        }
+    }
+
+    /// What to fetch now that `[offset_bytes, offset_bytes + len_bytes)` is asked for.
+    pub fn plan(&mut self, pattern: Pattern, offset_bytes: u64, len_bytes: u64) -> Option<Fetch> {
+        self.requests += 1;
+        let end = offset_bytes.checked_add(len_bytes)?;
+        match pattern {
+            Pattern::Sequential => {
+                let near = self.near_bytes;
+                let distance = |s: &Stream| Some(offset_bytes.abs_diff(s.end));
+                let distance = |s: &Stream| distance(s).filter(|d| *d <= near);
+                self.upwards((offset_bytes, end), distance, Stream::window)
+            }
+            Pattern::Monotonic => {
+                let distance = |s: &Stream| offset_bytes.checked_sub(s.last);
+                self.upwards((offset_bytes, end), distance, Stream::rest)
+            }
+            Pattern::Random => {
+                let start = offset_bytes & !(self.limits.around_bytes - 1);
+                self.one(start, self.limits.around_bytes, FetchInto::FastTier)
+            }
+        }
+    }
+
+    /// `distance` says how far a stream is from this request, if it can be its stream at all.
+    fn upwards(
+        &mut self,
+        (start, end): (u64, u64),
+        distance: impl Fn(&Stream) -> Option<u64>,
+        follows: impl Fn(&Stream, &FetchLimits) -> (u64, u64),
+    ) -> Option<Fetch> {
+        let used = self.streams.iter_mut().filter(|s| s.window > 0);
+        let closest = used.filter_map(|s| Some((distance(s)?, s)));
+        let Some((_, stream)) = closest.min_by_key(|(distance, _)| *distance) else {
+            self.begin(start, end);
+            return None;
+        };
+        stream.seen = self.requests;
+        let step = start.saturating_sub(stream.last);
+        stream.steady = match step == stream.step {
+            true => stream.steady.saturating_add(1),
+            false => 0,
+        };
+        (stream.step, stream.last) = (step, start);
+        stream.end = stream.end.max(end);
+        if stream.steady >= STEADY && step > end - start {
+            return stream.steps((start, end), self.object_bytes, &self.limits);
+        }
+        // The last window is half used up (at the limit: three quarters).
+        if stream.fetched > stream.end.saturating_add(stream.window / 4) {
+            return None;
+        }
+        let (from, to) = follows(stream, &self.limits);
+        stream.fetched = to;
+        stream.window = (stream.window * 2).min(self.limits.window_bytes_max);
+        self.one(from, to.saturating_sub(from), FetchInto::Memory)
+    }
+
+    /// A new stream takes the place of the one not seen for the longest time.
+    fn begin(&mut self, start: u64, end: u64) {
+        if let Some(oldest) = self.streams.iter_mut().min_by_key(|s| s.seen) {
+            *oldest = Stream {
+                last: start,
+                end,
+                step: 0,
+                steady: 0,
+                fetched: end,
+                window: self.limits.window_bytes_min,
+                seen: self.requests,
+            };
+        }
+    }
+
+    fn one(&self, start: u64, len: u64, into: FetchInto) -> Option<Fetch> {
+        let len = len.min(self.object_bytes.saturating_sub(start));
+        (len > 0).then_some(Fetch {
+            offset_bytes: start,
+            len_bytes: len,
+            step_bytes: len,
+            count: 1,
+            into,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+use super::*;
+use Pattern::{Monotonic, Random, Sequential};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const OBJECT: u64 = 1 << 30;
+
+fn prefetch() -> Prefetch {
+    Prefetch::new(OBJECT, MIB, FetchLimits::default())
+}
+
+#[test]
+fn windows_double_to_the_limit_and_cover_everything_once() {
+    let mut prefetch = prefetch();
+    let mut fetched = Vec::new();
+    for n in 0..4096u64 {
+        let planned = prefetch.plan(Sequential, n * 16 * KIB, 16 * KIB);
+        fetched.extend(planned.map(|f| (f.offset_bytes, f.len_bytes, f.into)));
+    }
+    assert_eq!(fetched[0].0, 32 * KIB, "the first request is no stream");
+    for pair in fetched.windows(2) {
+        assert_eq!(pair[0].0 + pair[0].1, pair[1].0, "neither gap nor overlap");
+        assert!(pair[1].1 <= 4 * MIB);
+    }
+    assert!(fetched.iter().all(|f| f.2 == FetchInto::Memory));
+    let sizes: Vec<u64> = fetched.iter().map(|f| f.1 / KIB).collect();
+    assert!(sizes[..6].is_sorted() && sizes[0] <= 160, "{sizes:?}");
+    assert!(sizes[6..].iter().all(|s| *s >= 2048), "{sizes:?}");
+}
+
+/// What is asked for has been fetched before, from the third request on.
+#[test]
+fn interleaved_streams_have_their_own_windows() {
+    let mut prefetch = prefetch();
+    let mut fetched: Vec<(u64, u64)> = Vec::new();
+    for n in 0..500u64 {
+        for base in [0, 300 * MIB, 600 * MIB] {
+            let at = base + n * 64 * KIB;
+            let covered = fetched.iter().any(|(s, e)| *s <= at && at + 64 * KIB <= *e);
+            assert!(covered || n < 3, "request {n} of {base}");
+            let planned = prefetch.plan(Sequential, at, 64 * KIB);
+            fetched.extend(planned.iter().flat_map(Fetch::ranges));
+        }
+    }
+}
+
+#[test]
+fn a_steady_step_is_followed_and_the_gaps_are_not_fetched() {
+    let mut prefetch = prefetch();
+    let (len, step) = (128 * KIB, 2 * MIB);
+    let mut fetched: Vec<(u64, u64)> = Vec::new();
+    for n in 0..500u64 {
+        let at = n * step;
+        let covered = fetched.iter().any(|r| *r == (at, at + len));
+        assert!(covered || n < 5, "request {n}");
+        let planned = prefetch.plan(Monotonic, at, len);
+        fetched.extend(planned.iter().flat_map(Fetch::ranges));
+    }
+    let wasted = fetched.iter().filter(|(start, _)| start % step != 0);
+    assert!(wasted.count() <= 2);
+    assert!(fetched.iter().all(|(_, end)| *end <= OBJECT));
+}
+
+#[test]
+fn random_requests_fetch_around_themselves_into_the_fast_tier() {
+    let mut prefetch = prefetch();
+    let fetch = prefetch.plan(Random, 1000 * KIB, 8 * KIB).expect("planned");
+    assert_eq!(fetch.into, FetchInto::FastTier);
+    let ranges: Vec<_> = fetch.ranges().collect();
+    assert_eq!(ranges, [(896 * KIB, 1024 * KIB)]);
+}
+
+/// Whatever is asked: plans lie within the object and within the limit.
+#[test]
+fn plans_stay_within_object_and_limit() {
+    let mut seed = 3u64;
+    let mut next = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    for object in [1, 4096, 100 * KIB + 1, OBJECT] {
+        let mut prefetch = Prefetch::new(object, MIB, FetchLimits::default());
+        for _ in 0..20_000 {
+            let pattern = [Sequential, Monotonic, Random][next(3) as usize];
+            let offset = next(object);
+            let len = 1 + next((object - offset).min(MIB));
+            let Some(fetch) = prefetch.plan(pattern, offset, len) else {
+                continue;
+            };
+            assert!(
+                fetch
+                    .ranges()
+                    .all(|(start, end)| start < end && end <= object)
+            );
+            let total: u64 = fetch.ranges().map(|(start, end)| end - start).sum();
+            assert!(total <= 6 * MIB, "{total}: {fetch:?}");
+        }
+    }
+    assert_eq!(prefetch().plan(Sequential, u64::MAX, 2), None);
+}
