@@ -1,22 +1,23 @@
 //! Check: is everything there that the snapshots need, and is it what was written?
 //!
 //! Invariant: reports, never repairs; finds every damage of what it reads and names the snapshots
-//! and paths that it reaches. `subset n/t` is deterministic: t runs read everything.
+//! and paths that it reaches. `subset n/t` is deterministic: t runs read everything. What is set
+//! aside already is damage only where a snapshot needs it; it is read again at every depth.
 
 mod affected;
 
 use crate::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
 use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
-use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
+use crate::container::{ContainerReader, Contents, RegionPlace, container_name, visit_containers};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::Reader;
 use crate::space::{Marked, mark_object};
 use affected::name_affected;
-use format::container::ContainerClass;
+use format::container::{ContainerClass, DirectoryRegion};
 use format::map_node::MapNode;
 use format::root::RootRecord;
 use format::snapshot::{Snapshot, SnapshotKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint, SnapshotId};
 
@@ -64,12 +65,26 @@ pub struct CheckReport {
     pub affected: Vec<Affected>,
     /// Not damage, but worth knowing (a second copy was lost and will be healed).
     pub notes: Vec<String>,
+    /// Regions and containers that were found damaged and are not set aside in the pool yet.
+    pub bad: BTreeSet<RegionPlace>,
+    /// Those that are set aside, and of which all was read and is as it was written.
+    pub verified: BTreeSet<RegionPlace>,
 }
 
 impl CheckReport {
     /// True when everything is as it was written.
     pub fn is_sound(&self) -> bool {
         self.damage.is_empty() && self.affected.is_empty()
+    }
+
+    /// Damage at a place, which is news unless it is set aside already.
+    fn found(&mut self, place: RegionPlace, is_known: bool, why: String) {
+        if is_known {
+            self.notes.push(format!("{why} (set aside)"));
+        } else {
+            self.damage.push(why);
+            self.bad.insert(place);
+        }
     }
 }
 
@@ -80,6 +95,8 @@ pub(crate) struct Checked<'a> {
     pub chunks: &'a ChunkMap,
     pub record: &'a RootRecord,
     pub snapshots: &'a [Snapshot],
+    /// What the catalog notes as damaged.
+    pub noted: &'a BTreeSet<RegionPlace>,
 }
 
 /// Told after each container: containers done, stored bytes read.
@@ -156,24 +173,8 @@ impl Checked<'_> {
                 report.notes.extend(self.commit_without_root(id)?);
                 return Ok(ControlFlow::Continue(()));
             }
-            let known = expected.remove(&id);
-            let len = match self.containers.stored_len(id) {
-                Err(e) if e.is_corruption() => {
-                    report.damage.push(e.to_string());
-                    return Ok(ControlFlow::Continue(()));
-                }
-                other => other?,
-            };
-            match known {
-                Some(entry) if entry.blob_bytes != 0 && entry.blob_bytes != len => {
-                    let want = entry.blob_bytes;
-                    report
-                        .damage
-                        .push(format!("container {id}: {len} bytes, expected {want}"));
-                }
-                _ => {}
-            }
-            self.check_container(id, len, depth, report, lost)?;
+            let known = expected.remove(&id).map_or(0, |entry| entry.blob_bytes);
+            self.check_container(id, known, depth, report, lost)?;
             if progress(report.containers, report.data_bytes).is_break() {
                 interrupted = true;
                 return Ok(ControlFlow::Break(()));
@@ -183,10 +184,10 @@ impl Checked<'_> {
         if interrupted {
             return Err(StoreError::new(StoreErrorKind::Interrupted, "check"));
         }
-        for id in expected.keys() {
-            report
-                .damage
-                .push(format!("container {id}: missing ({})", container_name(*id)));
+        for id in expected.into_keys() {
+            let whole = RegionPlace::whole(id);
+            let why = format!("container {id}: missing ({})", container_name(id));
+            report.found(whole, self.is_noted(whole), why);
         }
         Ok(())
     }
@@ -226,65 +227,125 @@ impl Checked<'_> {
         Ok(None)
     }
 
+    /// `known_bytes` is its length as the inventory has it; 0: not known.
     fn check_container(
         &self,
         id: ContainerId,
-        len: u64,
+        known_bytes: u64,
         depth: CheckDepth,
         report: &mut CheckReport,
         lost: &mut FingerprintSet,
     ) -> Result<()> {
-        report.containers += 1;
-        let contents = match self.containers.contents(id) {
+        let whole = RegionPlace::whole(id);
+        let mut trouble = Vec::new();
+        let contents = match self.describe(id, known_bytes, &mut trouble) {
             Err(e) if e.is_corruption() => {
-                report.damage.push(e.to_string());
-                return Ok(());
+                trouble.push(e.to_string());
+                None
             }
-            other => other?,
+            other => Some(other?),
         };
-        report.damage.extend(contents.damage);
-        let shape = self.containers.shape(id)?;
-        if u64::from(shape.header.blob_bytes) != len {
-            let want = shape.header.blob_bytes;
-            report.damage.push(format!(
-                "container {id}: {len} bytes, its header says {want}"
-            ));
+        report.containers += 1;
+        let is_described = trouble.is_empty();
+        for why in trouble {
+            report.found(whole, self.is_noted(whole), why);
         }
-        if let Err(e) = self.containers.check_footer(id, len)
-            && e.is_corruption()
-        {
-            report.damage.push(e.to_string());
-        }
-        match depth {
-            CheckDepth::Data { part, parts } if id.sequence() % parts == part - 1 => {}
-            _ => return Ok(()),
-        }
+        let Some(contents) = contents else {
+            return Ok(());
+        };
+        let is_read = match depth {
+            CheckDepth::Structure => false,
+            CheckDepth::Data { part, parts } => id.sequence() % parts == part - 1,
+        };
+        let mut all_sound = is_described;
         for region in &contents.directory.regions {
             let place = RegionPlace {
                 container: id,
                 sector: region.sector,
             };
-            report.regions += 1;
-            report.data_bytes += u64::from(region.stored_bytes);
-            let mut gone = |why: String| {
-                report.damage.push(why);
-                lost.extend(region.chunks.iter().map(|(f, _)| *f));
-            };
-            match self.containers.region(place, 1) {
-                Ok(decoded) => {
-                    let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
-                    if !found.eq(region.chunks.iter().map(|(f, len)| (f, len))) {
-                        gone(format!(
-                            "region of {id} at sector {}: not the chunks that its directory names",
-                            region.sector
-                        ));
-                    }
-                }
-                Err(e) if e.is_corruption() => gone(e.to_string()),
-                Err(e) => return Err(e),
+            if is_read || self.chunks.quarantine.holds(place) {
+                all_sound &= self.check_region(place, region, report, lost)?;
             }
         }
+        if all_sound {
+            self.verified(whole, report);
+        }
         Ok(())
+    }
+
+    /// The catalog says that it is damaged.
+    fn is_noted(&self, place: RegionPlace) -> bool {
+        let whole = RegionPlace::whole(place.container);
+        self.noted.contains(&place) || self.noted.contains(&whole)
+    }
+
+    /// It is as it was written.
+    fn verified(&self, place: RegionPlace, report: &mut CheckReport) {
+        if self.noted.contains(&place) {
+            let note = format!("{place} is set aside and as it should be");
+            report.notes.push(note);
+        }
+        if self.chunks.quarantine.names(place) {
+            report.verified.insert(place);
+        }
+    }
+
+    /// What a container says of itself; whatever is wrong with that goes to `trouble`.
+    fn describe(
+        &self,
+        id: ContainerId,
+        known_bytes: u64,
+        trouble: &mut Vec<String>,
+    ) -> Result<Contents> {
+        let len = self.containers.stored_len(id)?;
+        if known_bytes != 0 && known_bytes != len {
+            trouble.push(format!(
+                "container {id}: {len} bytes, expected {known_bytes}"
+            ));
+        }
+        let mut contents = self.containers.contents(id)?;
+        trouble.append(&mut contents.damage);
+        let header_bytes = u64::from(self.containers.shape(id)?.header.blob_bytes);
+        if header_bytes != len {
+            trouble.push(format!(
+                "container {id}: {len} bytes, its header says {header_bytes}"
+            ));
+        }
+        if let Err(e) = self.containers.check_footer(id, len)
+            && e.is_corruption()
+        {
+            trouble.push(e.to_string());
+        }
+        Ok(contents)
+    }
+
+    /// Reads a region; true when it holds what its directory says. What is damaged is set aside
+    /// for this process at once.
+    fn check_region(
+        &self,
+        place: RegionPlace,
+        region: &DirectoryRegion,
+        report: &mut CheckReport,
+        lost: &mut FingerprintSet,
+    ) -> Result<bool> {
+        report.regions += 1;
+        report.data_bytes += u64::from(region.stored_bytes);
+        let why = match self.containers.region(place, 1) {
+            Ok(decoded) => {
+                let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
+                if found.eq(region.chunks.iter().map(|(f, len)| (f, len))) {
+                    self.verified(place, report);
+                    return Ok(true);
+                }
+                format!("{place}: not the chunks that its directory names")
+            }
+            Err(e) if e.is_corruption() => e.to_string(),
+            Err(e) => return Err(e),
+        };
+        report.found(place, self.is_noted(place), why);
+        self.chunks.set_aside(place);
+        lost.extend(region.chunks.iter().map(|(f, _)| *f));
+        Ok(false)
     }
 
     /// Every chunk that a snapshot reaches must be in a directory; of the lost ones those are not
@@ -314,8 +375,14 @@ impl Checked<'_> {
         report.chunks = marked.chunks.len() as u64;
         let is_broken = !broken.is_empty();
         report.damage.extend(broken);
-        lost.retain(|f| self.reader.chunk(f).is_err());
         let mut near = Near::default();
+        let mut is_elsewhere = |f: &Fingerprint| match self.chunks.locate(f, &mut near) {
+            Ok(Some(place)) => {
+                !self.chunks.quarantine.holds(place.region) && self.reader.chunk(f).is_ok()
+            }
+            _ => false,
+        };
+        lost.retain(|f| !is_elsewhere(f));
         for fingerprint in marked.chunks.keys() {
             if self.chunks.locate(fingerprint, &mut near)?.is_none() {
                 lost.insert(*fingerprint);

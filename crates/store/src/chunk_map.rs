@@ -4,7 +4,12 @@
 //! Invariant: a place is told only after the full fingerprint was seen in a container's directory
 //! (or was stored by this process); what the index says is a hint. A chunk that the index does not
 //! know although it should makes all directories be read once: index and directories together are
-//! complete. Called by read path, write path, recovery and check.
+//! complete. A region that is set aside (`quarantine`) holds nothing for who writes, and is the
+//! last resort of who reads. Called by read path, write path, recovery and check.
+
+mod quarantine;
+
+pub(crate) use quarantine::Quarantine;
 
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
 use crate::error::Result;
@@ -116,18 +121,35 @@ struct Recent {
 
 /// Chunks that one session stores or is about to store. Private to it: what another session has
 /// claimed may never be stored.
-pub(crate) struct Claims(Vec<Mutex<Recent>>);
+pub(crate) struct Claims {
+    shards: Vec<Mutex<Recent>>,
+    /// The quarantine as it was when they were made.
+    of: AtomicU64,
+}
 
 impl Default for Claims {
     fn default() -> Self {
-        Self((0..16).map(|_| Mutex::default()).collect())
+        Self {
+            shards: (0..16).map(|_| Mutex::default()).collect(),
+            of: AtomicU64::new(0),
+        }
     }
 }
 
 impl Claims {
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
-        let shard = usize::from(fingerprint.0[31]) % self.0.len();
-        lock(self.0.get(shard).unwrap_or(&self.0[0]))
+        let shard = usize::from(fingerprint.0[31]) % self.shards.len();
+        lock(self.shards.get(shard).unwrap_or(&self.shards[0]))
+    }
+
+    /// Forgets all when a region was set aside since: what this session stored may lie there.
+    fn renew(&self, quarantine: &Quarantine) {
+        let now = quarantine.times_added();
+        if self.of.load(Ordering::Relaxed) != now && self.of.swap(now, Ordering::Relaxed) != now {
+            self.shards
+                .iter()
+                .for_each(|shard| *lock(shard) = Recent::default());
+        }
     }
 
     /// True when this session stores the chunk.
@@ -139,7 +161,7 @@ impl Claims {
     /// True when this call was the first to claim the chunk.
     fn add(&self, fingerprint: &Fingerprint) -> bool {
         let mut recent = self.shard(fingerprint);
-        if recent.young.len() >= RECENT_MAX / self.0.len() {
+        if recent.young.len() >= RECENT_MAX / self.shards.len() {
             recent.old = std::mem::take(&mut recent.young);
         }
         recent.young.insert(*fingerprint)
@@ -183,10 +205,11 @@ impl Near {
         self.0.truncate(NEAR_MAX);
     }
 
-    /// Where one of them holds the chunk; that one is asked first next time.
-    fn find(&mut self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
+    /// Where one of them holds the chunk and it is not set aside; that one is asked first next time.
+    fn find(&mut self, fingerprint: &Fingerprint, without: &Quarantine) -> Option<ChunkPlace> {
+        let sound = |d: &LoadedDirectory| d.find(fingerprint).filter(|p| !without.holds(p.region));
         let mut directories = self.0.iter().enumerate();
-        let (at, place) = directories.find_map(|(at, d)| Some((at, d.find(fingerprint)?)))?;
+        let (at, place) = directories.find_map(|(at, d)| Some((at, sound(d)?)))?;
         self.0.swap(0, at);
         Some(place)
     }
@@ -195,6 +218,7 @@ impl Near {
 /// All ways from a fingerprint to a place.
 pub(crate) struct ChunkMap {
     pub index: FingerprintIndex,
+    pub quarantine: Quarantine,
     containers: Arc<ContainerReader>,
     cache: Mutex<Cache>,
     cache_bytes_max: usize,
@@ -213,6 +237,7 @@ impl ChunkMap {
     ) -> Self {
         Self {
             index,
+            quarantine: Quarantine::default(),
             containers,
             cache: Mutex::default(),
             cache_bytes_max,
@@ -242,6 +267,7 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         near: &mut Near,
     ) -> Result<bool> {
+        claims.renew(&self.quarantine);
         if claims.holds(fingerprint) {
             count(&self.counters.recent_hits);
             return Ok(true);
@@ -256,20 +282,28 @@ impl ChunkMap {
     /// The same without asking the index: for random writes, whose probes would mostly miss (DDFS,
     /// ATC'18). The collector removes the duplicates that this leaves.
     pub fn claim_near(&self, claims: &Claims, fingerprint: &Fingerprint, near: &mut Near) -> bool {
+        claims.renew(&self.quarantine);
         if claims.holds(fingerprint) {
             count(&self.counters.recent_hits);
             return true;
         }
-        if near.find(fingerprint).is_some() {
+        if near.find(fingerprint, &self.quarantine).is_some() {
             count(&self.counters.directory_hits);
             return true;
         }
         !claims.add(fingerprint)
     }
 
-    /// Where the chunk lies, by directories and index; without the rescue of [`Self::locate`].
+    /// The region was found damaged: new data are stored anew instead of being deduplicated
+    /// against it.
+    pub fn set_aside(&self, place: RegionPlace) {
+        self.quarantine.add(place);
+    }
+
+    /// Where the chunk lies, by directories and index, in a region that is not set aside; without
+    /// the rescue of [`Self::locate`].
     pub fn place(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
-        if let Some(place) = near.find(fingerprint) {
+        if let Some(place) = near.find(fingerprint, &self.quarantine) {
             count(&self.counters.directory_hits);
             return Ok(Some(place));
         }
@@ -286,6 +320,7 @@ impl ChunkMap {
                 Err(e) => return Err(e),
             };
             match directory.find(fingerprint) {
+                Some(place) if self.quarantine.holds(place.region) => {}
                 Some(place) => {
                     count(&self.counters.index_hits);
                     near.keep(directory);
@@ -307,10 +342,18 @@ impl ChunkMap {
 
     /// Where a chunk lies that must exist. When the index does not know it, the index lies: all
     /// directories are read, once per process. When memory does not take them all, they are read
-    /// for each chunk that is not found: slower, not less.
+    /// for each chunk that is not found: slower, not less. A chunk that is nowhere else is told in
+    /// a region that is set aside.
     pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
         if let Some(place) = self.place(fingerprint, near)? {
             return Ok(Some(place));
+        }
+        let is_complete = !self.index.is_damaged() && self.index.counters().dropped == 0;
+        if !self.quarantine.is_empty()
+            && is_complete
+            && let Some(place) = self.all_places(fingerprint)?.first()
+        {
+            return Ok(Some(*place));
         }
         if self.enter_all()?
             && let Some(place) = self.place(fingerprint, near)?
@@ -318,27 +361,31 @@ impl ChunkMap {
             return Ok(Some(place));
         }
         match self.index.counters().dropped {
-            0 => Ok(None),
+            0 => Ok(self.all_places(fingerprint)?.first().copied()),
             _ => self.search(fingerprint, near),
         }
     }
 
     /// Looks into one directory after the other.
     fn search(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
-        let mut found = None;
+        let (mut found, mut set_aside) = (None, None);
         visit_containers(self.containers.blobs(), &BTreeMap::new(), &mut |id| {
             let directory = match self.directory(id) {
                 Err(e) if e.is_corruption() => return Ok(ControlFlow::Continue(())),
                 other => other?,
             };
-            found = directory.find(fingerprint);
-            if found.is_none() {
-                return Ok(ControlFlow::Continue(()));
+            match directory.find(fingerprint) {
+                None => return Ok(ControlFlow::Continue(())),
+                Some(place) if self.quarantine.holds(place.region) => {
+                    set_aside = set_aside.or(Some(place));
+                    return Ok(ControlFlow::Continue(()));
+                }
+                Some(place) => found = Some(place),
             }
             near.keep(directory);
             Ok(ControlFlow::Break(()))
         })?;
-        Ok(found)
+        Ok(found.or(set_aside))
     }
 
     /// Enters every container that exists into the index. False when that was done before.
@@ -366,14 +413,16 @@ impl ChunkMap {
         })
     }
 
-    /// Every place that holds the chunk, for reads that met damage at the first.
+    /// Every place that holds the chunk, what is set aside last, for reads that met damage.
     pub fn all_places(&self, fingerprint: &Fingerprint) -> Result<Vec<ChunkPlace>> {
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
         let directories = candidates
             .iter()
             .filter_map(|c| self.directory(c.container).ok());
-        Ok(directories.filter_map(|d| d.find(fingerprint)).collect())
+        let mut places: Vec<_> = directories.filter_map(|d| d.find(fingerprint)).collect();
+        places.sort_by_key(|place| self.quarantine.holds(place.region));
+        Ok(places)
     }
 
     /// The directory of a container, from memory or read and verified.

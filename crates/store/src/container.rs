@@ -8,8 +8,8 @@ mod builder;
 mod reader;
 
 pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
-pub use reader::Region;
-pub(crate) use reader::{ContainerReader, RegionPlace};
+pub(crate) use reader::{ContainerReader, Contents};
+pub use reader::{Region, RegionPlace};
 
 use crate::error::Result;
 use media::Blobs;

@@ -4,10 +4,10 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes.
 
-use crate::catalog::{InventoryEntry, visit, visit_readable};
+use crate::catalog::{InventoryEntry, read_set_aside, visit, visit_readable};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
 use crate::chunk_map::{ChunkMap, FingerprintSet, LookupCounts};
-use crate::container::ContainerReader;
+use crate::container::{ContainerReader, RegionPlace};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITERS, adopt};
@@ -22,12 +22,16 @@ use format::config::{Config, Seal};
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
 use media::{Barrier, DiskLock, Media, MediaErrorKind};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
+mod repair;
 mod sessions;
+
+pub use repair::Repair;
 
 const LOCK: &str = "lock";
 
@@ -57,11 +61,13 @@ pub struct SpaceCounts {
     pub stored_bytes: u64,
     /// Plain bytes of unique chunks in all containers.
     pub unique_bytes: u64,
-    /// Plain bytes of chunks that were stored before: an index was damaged when they came again.
+    /// Plain bytes of chunks that were stored before: an index was damaged when they came again, or
+    /// a region that had been set aside was verified since.
     pub duplicate_bytes: u64,
     /// ... of the unique ones, those that a snapshot reaches.
     pub live_bytes: u64,
-    /// Stored bytes that no snapshot needs, estimated per region by plain bytes.
+    /// Stored bytes that no snapshot needs, estimated per region by plain bytes, and all of what is
+    /// set aside.
     pub reclaimable_bytes: u64,
     /// Bytes as snapshots count them, all together.
     pub logical_bytes: u64,
@@ -224,6 +230,12 @@ impl Pool {
             generation_highest,
             unreadable,
         } = newest;
+        let mut load = |f: &Fingerprint| reader.map_node(f);
+        match read_set_aside(record.catalog, &mut load) {
+            Ok(places) => places.into_iter().for_each(|p| chunks.set_aside(p)),
+            Err(e) if e.is_corruption() => notes.push(format!("notes of damage: {e}")),
+            Err(e) => return Err(e),
+        }
         let Basis {
             media,
             master,
@@ -406,9 +418,27 @@ impl Pool {
         depth: CheckDepth,
         progress: &mut CheckProgress<'_>,
     ) -> Result<CheckReport> {
+        let mut report = self.check_stored(depth, progress)?;
+        report.damage.extend(self.notes.damage.iter().cloned());
+        report.notes.extend(self.notes.unpaired.iter().cloned());
+        Ok(report)
+    }
+
+    fn check_stored(
+        &self,
+        depth: CheckDepth,
+        progress: &mut CheckProgress<'_>,
+    ) -> Result<CheckReport> {
         let record = self.record();
         let (snapshots, unreadable) = self.snapshots_readable()?;
+        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let noted = match read_set_aside(record.catalog, &mut load) {
+            // Told with the damage to the catalog.
+            Err(e) if e.is_corruption() => BTreeSet::new(),
+            other => other?,
+        };
         let checked = Checked {
+            noted: &noted,
             reader: &self.reader,
             containers: &self.containers,
             chunks: &self.chunks,
@@ -419,9 +449,12 @@ impl Pool {
         if let Some(e) = unreadable {
             report.damage.push(format!("catalog: {e}"));
         }
-        report.damage.extend(self.notes.damage.iter().cloned());
-        report.notes.extend(self.notes.unpaired.iter().cloned());
         Ok(report)
+    }
+
+    /// Regions and containers that are set aside: damaged when they were last read.
+    pub fn set_aside(&self) -> Vec<RegionPlace> {
+        self.chunks.quarantine.places().into_iter().collect()
     }
 
     /// Adds up what is stored and what is live. Reads every directory and every recipe.
@@ -450,8 +483,21 @@ impl Pool {
             self.containers.blobs(),
             &Default::default(),
             &mut |id| {
-                let contents = self.containers.contents(id)?;
+                let contents = match self.containers.contents(id) {
+                    Err(_) if self.chunks.quarantine.holds(RegionPlace::whole(id)) => {
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    other => other?,
+                };
                 for region in &contents.directory.regions {
+                    let place = RegionPlace {
+                        container: id,
+                        sector: region.sector,
+                    };
+                    if self.chunks.quarantine.holds(place) {
+                        counts.reclaimable_bytes += u64::from(region.stored_bytes);
+                        continue;
+                    }
                     let mut plain = 0;
                     let mut dead = 0;
                     for (fingerprint, len) in &region.chunks {

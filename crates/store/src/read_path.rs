@@ -1,8 +1,8 @@
 //! The read path: fingerprint to verified bytes, objects to chunks.
 //!
 //! Invariant: bytes leave here only after they were checked against their fingerprint by this
-//! process; a damaged region is tried at every other place that holds the chunk before an error
-//! is told. Called by pool, write path (old directories), space and check.
+//! process; a damaged region is set aside, and every other place that holds the chunk is tried
+//! before an error is told. Called by pool, write path (old directories), space and check.
 
 mod cache;
 mod image;
@@ -13,7 +13,7 @@ pub use image::ImageVolume;
 use crate::chunk_map::{ChunkMap, ChunkPlace, Near};
 use crate::container::{ContainerReader, RegionPlace};
 use crate::error::{Result, StoreError};
-use crate::recipe::{Leaf, visit_leaves};
+use crate::recipe::{Leaf, visit_leaves, visit_nodes};
 use cache::ReadCache;
 use format::bytes::FormatError;
 use format::map_node::MapNode;
@@ -95,6 +95,7 @@ impl Reader {
         };
         match self.at_place(fingerprint, place) {
             Err(first) if first.is_corruption() => {
+                self.chunks.set_aside(place.region);
                 let others = self.chunks.all_places(fingerprint)?;
                 others
                     .into_iter()
@@ -133,6 +134,21 @@ impl Reader {
             let at = format!("{} sector {}", place.region.container, place.region.sector);
             StoreError::corruption("region", at, format!("does not hold chunk {fingerprint}"))
         })
+    }
+
+    /// False when part of an object is known to be damaged or missing: who has its source reads it
+    /// again. Costs nothing while nothing is set aside in the pool.
+    pub fn is_believed_whole(&self, root: &ObjectRoot) -> bool {
+        if self.chunks.quarantine.is_empty() {
+            return true;
+        }
+        let (mut near, mut whole) = (Near::default(), true);
+        let mut load = |f: &Fingerprint| self.recipe_node(f);
+        let walked = visit_nodes(root, &mut load, &mut |at, _| {
+            whole = whole && self.chunks.place(&at.fingerprint, &mut near)?.is_some();
+            Ok(whole)
+        });
+        whole && walked.is_ok()
     }
 
     /// A decoded recipe node.

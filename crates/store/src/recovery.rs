@@ -2,7 +2,7 @@
 //!
 //! Invariant: no manual step, ever. When a commit cannot be read, or its catalog cannot, the one
 //! before it is the pool, and this is told. Containers above the root's marks are adopted when they
-//! are whole (and so reused by the next run), left alone when they are not. A missing, stale or
+//! are whole (and so reused by the next run), set aside when they are not. A missing, stale or
 //! foreign index is filled from directories. Called by pool.
 
 use crate::catalog::{InventoryEntry, visit};
@@ -270,6 +270,8 @@ pub(crate) fn adopt(
                 adopted.entries.push(entry);
             }
             Err(e) if e.is_corruption() => {
+                // The next commit's marks pass it.
+                chunks.set_aside(RegionPlace::whole(id));
                 notes.push(format!(
                     "container {id} of an unfinished run is not used: {e}"
                 ));

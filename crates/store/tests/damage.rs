@@ -2,12 +2,15 @@
 //!
 //! For each cell: opening for reading and for writing never panics; the damage is detected; what
 //! is not damaged restores byte for byte; what is lost is reported by name; a lost copy is healed
-//! by the next writer; a backup after the damage works. `damage/table.rs` holds the expectations.
+//! by the next writer; a backup after the damage works; after a repair and a backup of the same
+//! sources everything is whole again. `damage/table.rs` holds the expectations.
 
 #[path = "damage/actions.rs"]
 mod actions;
 #[path = "damage/examine.rs"]
 mod examine;
+#[path = "damage/heal.rs"]
+mod heal;
 #[path = "damage/places.rs"]
 mod places;
 mod specimen;
@@ -16,6 +19,7 @@ mod table;
 
 use actions::{ACTIONS, Action};
 use examine::{examine, go_on};
+use heal::heal;
 use places::{Copies, Part, Place, Target, Which};
 use sim::{Damage, Seed};
 use specimen::Specimen;
@@ -105,6 +109,10 @@ fn cell(
             .into_iter()
             .map(|w| format!("afterwards: {w} {:?}", seen.reports)),
     );
+    let disk = of.disk();
+    action.apply(place, target, of, other, &disk);
+    let wrong = heal(of, &disk, seed * 10 + seed % 7, place);
+    complaints.extend(wrong.into_iter().map(|w| format!("healing: {w}")));
     complaints
 }
 

@@ -150,7 +150,7 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
         let made_again = found.keys.is_empty() && found.snapshots.is_empty();
         return match &found.pool {
             Some(pool) if made_again && models.iter().any(|model| !model.exists) => {
-                check(pool).map(|()| 0)
+                check(pool, false).map(|()| 0)
             }
             _ => Err(found.against(&candidates)),
         };
@@ -158,8 +158,11 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
     let Some(pool) = &found.pool else {
         return begin_again(disk, salt).map(|()| 0);
     };
+    let is_rotten = models
+        .iter()
+        .any(|model| model.is_rotten && found.is(model));
     restore(pool, model, &found.later).map_err(|e| format!("read only: {e}"))?;
-    check(pool).map_err(|e| format!("found by check: {e}"))?;
+    check(pool, is_rotten).map_err(|e| format!("found by check: {e}"))?;
     try_keys(disk, salt + 1, &found, &candidates)?;
     drop(found);
     let disk = disk.kill();
@@ -172,7 +175,7 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
     };
     // Before anything else is read: reading a chunk that the index misses makes it whole.
     let later = go_on(pool, model, seed)?;
-    check(pool).map_err(|e| format!("found by check after a backup: {e}"))?;
+    check(pool, is_rotten).map_err(|e| format!("found by check after a backup: {e}"))?;
     let files = disk.image().files();
     let stored = files
         .iter()
@@ -208,7 +211,7 @@ fn begin_again(disk: &Arc<SimDisk>, salt: u64) -> Result<(), String> {
     if !keys.is_empty() {
         return Err(format!("a new pool has {} old keys", keys.len()));
     }
-    check(&pool).map_err(|e| format!("made again: {e}"))
+    check(&pool, false).map_err(|e| format!("made again: {e}"))
 }
 
 /// Every slot opens, and keys that were removed do not. Passwords cost too much to try here.
@@ -251,12 +254,13 @@ fn restore(pool: &Pool, model: &Model, later: &[Snapshot]) -> Result<(), String>
     Ok(())
 }
 
-fn check(pool: &Pool) -> Result<(), String> {
+/// Rot that is not set aside yet is damage, but reaches no name.
+fn check(pool: &Pool, is_rotten: bool) -> Result<(), String> {
     let depth = CheckDepth::Data { part: 1, parts: 1 };
     let report = pool
         .check(depth, &mut |_, _| ControlFlow::Continue(()))
         .map_err(|e| e.to_string())?;
-    match report.is_sound() {
+    match report.is_sound() || is_rotten && report.affected.is_empty() {
         true => Ok(()),
         false => Err(format!("{:?} {:?}", report.damage, report.affected)),
     }

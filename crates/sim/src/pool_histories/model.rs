@@ -36,6 +36,10 @@ pub enum Change {
         /// Records that go.
         remove: Vec<SnapshotId>,
     },
+    /// Stored bytes that no snapshot needs change.
+    Rot,
+    /// What rotted is set aside.
+    Repair,
 }
 
 impl fmt::Debug for Change {
@@ -44,6 +48,8 @@ impl fmt::Debug for Change {
             Self::Init(keys) => write!(f, "init {keys:?}"),
             Self::AddKey(key) => write!(f, "add key {key}"),
             Self::RemoveKey(key) => write!(f, "remove key {key}"),
+            Self::Rot => write!(f, "rot"),
+            Self::Repair => write!(f, "repair"),
             Self::Commit { add, remove } => {
                 let added: Vec<_> = add
                     .iter()
@@ -66,6 +72,8 @@ pub struct Model {
     pub keys_gone: BTreeSet<u32>,
     /// Snapshots.
     pub snapshots: BTreeMap<SnapshotId, Truth>,
+    /// Check may find damage, which no snapshot feels.
+    pub is_rotten: bool,
 }
 
 impl Model {
@@ -83,6 +91,8 @@ impl Model {
                 self.keys.remove(key);
                 self.keys_gone.insert(*key);
             }
+            Change::Rot => self.is_rotten = true,
+            Change::Repair => self.is_rotten = false,
             Change::Commit { add, remove } => {
                 for id in remove {
                     self.snapshots.remove(id);

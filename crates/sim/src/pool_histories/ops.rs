@@ -45,6 +45,11 @@ pub enum PoolOp {
     Tag,
     /// So many small commits.
     Tags(usize),
+    /// A bit of every region of user data changes; done twice it is as it was. For
+    /// histories in which no snapshot needs any data at that time.
+    Rot,
+    /// Repairs the pool.
+    Repair,
     /// The process ends in peace and another one opens the pool.
     Reopen,
     /// Somebody deletes the index file between two processes.
@@ -61,8 +66,8 @@ pub fn killed(after: u64, op: PoolOp) -> PoolOp {
 /// The scripted histories: each explores its part of a pool's life from the first operation on.
 pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
     use PoolOp::{
-        AddKey, Backup, ChangeKey, Forget, Init, Interrupted, LoseIndex, RemoveKey, Reopen, Tag,
-        Tags,
+        AddKey, Backup, ChangeKey, Forget, Init, Interrupted, LoseIndex, RemoveKey, Reopen, Repair,
+        Rot, Tag, Tags,
     };
     use What::{Image, Stream, Tree};
     let kills = |op: PoolOp, at: &[u64]| at.iter().map(|n| killed(*n, op.clone())).collect();
@@ -172,6 +177,23 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
                 ],
                 kills(Backup(Stream, 0), &[3, 12, 20]),
                 vec![LoseIndex, Backup(Stream, 0)],
+            ]),
+        ),
+        (
+            // What rotted is stored anew once that is acknowledged, whatever became of the notes.
+            "rotten",
+            join(vec![
+                vec![Init(1), Backup(Stream, 0), Forget(1), Rot],
+                kills(Repair, &[3, 8, 12, 14]),
+                vec![Repair, Backup(Stream, 1), Reopen, Repair, Backup(Stream, 0)],
+            ]),
+        ),
+        (
+            "rotten for a while",
+            join(vec![
+                vec![Init(0), Backup(Stream, 0), Forget(1), Rot, Repair, Rot],
+                kills(Repair, &[5, 11, 13]),
+                vec![Repair, Backup(Stream, 0), Repair],
             ]),
         ),
         (

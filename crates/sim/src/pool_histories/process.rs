@@ -11,9 +11,12 @@ use super::setup::{init_options, lane_options, media, snapshot};
 use super::source::Source;
 use crate::history::Ticket;
 use crate::{History, Seed, SimDisk};
-use media::{Disk, Media};
+use format::container::{ContainerClass, ContainerHeader, RegionHeader};
+use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
+use media::{Barrier, Disk, Media};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{NewSecret, OpenMode, Pool, SecretKey, StoreError};
+use store::{CheckDepth, NewSecret, OpenMode, Pool, SecretKey, StoreError};
 
 /// Of an operation: a store's error, or words for what cannot be.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -113,6 +116,8 @@ impl<'h> Process<'h> {
                 self.replace(&gone, Vec::new())
             }
             PoolOp::Tag => self.tag(),
+            PoolOp::Rot => self.rot(),
+            PoolOp::Repair => self.repair(),
             PoolOp::Tags(count) => (0..*count).try_for_each(|_| self.tag()),
             PoolOp::Reopen => self.reopen(),
             PoolOp::LoseIndex => {
@@ -228,6 +233,64 @@ impl<'h> Process<'h> {
             remove: old.iter().map(|t| t.snapshot.id).collect(),
         };
         self.tell(change, |this| this.pool()?.change_snapshots(&add, &remove))?;
+        Ok(())
+    }
+
+    /// Flips a bit of every region of user data.
+    fn rot(&mut self) -> Outcome<()> {
+        assert!(self.model.snapshots.is_empty(), "somebody needs the data");
+        self.pool = None;
+        let ticket = self.history.begin(Change::Rot);
+        for (name, _) in self.disk.image().files() {
+            let file = match name.starts_with("containers/") {
+                true => self.disk.open(&name, false)?,
+                false => continue,
+            };
+            let mut head = [0; HEADER_BYTES];
+            file.read_at(0, &mut head)?;
+            let container = ContainerHeader::decode(&head, false)?;
+            if container.class != ContainerClass::Data {
+                continue;
+            }
+            let mut sector = 1;
+            while sector < container.directory_sector {
+                let at = u64::from(sector) * u64::from(SECTOR_BYTES);
+                let mut head = [0; REGION_HEADER_BYTES + 1];
+                file.read_at(at, &mut head)?;
+                let [.., byte] = head;
+                file.write_at(at + REGION_HEADER_BYTES as u64, &[byte ^ 0x10])?;
+                sector += RegionHeader::decode(&head)?.sectors();
+            }
+            file.sync(Barrier::BlobBeforeName)?;
+        }
+        self.history.ack(ticket);
+        self.model.apply(&Change::Rot);
+        self.reopen()
+    }
+
+    /// Repairs, and believes that it is done when it is acknowledged. A repair that has nothing to
+    /// do, because a process that was killed did it, is durable with the next commit.
+    fn repair(&mut self) -> Outcome<()> {
+        let before = self.pool()?.generation();
+        let ticket = self.history.begin(Change::Repair);
+        let depth = CheckDepth::Data { part: 1, parts: 1 };
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        match self.pool()?.repair(depth, lane_options(), go_on) {
+            Err(e) => {
+                self.in_flight = Some((ticket, Change::Repair));
+                return Err(e.into());
+            }
+            Ok(repair) if !repair.remaining.is_sound() => {
+                return Err(format!("repair leaves {:?}", repair.remaining).into());
+            }
+            Ok(_) => self.unsettled.push(ticket),
+        }
+        if self.pool()?.generation() != before {
+            self.unsettled
+                .drain(..)
+                .for_each(|ticket| self.history.ack(ticket));
+        }
+        self.model.apply(&Change::Repair);
         Ok(())
     }
 

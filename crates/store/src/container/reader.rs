@@ -46,8 +46,10 @@ impl Region {
 
 /// Where a region lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct RegionPlace {
+pub struct RegionPlace {
+    /// The container.
     pub container: ContainerId,
+    /// Sector of the region's header in it.
     pub sector: u32,
 }
 

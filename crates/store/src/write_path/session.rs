@@ -1,7 +1,7 @@
 //! A writer's session: hands lanes out, takes them back, commits once.
 
 use super::lane::{Lane, LaneOptions};
-use crate::catalog::{Edit, InventoryEntry, apply, inventory_key};
+use crate::catalog::{Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits};
 use crate::chunk_map::{ChunkMap, Claims};
 use crate::container::{ContainerBuilder, Finished};
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -242,7 +242,7 @@ impl WriteSession {
     pub(crate) fn commit_more(
         &mut self,
         base: Base,
-        edits: Vec<Edit>,
+        mut edits: Vec<Edit>,
         entries_change: i64,
         lanes: &mut [&mut Lane],
     ) -> Result<Committed> {
@@ -258,6 +258,7 @@ impl WriteSession {
             generation,
             mut record,
         } = base;
+        edits.extend(self.damage_edits(record.catalog)?);
         record.catalog = self.write_catalog(record.catalog, edits)?;
         record.committed = self.shared.media.clock.now();
         record.catalog_entries = record.catalog_entries.saturating_add_signed(entries_change);
@@ -289,6 +290,20 @@ impl WriteSession {
             counts,
             record,
         })
+    }
+
+    /// What a commit has to say of damage: what this process met, and what it verified. Notes that
+    /// cannot be read are left as they are: they must not stop a backup.
+    fn damage_edits(&self, catalog: Option<Fingerprint>) -> Result<Vec<Edit>> {
+        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        match read_set_aside(catalog, &mut load) {
+            Ok(noted) => {
+                let wanted = self.shared.chunks.quarantine.places();
+                Ok(set_aside_edits(&noted, &wanted))
+            }
+            Err(e) if e.is_corruption() => Ok(Vec::new()),
+            Err(e) => Err(e),
+        }
     }
 
     /// Writes the catalog's new nodes. The container that holds them is entered into the

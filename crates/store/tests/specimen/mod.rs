@@ -25,6 +25,7 @@ pub const MEMORY_BYTES: usize = 16 << 20;
 
 /// A pool, what it is to hold, and how it looked one commit earlier.
 pub struct Specimen {
+    seed: u64,
     /// The secret that opens it.
     pub secret: Option<SecretKey>,
     /// All files.
@@ -120,12 +121,25 @@ impl Specimen {
         drop(pool);
         truths.extend(added);
         Self {
+            seed,
             secret,
             image: disk.image(),
             older,
             truths,
             newest: 2,
         }
+    }
+
+    /// Backs up all of it once more, in one commit each.
+    pub fn store_again(&self, pool: &Pool) {
+        let seed = self.seed;
+        let (first, tree) = (source::image(seed), source::tree(seed));
+        let with = Compression::Zstd(1);
+        store_image(pool, "disk", &first, with);
+        store_image(pool, "disk", &source::image_changed(seed, &first), with);
+        store_stream(pool, "dump", &source::stream(seed));
+        store_tree(pool, "tree", &tree);
+        store_tree(pool, "tree", &source::tree_changed(seed, &tree));
     }
 
     /// A disk that holds a copy of the pool.

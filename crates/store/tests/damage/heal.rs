@@ -1,0 +1,79 @@
+//! After the damage: repair, the same sources backed up again, and the pool is whole.
+
+use crate::places::Place;
+use crate::specimen::Specimen;
+use sim::SimDisk;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, OpenMode, Pool};
+
+const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
+
+/// Repairs the damaged pool, backs up everything that the specimen holds, and complains unless
+/// every snapshot that is listed then is whole.
+pub fn heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Vec<String> {
+    try_heal(of, disk, seed, place).err().into_iter().collect()
+}
+
+fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Result<(), String> {
+    let open = |n: u64, mode| {
+        let opened = of.open(disk, seed + n, mode);
+        opened.map_err(|e| format!("{place:?}: does not open: {e}"))
+    };
+    let pool = open(0, OpenMode::Write)?;
+    let repair = pool
+        .repair(
+            ALL,
+            crate::specimen::options(chunking::Compression::Zstd(1)),
+            &mut |_, _| ControlFlow::Continue(()),
+        )
+        .map_err(|e| format!("repair fails: {e}"))?;
+    // What is told to be left is what the next reader finds.
+    let left = open(1, OpenMode::Read)?;
+    let found = check(&left)?;
+    let (told, there) = (&repair.remaining.affected, &found.affected);
+    if told != there || repair.remaining.is_sound() != found.is_sound() {
+        return Err(format!(
+            "repair leaves {:?}, check finds {found:?}",
+            repair.remaining
+        ));
+    }
+    if repair.found.is_sound() && repair.set_aside > 0 {
+        return Err("sets sound regions aside".to_owned());
+    }
+    // One process goes on where the other one repaired: neither memory nor index may be behind.
+    let again = if seed.is_multiple_of(2) {
+        of.store_again(&pool);
+        pool
+    } else {
+        drop(pool);
+        let pool = open(2, OpenMode::Write)?;
+        of.store_again(&pool);
+        pool
+    };
+    drop(again);
+    if seed.is_multiple_of(3) {
+        let _ = media::Disk::remove(&**disk, "cache/fpi");
+    }
+    let pool = open(3, OpenMode::Read)?;
+    let report = check(&pool)?;
+    if !report.is_sound() && place != Place::OtherSlot(crate::places::Copies::Both) {
+        return Err(format!(
+            "not healed: {:?} {:?}",
+            report.damage, report.affected
+        ));
+    }
+    let listed = pool.snapshots().map_err(|e| e.to_string())?;
+    for truth in of.truths.iter().filter(|t| listed.contains(&t.snapshot)) {
+        let lost = truth.restore(&pool)?;
+        if !lost.is_empty() {
+            return Err(format!("{} is still not whole", truth.name()));
+        }
+    }
+    Ok(())
+}
+
+fn check(pool: &Pool) -> Result<store::CheckReport, String> {
+    pool.check(ALL, &mut |_, _| ControlFlow::Continue(()))
+        .map_err(|e| format!("check fails: {e}"))
+}
