@@ -17,7 +17,7 @@ pub use backup::BackupArgs;
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
-pub use maintain::{CheckArgs, StatsArgs, StatsBy, SubsetArg};
+pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
@@ -171,6 +171,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Verify that everything is there and as it was written
     Check(CheckArgs),
+    /// Set aside what is damaged, so that the next backup stores it anew
+    Repair(RepairArgs),
     /// Show how much is stored, and how well
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything

@@ -18,6 +18,7 @@ mod keys;
 mod listing;
 mod ls;
 mod new_snapshot;
+mod repair;
 mod restore;
 mod serve;
 mod snapshot_choice;
@@ -114,6 +115,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Import(args) => image::import(invocation, &args),
         Command::Export(args) => image::export(invocation, &args),
         Command::Check(args) => check::run(invocation, &args),
+        Command::Repair(args) => repair::run(invocation, &args),
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
         Command::Serve(ServeCommand::Nbd(args)) => serve::nbd(invocation, &args),

@@ -7,8 +7,13 @@
 //! complete. A region that is set aside (`quarantine`) holds nothing for who writes, and is the
 //! last resort of who reads. Called by read path, write path, recovery and check.
 
+mod claims;
+mod directory;
 mod quarantine;
 
+pub(crate) use claims::Claims;
+use directory::LoadedDirectory;
+pub(crate) use directory::{ChunkPlace, Near};
 pub(crate) use quarantine::Quarantine;
 
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
@@ -44,128 +49,11 @@ impl Hasher for FingerprintHasher {
 pub(crate) type FingerprintMap<V> = HashMap<Fingerprint, V, BuildHasherDefault<FingerprintHasher>>;
 pub(crate) type FingerprintSet = HashSet<Fingerprint, BuildHasherDefault<FingerprintHasher>>;
 
-/// Fingerprints of this session in one generation of the recent set; two generations are kept.
-const RECENT_MAX: usize = 500_000;
-/// Directories that one lane asks first.
-const NEAR_MAX: usize = 4;
-
-/// A directory, ready for look-ups.
-pub(crate) struct LoadedDirectory {
-    pub container: ContainerId,
-    /// Sector and stored bytes of each region.
-    pub regions: Vec<(u32, u32)>,
-    chunks: FingerprintMap<(u16, u32)>,
-}
-
-impl LoadedDirectory {
-    pub fn new(container: ContainerId, directory: &Directory) -> Self {
-        let mut chunks = FingerprintMap::default();
-        chunks.reserve(directory.chunk_count());
-        for (number, region) in (0u16..).zip(&directory.regions) {
-            for (fingerprint, len) in &region.chunks {
-                chunks.insert(*fingerprint, (number, *len));
-            }
-        }
-        let regions = directory
-            .regions
-            .iter()
-            .map(|r| (r.sector, r.stored_bytes))
-            .collect();
-        Self {
-            container,
-            regions,
-            chunks,
-        }
-    }
-
-    /// Where the chunk lies in this container.
-    pub fn find(&self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
-        let (region, len) = self.chunks.get(fingerprint)?;
-        let (sector, stored_bytes) = self.regions.get(usize::from(*region))?;
-        Some(ChunkPlace {
-            region: RegionPlace {
-                container: self.container,
-                sector: *sector,
-            },
-            stored_bytes: *stored_bytes,
-            len: *len,
-        })
-    }
-
-    fn memory_bytes(&self) -> usize {
-        // Hash tables keep 1/8 to 9/16 free: twice the entry is an upper bound.
-        self.chunks.len() * 2 * 44 + self.regions.len() * 8 + 128
-    }
-}
-
-/// Where a chunk lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkPlace {
-    pub region: RegionPlace,
-    pub stored_bytes: u32,
-    pub len: u32,
-}
-
 #[derive(Default)]
 struct Cache {
     loaded: HashMap<ContainerId, (Arc<LoadedDirectory>, u64)>,
     bytes: usize,
     clock: u64,
-}
-
-#[derive(Default)]
-struct Recent {
-    young: FingerprintSet,
-    old: FingerprintSet,
-}
-
-/// Chunks that one session stores or is about to store. Private to it: what another session has
-/// claimed may never be stored.
-pub(crate) struct Claims {
-    shards: Vec<Mutex<Recent>>,
-    /// The quarantine as it was when they were made.
-    of: AtomicU64,
-}
-
-impl Default for Claims {
-    fn default() -> Self {
-        Self {
-            shards: (0..16).map(|_| Mutex::default()).collect(),
-            of: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Claims {
-    fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
-        let shard = usize::from(fingerprint.0[31]) % self.shards.len();
-        lock(self.shards.get(shard).unwrap_or(&self.shards[0]))
-    }
-
-    /// Forgets all when a region was set aside since: what this session stored may lie there.
-    fn renew(&self, quarantine: &Quarantine) {
-        let now = quarantine.times_added();
-        if self.of.load(Ordering::Relaxed) != now && self.of.swap(now, Ordering::Relaxed) != now {
-            self.shards
-                .iter()
-                .for_each(|shard| *lock(shard) = Recent::default());
-        }
-    }
-
-    /// True when this session stores the chunk.
-    pub fn holds(&self, fingerprint: &Fingerprint) -> bool {
-        let recent = self.shard(fingerprint);
-        recent.young.contains(fingerprint) || recent.old.contains(fingerprint)
-    }
-
-    /// True when this call was the first to claim the chunk.
-    fn add(&self, fingerprint: &Fingerprint) -> bool {
-        let mut recent = self.shard(fingerprint);
-        if recent.young.len() >= RECENT_MAX / self.shards.len() {
-            recent.old = std::mem::take(&mut recent.young);
-        }
-        recent.young.insert(*fingerprint)
-    }
 }
 
 /// What was asked and what it cost.
@@ -193,26 +81,6 @@ struct Counters {
     index_hits: AtomicU64,
     false_positives: AtomicU64,
     directory_reads: AtomicU64,
-}
-
-/// The last directories that one thread found something in: streams repeat in runs.
-#[derive(Default)]
-pub(crate) struct Near(Vec<Arc<LoadedDirectory>>);
-
-impl Near {
-    fn keep(&mut self, directory: Arc<LoadedDirectory>) {
-        self.0.insert(0, directory);
-        self.0.truncate(NEAR_MAX);
-    }
-
-    /// Where one of them holds the chunk and it is not set aside; that one is asked first next time.
-    fn find(&mut self, fingerprint: &Fingerprint, without: &Quarantine) -> Option<ChunkPlace> {
-        let sound = |d: &LoadedDirectory| d.find(fingerprint).filter(|p| !without.holds(p.region));
-        let mut directories = self.0.iter().enumerate();
-        let (at, place) = directories.find_map(|(at, d)| Some((at, sound(d)?)))?;
-        self.0.swap(0, at);
-        Some(place)
-    }
 }
 
 /// All ways from a fingerprint to a place.

@@ -4,14 +4,12 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes.
 
-use crate::catalog::{InventoryEntry, read_set_aside, visit, visit_readable};
-use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
-use crate::chunk_map::{ChunkMap, FingerprintSet, LookupCounts};
-use crate::container::{ContainerReader, RegionPlace};
+use crate::catalog::{InventoryEntry, read_set_aside, visit_readable};
+use crate::chunk_map::{ChunkMap, LookupCounts};
+use crate::container::ContainerReader;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITERS, adopt};
-use crate::space::{Marked, mark_object};
 use crate::superblock::{
     MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
     heal_config, heal_root, heal_slots, is_empty, list_slots, put_config, read_config, remove_slot,
@@ -20,14 +18,14 @@ use crate::superblock::{
 use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use format::root::RootRecord;
-use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
+use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
 use media::{Barrier, DiskLock, Media, MediaErrorKind};
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
+mod examine;
 mod repair;
 mod sessions;
 
@@ -410,129 +408,6 @@ impl Pool {
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         Ok(())
-    }
-
-    /// Verifies the pool. What opening noted is part of the report.
-    pub fn check(
-        &self,
-        depth: CheckDepth,
-        progress: &mut CheckProgress<'_>,
-    ) -> Result<CheckReport> {
-        let mut report = self.check_stored(depth, progress)?;
-        report.damage.extend(self.notes.damage.iter().cloned());
-        report.notes.extend(self.notes.unpaired.iter().cloned());
-        Ok(report)
-    }
-
-    fn check_stored(
-        &self,
-        depth: CheckDepth,
-        progress: &mut CheckProgress<'_>,
-    ) -> Result<CheckReport> {
-        let record = self.record();
-        let (snapshots, unreadable) = self.snapshots_readable()?;
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let noted = match read_set_aside(record.catalog, &mut load) {
-            // Told with the damage to the catalog.
-            Err(e) if e.is_corruption() => BTreeSet::new(),
-            other => other?,
-        };
-        let checked = Checked {
-            noted: &noted,
-            reader: &self.reader,
-            containers: &self.containers,
-            chunks: &self.chunks,
-            record: &record,
-            snapshots: &snapshots,
-        };
-        let mut report = checked.run(depth, progress)?;
-        if let Some(e) = unreadable {
-            report.damage.push(format!("catalog: {e}"));
-        }
-        Ok(report)
-    }
-
-    /// Regions and containers that are set aside: damaged when they were last read.
-    pub fn set_aside(&self) -> Vec<RegionPlace> {
-        self.chunks.quarantine.places().into_iter().collect()
-    }
-
-    /// Adds up what is stored and what is live. Reads every directory and every recipe.
-    pub fn space(&self) -> Result<SpaceCounts> {
-        let record = self.record();
-        let mut marked = Marked::default();
-        let mut counts = SpaceCounts {
-            containers: record.containers,
-            stored_bytes: record.stored_bytes,
-            ..SpaceCounts::default()
-        };
-        for snapshot in self.snapshots()? {
-            counts.logical_bytes += snapshot.logical_bytes;
-            let is_tree = snapshot.kind == SnapshotKind::Tree;
-            mark_object(
-                &self.reader,
-                &snapshot.root,
-                is_tree,
-                &mut marked,
-                &mut |_, e| Err(e),
-            )?;
-        }
-        self.mark_catalog(&mut marked)?;
-        let mut seen = FingerprintSet::default();
-        crate::container::visit_containers(
-            self.containers.blobs(),
-            &Default::default(),
-            &mut |id| {
-                let contents = match self.containers.contents(id) {
-                    Err(_) if self.chunks.quarantine.holds(RegionPlace::whole(id)) => {
-                        return Ok(ControlFlow::Continue(()));
-                    }
-                    other => other?,
-                };
-                for region in &contents.directory.regions {
-                    let place = RegionPlace {
-                        container: id,
-                        sector: region.sector,
-                    };
-                    if self.chunks.quarantine.holds(place) {
-                        counts.reclaimable_bytes += u64::from(region.stored_bytes);
-                        continue;
-                    }
-                    let mut plain = 0;
-                    let mut dead = 0;
-                    for (fingerprint, len) in &region.chunks {
-                        let first = seen.insert(*fingerprint);
-                        plain += u64::from(*len);
-                        match first {
-                            true => counts.unique_bytes += u64::from(*len),
-                            false => counts.duplicate_bytes += u64::from(*len),
-                        }
-                        if first && marked.chunks.contains_key(fingerprint) {
-                            counts.live_bytes += u64::from(*len);
-                        } else {
-                            dead += u64::from(*len);
-                        }
-                    }
-                    counts.reclaimable_bytes +=
-                        u64::from(region.stored_bytes) * dead / plain.max(1);
-                }
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
-        counts.chunks = seen.len() as u64;
-        Ok(counts)
-    }
-
-    fn mark_catalog(&self, marked: &mut Marked) -> Result<()> {
-        let catalog = self.head().record.catalog;
-        let mut load = |f: &Fingerprint| {
-            marked.chunks.insert(*f, 0);
-            self.reader.map_node(f)
-        };
-        visit(catalog, &[], &mut load, &mut |_, _| {
-            Ok(ControlFlow::Continue(()))
-        })
-        .map(drop)
     }
 }
 

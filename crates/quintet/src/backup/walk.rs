@@ -239,6 +239,14 @@ impl Walker<'_, '_> {
         Some((entry, old_entries))
     }
 
+    /// False when the pool has lost part of the file: then it is read again, and whole again.
+    fn is_whole(&self, old: &Entry) -> bool {
+        match &old.kind {
+            EntryKind::File { content, .. } => self.reader.is_believed_whole(content),
+            _ => true,
+        }
+    }
+
     fn xattrs(&self, directory: &Directory, name: &CStr) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut unreadable = Vec::new();
         let xattrs = directory.xattrs(name, &mut unreadable);
@@ -379,6 +387,7 @@ impl Walker<'_, '_> {
         progress.add_total(1, len);
         if let Some(old) = &old
             && captured.unchanged_since(old)
+            && self.is_whole(old)
         {
             self.outcome.files_unchanged += 1;
             progress.add_bytes(len);

@@ -1,4 +1,4 @@
-//! Arguments of `check` and `stats`.
+//! Arguments of `check`, `repair` and `stats`.
 
 use super::inspect::FilterArgs;
 use clap::{Args, ValueEnum};
@@ -11,7 +11,8 @@ Examples:
   quintet check --read-data
   quintet check --read-data --subset 3/7     (seven such runs, 1/7 to 7/7, read everything)
 
-Exit code 21 means that damage was found; the files that it reaches are named.")]
+Exit code 21 means that damage was found; the files that it reaches are named. `quintet repair`
+does something about it.")]
 pub struct CheckArgs {
     /// Also read, decrypt and hash the data itself
     #[arg(long)]
@@ -19,6 +20,30 @@ pub struct CheckArgs {
     /// Read the data of part N of T only
     #[arg(long, value_name = "N/T", requires = "read_data", value_parser = SubsetArg::parse)]
     pub subset: Option<SubsetArg>,
+}
+
+/// Set aside what is damaged, so that the next backup stores it anew.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet repair
+  quintet repair --dry-run
+  quintet repair --subset 3/7     (reads the data of one part only)
+
+Reads everything, as `check --read-data` does. Regions whose bytes are damaged are noted in the pool:
+nothing new is deduplicated against them, so a backup of the same sources stores their contents
+anew, and old snapshots that need them become whole. Nothing is removed. A region that was noted
+and proves to be whole is taken back.
+
+Exit codes: 0 nothing was wrong; 20 damage was found and every snapshot is whole; 21 something is
+still missing and is named: back up its source again.")]
+pub struct RepairArgs {
+    /// Read the data of part N of T only
+    #[arg(long, value_name = "N/T", value_parser = SubsetArg::parse)]
+    pub subset: Option<SubsetArg>,
+    /// Say what is damaged, and change nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
 }
 
 /// `n/t`: part n of t.

@@ -54,6 +54,7 @@ fn lines_that_must_parse() {
         "import -f raw --force disk.img disk",
         "export -f raw disk@latest out",
         "check --read-data --subset 1/7",
+        "repair --subset 2/7 -n",
         "stats --by snapshot",
         "status -v -v",
         "serve nbd --read-only --socket s --memory 1G",

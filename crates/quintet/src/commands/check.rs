@@ -8,32 +8,55 @@ use crate::cli::CheckArgs;
 use crate::console::printable;
 use crate::exit::Exit;
 use crate::json::Object;
+use crate::progress::Progress;
 use crate::sizes;
+use format::root::RootRecord;
 use format::snapshot::Snapshot;
 use std::ops::ControlFlow;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};
 
 pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<Exit> {
-    let depth = match (args.read_data, args.subset) {
+    let depth = depth(args);
+    // Notes are part of the report.
+    let pool = invocation.open_silently(OpenMode::Read)?;
+    let progress = invocation.progress("checking");
+    let record = pool.record();
+    progress.add_total(record.containers, data_bytes(&record, depth));
+    progress.totals_known();
+    let report = pool.check(depth, &mut steps(&progress))?;
+    drop(progress);
+    let (snapshots, _) = pool.snapshots_readable()?;
+    show(invocation, &report, &snapshots, depth)?;
+    Ok(match report.is_sound() {
+        true => Exit::Done,
+        false => Exit::Damaged,
+    })
+}
+
+/// How much is to be read.
+pub(super) fn depth(args: &CheckArgs) -> CheckDepth {
+    match (args.read_data, args.subset) {
         (false, _) => CheckDepth::Structure,
         (true, None) => CheckDepth::Data { part: 1, parts: 1 },
         (true, Some(subset)) => CheckDepth::Data {
             part: subset.part,
             parts: subset.parts,
         },
-    };
-    // Notes are part of the report.
-    let pool = invocation.open_silently(OpenMode::Read)?;
-    let progress = invocation.progress("checking");
-    let record = pool.record();
-    let data_bytes = match depth {
+    }
+}
+
+/// About how many stored bytes that is.
+pub(super) fn data_bytes(record: &RootRecord, depth: CheckDepth) -> u64 {
+    match depth {
         CheckDepth::Structure => 0,
         CheckDepth::Data { parts, .. } => record.stored_bytes / parts.max(1),
-    };
-    progress.add_total(record.containers, data_bytes);
-    progress.totals_known();
+    }
+}
+
+/// Counts containers and bytes as they are done; stops when the user says so.
+pub(super) fn steps(progress: &Progress) -> impl FnMut(u64, u64) -> ControlFlow<()> + '_ {
     let (mut containers_before, mut bytes_before) = (0, 0);
-    let report = pool.check(depth, &mut |containers, bytes| {
+    move |containers, bytes| {
         progress.add_files(containers - containers_before);
         progress.add_bytes(bytes - bytes_before);
         (containers_before, bytes_before) = (containers, bytes);
@@ -41,14 +64,7 @@ pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<E
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    })?;
-    drop(progress);
-    let snapshots = pool.snapshots().unwrap_or_default();
-    show(invocation, &report, &snapshots, depth)?;
-    Ok(match report.is_sound() {
-        true => Exit::Done,
-        false => Exit::Damaged,
-    })
+    }
 }
 
 fn show(
@@ -58,14 +74,7 @@ fn show(
     depth: CheckDepth,
 ) -> std::io::Result<()> {
     let console = &invocation.console;
-    for note in &report.notes {
-        console.message(Object::message("note").text("message", note))?;
-        console.note(note);
-    }
-    for damage in &report.damage {
-        console.message(Object::message("damage").text("message", damage))?;
-        console.line(format!("damage: {damage}"))?;
-    }
+    show_found(invocation, report)?;
     for affected in &report.affected {
         show_affected(invocation, affected, snapshots)?;
     }
@@ -109,12 +118,27 @@ fn show(
         "DAMAGE FOUND: {damage} places, {affected} files or images affected"
     ))?;
     console.line(
-        "action: keep the pool as it is; back up again the sources that you still have \
-         (backup --force stores what is damaged anew), restore the rest with restore",
+        "action: run quintet repair, then back up again the sources that you still have: what is \
+         damaged is stored anew, and the snapshots named above become whole",
     )
 }
 
-fn show_affected(
+/// Notes and damage.
+pub(super) fn show_found(invocation: &Invocation, report: &CheckReport) -> std::io::Result<()> {
+    let console = &invocation.console;
+    for note in &report.notes {
+        console.message(Object::message("note").text("message", note))?;
+        console.note(note);
+    }
+    for damage in &report.damage {
+        console.message(Object::message("damage").text("message", damage))?;
+        console.line(format!("damage: {damage}"))?;
+    }
+    Ok(())
+}
+
+/// A name that damage reaches.
+pub(super) fn show_affected(
     invocation: &Invocation,
     affected: &Affected,
     snapshots: &[Snapshot],

@@ -48,7 +48,9 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
         .find(|s| s.kind == SnapshotKind::Image && s.name == args.name && s.host == identity.host);
     let unchanged = !args.force
         && !signature.is_empty()
-        && parent.as_ref().is_some_and(|p| p.signature == signature);
+        && parent
+            .as_ref()
+            .is_some_and(|p| p.signature == signature && pool.reader().is_believed_whole(&p.root));
     if args.dry_run {
         let what = if unchanged {
             "did not change"

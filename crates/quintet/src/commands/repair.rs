@@ -1,0 +1,114 @@
+//! `repair`: sets aside what is damaged, so that the next backup stores it anew.
+//!
+//! Invariant: removes nothing; ends with 0 when nothing was wrong, with 20 when everything that a
+//! snapshot needs is there again, with 21 when something is still missing, and names that.
+
+use super::backup::REGION_BYTES;
+use super::check::{self, data_bytes, show_affected, show_found};
+use super::invocation::Invocation;
+use crate::cli::{CheckArgs, RepairArgs};
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::sizes;
+use format::snapshot::Snapshot;
+use store::{OpenMode, Repair};
+
+pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<Exit> {
+    let like = CheckArgs {
+        read_data: true,
+        subset: args.subset,
+    };
+    if args.dry_run {
+        return check::run(invocation, &like);
+    }
+    let depth = check::depth(&like);
+    let lane = invocation.lane(None, REGION_BYTES)?;
+    // Notes are part of the report.
+    let pool = invocation.open_silently(OpenMode::Write)?;
+    let progress = invocation.progress("repairing");
+    let record = pool.record();
+    progress.add_total(record.containers, data_bytes(&record, depth));
+    progress.totals_known();
+    let repair = pool.repair(depth, lane, &mut check::steps(&progress))?;
+    drop(progress);
+    let (snapshots, _) = pool.snapshots_readable()?;
+    show(invocation, &repair, &snapshots)?;
+    let had_work = repair.set_aside + repair.taken_back > 0;
+    Ok(
+        match (repair.remaining.is_sound(), repair.found.is_sound()) {
+            (true, true) if !had_work => Exit::Done,
+            (true, _) => Exit::Repaired,
+            (false, _) => Exit::Damaged,
+        },
+    )
+}
+
+fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std::io::Result<()> {
+    let console = &invocation.console;
+    let Repair {
+        found,
+        set_aside,
+        taken_back,
+        salvaged,
+        remaining,
+    } = repair;
+    show_found(invocation, found)?;
+    for affected in &remaining.affected {
+        show_affected(invocation, affected, snapshots)?;
+    }
+    console.message(
+        Object::message("summary")
+            .boolean("sound", remaining.is_sound())
+            .integer("containers", found.containers)
+            .integer("regions", found.regions)
+            .integer("data_bytes", found.data_bytes)
+            .integer("damaged", found.damage.len() as u64)
+            .integer("set_aside", *set_aside)
+            .integer("taken_back", *taken_back)
+            .integer("salvaged_bytes", salvaged.new_bytes)
+            .integer("affected", remaining.affected.len() as u64),
+    )?;
+    console.line(format!(
+        "{} containers, {} of data read in {} regions",
+        found.containers,
+        sizes::display(found.data_bytes),
+        found.regions
+    ))?;
+    for (count, what) in [
+        (
+            *set_aside,
+            "set aside: nothing new is deduplicated against them",
+        ),
+        (*taken_back, "taken back: they are as they were written"),
+    ] {
+        if count > 0 {
+            console.line(format!("{count} regions or containers {what}"))?;
+        }
+    }
+    if salvaged.new_bytes > 0 {
+        let bytes = sizes::display(salvaged.new_bytes);
+        console.line(format!("{bytes} stored anew from what could still be read"))?;
+    }
+    match (remaining.is_sound(), found.is_sound()) {
+        (true, true) => console.line("no damage found"),
+        (true, false) => console.line("repaired: every snapshot is whole"),
+        (false, _) => {
+            // What is left that reaches no name: said once more, so that nobody looks above.
+            for damage in remaining
+                .damage
+                .iter()
+                .filter(|_| remaining.affected.is_empty())
+            {
+                console.line(format!("left: {damage}"))?;
+            }
+            console.line(format!(
+                "STILL DAMAGED: {} files or images affected",
+                remaining.affected.len()
+            ))?;
+            console.line(
+                "action: back up again the sources that you still have: what is damaged is stored \
+                 anew and the snapshots named above become whole; forget what has no source",
+            )
+        }
+    }
+}
