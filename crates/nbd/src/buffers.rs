@@ -1,13 +1,14 @@
 //! The two buffers of a connection.
 //!
 //! Invariant: bytes are never moved or cleared on the hot path, and a buffer that grew for one
-//! large request shrinks again. Sessions and workers own one each.
+//! large request shrinks again; whoever lets one grow has leased the memory. Sessions and workers
+//! own one each.
 
 use crate::stream::Stream;
 use std::io;
 
 /// Input that a connection keeps, bytes: many small requests, or a write of usual size.
-const INPUT_BYTES: usize = 256 << 10;
+pub(crate) const INPUT_BYTES: usize = 256 << 10;
 /// Up to this an output doubles when it grows; beyond it takes what one reply needs, bytes.
 const OUTPUT_DOUBLING_BYTES: usize = 1 << 20;
 
@@ -16,6 +17,18 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+}
+
+/// The payload of one request, for a thread that outlives the input.
+pub(crate) struct Payload {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Payload {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
 }
 
 impl Input {
@@ -45,6 +58,26 @@ impl Input {
             self.start = 0;
             self.end = 0;
         }
+    }
+
+    /// Removes the first `header` bytes and hands out the `len` ones after them. What is large
+    /// goes without a copy, and the memory with it.
+    pub(crate) fn take(&mut self, header: usize, len: usize) -> Payload {
+        let total = header.saturating_add(len);
+        if self.bytes.len() <= INPUT_BYTES || self.peek(header, len).is_none() {
+            let bytes = self.peek(header, len).unwrap_or_default().to_vec();
+            self.consume(total);
+            return Payload { bytes, start: 0 };
+        }
+        let start = self.start + header;
+        let rest = self.bytes.get(start + len..self.end).unwrap_or_default();
+        let mut fresh = vec![0; INPUT_BYTES.max(rest.len())];
+        fresh[..rest.len()].copy_from_slice(rest);
+        let rest_len = rest.len();
+        let mut bytes = std::mem::replace(&mut self.bytes, fresh);
+        (self.start, self.end) = (0, rest_len);
+        bytes.truncate(start + len);
+        Payload { bytes, start }
     }
 
     /// Makes sure that `needed` bytes fit from the start on, growing if it must.

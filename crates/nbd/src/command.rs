@@ -6,12 +6,14 @@
 mod read;
 mod status;
 #[cfg(test)]
+mod status_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::REQUEST_BYTES_MAX;
 use crate::buffers::Output;
 use crate::errno::{errno, words};
-use crate::negotiation::Agreed;
+use crate::negotiation::{Agreed, MetaContext};
 use crate::stats::Tally;
 use crate::wire::constants::{chunk, command_flag as flag};
 use crate::wire::replies::{ChunkHeader, Errno, Style, chunk_header, simple};
@@ -23,7 +25,7 @@ use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
 pub(crate) struct Export {
     volume: Checked<Arc<dyn Volume>>,
     style: Style,
-    allocation: bool,
+    contexts: Vec<MetaContext>,
     read_only: bool,
     context: RequestContext,
 }
@@ -54,7 +56,7 @@ impl Export {
         Self {
             volume: Checked::new(agreed.volume),
             style: agreed.style,
-            allocation: agreed.allocation,
+            contexts: agreed.contexts,
             read_only,
             context: RequestContext::default(),
         }
@@ -65,35 +67,39 @@ impl Export {
         self.style == Style::Extended
     }
 
-    /// True if the request may wait for a device.
-    pub(crate) fn slow(&self, request: &Request) -> bool {
+    /// What the reply to a request may need, bytes.
+    pub(crate) fn reply_bytes(&self, request: &Request) -> u64 {
         match Command::from_number(request.command) {
-            Some(Command::Read | Command::BlockStatus) => {
-                let (offset, len) = (request.offset_bytes, request.len_bytes);
-                !self.volume.is_cached(self.context, offset, len)
+            Some(Command::Read) if request.len_bytes <= u64::from(REQUEST_BYTES_MAX) => {
+                request.len_bytes
             }
-            Some(Command::Write) => request.flags & flag::FUA != 0 && !self.read_only,
-            Some(Command::Flush | Command::Trim | Command::WriteZeroes) => !self.read_only,
-            Some(Command::Cache | Command::Disconnect) | None => false,
+            Some(Command::BlockStatus) => status::REPLY_BYTES_MAX,
+            _ => 0,
         }
     }
 
-    /// Carries a request out and appends its reply.
+    /// Carries a request out and appends its reply. False, with nothing done, if it would have to
+    /// wait and `may_wait` does not allow that.
     pub(crate) fn execute(
         &self,
         request: &Request,
         payload: &[u8],
+        may_wait: bool,
         out: &mut Output,
         tally: &mut Tally,
-    ) {
+    ) -> bool {
         let Some(command) = Command::from_number(request.command) else {
             tally.errors += 1;
-            return self.refuse(request, Errno::Invalid, out);
+            self.refuse(request, Errno::Invalid, out);
+            return true;
         };
-        tally.request(command);
         let before = out.len();
-        let failure = match self.run(command, request, payload, out, tally) {
-            Ok(()) => return,
+        let failure = match self.run(command, request, payload, may_wait, out) {
+            Ok(false) => return false,
+            Ok(true) => {
+                tally.done(command, request.len_bytes);
+                return true;
+            }
             Err(failure) => failure,
         };
         let errno = match failure {
@@ -101,8 +107,9 @@ impl Export {
             Failure::Volume(error) => errno(command, error.kind),
         };
         out.truncate(before);
-        tally.errors += 1;
+        tally.failed(command);
         self.refuse(request, errno, out);
+        true
     }
 
     fn run(
@@ -110,43 +117,54 @@ impl Export {
         command: Command,
         request: &Request,
         payload: &[u8],
+        may_wait: bool,
         out: &mut Output,
-        tally: &mut Tally,
-    ) -> Result<(), Failure> {
-        let extended = self.extended();
+    ) -> Result<bool, Failure> {
         if request.flags & !allowed_flags(command, self.style) != 0 {
             return Err(Errno::Invalid.into());
         }
         let (offset, len) = (request.offset_bytes, request.len_bytes);
-        let context = self.context;
+        let (context, volume) = (self.context, &self.volume);
         let durability = match request.flags & flag::FUA != 0 {
             true => Durability::Durable,
             false => Durability::Volatile,
         };
         match command {
             Command::Read => {
+                if !may_wait && !volume.is_cached(context, offset, len) {
+                    return Ok(false);
+                }
                 self.read(request, out)?;
-                tally.read_bytes += len;
-                return Ok(());
+                return Ok(true);
             }
-            Command::BlockStatus => return self.block_status(request, out),
+            Command::BlockStatus => return self.block_status(request, payload, may_wait, out),
             Command::Write => {
-                if extended && request.flags & flag::PAYLOAD_LEN == 0 {
+                if self.extended() && request.flags & flag::PAYLOAD_LEN == 0 {
                     return Err(Errno::Invalid.into());
                 }
-                self.volume.write(context, offset, payload, durability)?;
-                tally.written_bytes += len;
+                if may_wait {
+                    volume.write(context, offset, payload, durability)?;
+                } else if durability == Durability::Durable && !self.read_only
+                    || !volume.write_now(context, offset, payload)?
+                {
+                    return Ok(false);
+                }
             }
-            Command::Flush => self.volume.flush(context)?,
+            Command::Flush | Command::Trim | Command::WriteZeroes
+                if !may_wait && !self.read_only =>
+            {
+                return Ok(false);
+            }
+            Command::Flush => volume.flush(context)?,
             Command::Trim => {
-                self.volume.discard(context, offset, len)?;
+                volume.discard(context, offset, len)?;
                 if durability == Durability::Durable {
-                    self.volume.flush(context)?;
+                    volume.flush(context)?;
                 }
             }
             Command::Cache => {
                 self.check_range(offset, len)?;
-                self.volume.prefetch(context, offset, len);
+                volume.prefetch(context, offset, len);
             }
             Command::WriteZeroes => {
                 let may_free = request.flags & flag::NO_HOLE == 0;
@@ -154,14 +172,13 @@ impl Export {
                     // Zeroes that keep their space may cost as much as writing them.
                     return Err(Errno::NotSupported.into());
                 }
-                let volume = &self.volume;
                 volume.write_zeroes(context, offset, len, may_free, durability)?;
             }
             // Sessions end on it; as a request it has no reply, so none can be right.
             Command::Disconnect => return Err(Errno::Invalid.into()),
         }
         self.done(request, out);
-        Ok(())
+        Ok(true)
     }
 
     fn check_range(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), Failure> {
@@ -213,6 +230,7 @@ fn allowed_flags(command: Command, style: Style) -> u16 {
         Command::Read if style != Style::Simple => flag::DF,
         Command::Write if style == Style::Extended => flag::PAYLOAD_LEN,
         Command::WriteZeroes => flag::NO_HOLE | flag::FAST_ZERO,
+        Command::BlockStatus if style == Style::Extended => flag::REQ_ONE | flag::PAYLOAD_LEN,
         Command::BlockStatus => flag::REQ_ONE,
         _ => 0,
     };

@@ -23,7 +23,7 @@ pub fn fuzz_options(data: &[u8]) {
     if let Some((option, rest)) = data.split_first() {
         let exports = exports();
         let mut out = Vec::new();
-        let mut negotiation = Negotiation::new(&exports, true);
+        let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
         negotiation.option(8, &[], &mut out);
         negotiation.option(u32::from(*option), rest, &mut out);
     }
@@ -31,6 +31,9 @@ pub fn fuzz_options(data: &[u8]) {
 
 /// Feeds `data` to the decoder of requests.
 pub fn fuzz_requests(data: &[u8]) {
+    if let Some(filter) = requests::decode_status_filter(data) {
+        assert!(!filter.ids.is_empty() && filter.ids.len() * 4 < data.len());
+    }
     for extended in [false, true] {
         if let Some(request) = requests::decode(data, extended) {
             let _ = request.payload_bytes(extended);
@@ -42,20 +45,15 @@ pub fn fuzz_requests(data: &[u8]) {
 
 /// Lets a client send exactly `data` over a whole session, against small volumes in memory.
 pub fn fuzz_session(data: &[u8]) {
-    let session = Session {
-        stream: Arc::new(Replay(Mutex::new(data.to_vec().into()))),
-        exports: Arc::new(exports()),
-        counters: Arc::default(),
-        handshake_limit: Duration::from_secs(10),
-        send_limit: Duration::from_secs(10),
-        stopping: Arc::default(),
-    };
-    session.run();
+    let stream = Arc::new(Replay(Mutex::new(data.to_vec().into())));
+    Session::alone(stream, Arc::new(exports()), Duration::from_secs(10)).run();
 }
 
 fn exports() -> impl Exports + use<> {
+    let disk = MemoryVolume::new(1 << 20);
+    disk.mark("then");
     FixedExports::default()
-        .with("disk", Arc::new(MemoryVolume::new(1 << 20)))
+        .with("disk", Arc::new(disk))
         .with("odd", Arc::new(ReadOnly::new(MemoryVolume::new(12_345))))
         .with_default("disk")
 }

@@ -10,10 +10,12 @@
 
 mod buffers;
 mod command;
+mod connection;
 mod errno;
 mod error;
 mod exports;
 pub mod fuzzing;
+mod memory;
 mod negotiation;
 mod server;
 mod session;
@@ -23,6 +25,7 @@ mod stream;
 mod test_client;
 pub mod wire;
 mod workers;
+mod writer;
 
 pub use error::ServerError;
 pub use exports::{ExportEntry, Exports, FixedExports};

@@ -4,16 +4,20 @@
 //! haggling; nothing a client sends changes anything outside its own negotiation. Sessions feed
 //! this.
 
+mod contexts;
+
 use crate::REQUEST_BYTES_MAX;
 use crate::exports::Exports;
 use crate::wire::constants::transmission as flag;
-use crate::wire::constants::{BASE_ALLOCATION, BASE_ALLOCATION_ID, STRING_BYTES_MAX, info};
+use crate::wire::constants::{STRING_BYTES_MAX, info};
 use crate::wire::options::{
-    OptionKind, ReplyKind, decode_contexts, decode_info, decode_name, encode_export, encode_reply,
+    OptionKind, ReplyKind, decode_info, decode_name, encode_export, encode_reply,
 };
 use crate::wire::replies::Style;
 use std::sync::Arc;
 use volume::{Volume, VolumeInfo};
+
+pub(crate) use contexts::{MetaContext, Source};
 
 /// Longest data of an option that is looked at, bytes; longer ones are skipped and refused.
 pub(crate) const OPTION_BYTES_MAX: u32 = 64 << 10;
@@ -24,8 +28,8 @@ pub(crate) const OPTION_SKIP_BYTES_MAX: u32 = 1 << 20;
 pub(crate) struct Agreed {
     pub(crate) volume: Arc<dyn Volume>,
     pub(crate) style: Style,
-    /// BLOCK_STATUS may be used with base:allocation.
-    pub(crate) allocation: bool,
+    /// In which BLOCK_STATUS is answered; it may not be used if there is none.
+    pub(crate) contexts: Vec<MetaContext>,
 }
 
 /// What to do after an option.
@@ -43,10 +47,12 @@ pub(crate) enum Step {
 /// What a client has said so far.
 pub(crate) struct Negotiation<'a> {
     exports: &'a dyn Exports,
+    /// Told the name of each export before it is opened.
+    claim: &'a dyn Fn(&str),
     no_zeroes: bool,
     style: Style,
-    /// The export for which base:allocation was chosen.
-    allocation_of: Option<String>,
+    /// The contexts that were chosen, and for which export.
+    chosen: Option<(String, Vec<MetaContext>)>,
     /// The last export asked for, so that INFO, contexts and GO open it once.
     opened: Option<(String, Arc<dyn Volume>)>,
 }
@@ -78,12 +84,13 @@ impl Reply<'_> {
 }
 
 impl<'a> Negotiation<'a> {
-    pub(crate) fn new(exports: &'a dyn Exports, no_zeroes: bool) -> Self {
+    pub(crate) fn new(exports: &'a dyn Exports, claim: &'a dyn Fn(&str), no_zeroes: bool) -> Self {
         Self {
             exports,
+            claim,
             no_zeroes,
             style: Style::Simple,
-            allocation_of: None,
+            chosen: None,
             opened: None,
         }
     }
@@ -145,7 +152,10 @@ impl<'a> Negotiation<'a> {
         };
         match &self.opened {
             Some(opened) if opened.0 == name => {}
-            _ => self.opened = self.exports.open(&name).map(|volume| (name, volume)),
+            _ => {
+                (self.claim)(&name);
+                self.opened = self.exports.open(&name).map(|volume| (name, volume));
+            }
         }
         self.opened.clone()
     }
@@ -154,7 +164,10 @@ impl<'a> Negotiation<'a> {
         Agreed {
             volume,
             style: self.style,
-            allocation: self.allocation_of.as_deref() == Some(name),
+            contexts: match &self.chosen {
+                Some((export, contexts)) if export == name => contexts.clone(),
+                _ => Vec::new(),
+            },
         }
     }
 
@@ -220,35 +233,6 @@ impl<'a> Negotiation<'a> {
             false => Step::Next,
         }
     }
-
-    fn contexts(&mut self, data: &[u8], set: bool, reply: &mut Reply<'_>) -> Step {
-        if set {
-            self.allocation_of = None;
-        }
-        if self.style == Style::Simple {
-            return reply.invalid("contexts need structured replies");
-        }
-        let Some(request) = decode_contexts(data) else {
-            return reply.invalid("malformed request for contexts");
-        };
-        let Some((name, _)) = self.open(request.name) else {
-            return reply.refuse(ReplyKind::ErrUnknown, "no such export");
-        };
-        let listed = |query: &&[u8]| *query == BASE_ALLOCATION || *query == b"base:";
-        let found = match set {
-            true => request.queries.contains(&BASE_ALLOCATION),
-            false => request.queries.is_empty() || request.queries.iter().any(listed),
-        };
-        if found {
-            let id = if set { BASE_ALLOCATION_ID } else { 0 };
-            let id = id.to_be_bytes();
-            reply.send(ReplyKind::MetaContext, &[&id, BASE_ALLOCATION]);
-        }
-        if set && found {
-            self.allocation_of = Some(name);
-        }
-        reply.ack()
-    }
 }
 
 /// What clients are told that they may do.
@@ -265,6 +249,9 @@ fn transmission_flags(about: &VolumeInfo, style: Style) -> u16 {
     }
     if style != Style::Simple {
         flags |= flag::SEND_DF;
+    }
+    if style == Style::Extended {
+        flags |= flag::BLOCK_STATUS_PAYLOAD;
     }
     flags
 }

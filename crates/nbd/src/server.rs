@@ -4,16 +4,25 @@
 //! thread ends, however it ends; TCP is served on loopback only, as there is no TLS here. The
 //! program starts one server per address.
 
+#[cfg(test)]
+mod export_tests;
+#[cfg(test)]
+mod hostile_tests;
 mod listener;
+mod options;
 #[cfg(test)]
 mod tests;
 
+use crate::REQUEST_BYTES_MAX;
+use crate::connection::Connection;
 use crate::error::ServerError;
 use crate::exports::Exports;
-use crate::session::Session;
+use crate::memory::Pool;
+use crate::session::{Memory, Session};
 use crate::stats::{Counters, Stats};
 use crate::stream::Stream;
 use listener::Listener;
+pub use options::ServerOptions;
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -22,31 +31,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// Limits of a server.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// Connections at the same time; further ones are closed at once.
-    pub connections_max: usize,
-    /// Time from the greeting to the start of transmission.
-    pub handshake_limit: Duration,
-    /// Time that a client may leave a reply unread before it is dropped. Generous, because a
-    /// paused machine looks the same; it costs only this client's own memory.
-    pub send_limit: Duration,
-    /// Time that [`ServerHandle::stop`] gives requests under way.
-    pub stop_limit: Duration,
-}
-
-impl Default for ServerOptions {
-    fn default() -> Self {
-        Self {
-            connections_max: 128,
-            handshake_limit: Duration::from_secs(30),
-            send_limit: Duration::from_secs(300),
-            stop_limit: Duration::from_secs(10),
-        }
-    }
-}
 
 /// A listening socket with something to serve; nothing is accepted before [`Server::start`].
 pub struct Server {
@@ -58,8 +42,10 @@ struct Shared {
     exports: Arc<dyn Exports>,
     options: ServerOptions,
     counters: Arc<Counters>,
-    stopping: Arc<AtomicBool>,
-    connections: Mutex<HashMap<u64, Arc<dyn Stream>>>,
+    stopping: AtomicBool,
+    reads: Arc<Pool>,
+    changes: Arc<Pool>,
+    connections: Mutex<HashMap<u64, Arc<Connection>>>,
     /// Signalled when a connection ends.
     ended: Condvar,
 }
@@ -75,13 +61,17 @@ pub struct ServerHandle {
 
 impl Server {
     fn new(listener: Listener, exports: Arc<dyn Exports>, options: ServerOptions) -> Self {
+        let pool_bytes = options.pool_bytes.max(2 * u64::from(REQUEST_BYTES_MAX));
+        let pool = || Arc::new(Pool::new(pool_bytes, options.stall_limit));
         Self {
             listener,
             shared: Arc::new(Shared {
+                reads: pool(),
+                changes: pool(),
                 exports,
                 options,
                 counters: Arc::default(),
-                stopping: Arc::default(),
+                stopping: AtomicBool::new(false),
                 connections: Mutex::default(),
                 ended: Condvar::new(),
             }),
@@ -156,7 +146,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 fn accept(listener: &Listener, woken: &UnixStream, shared: &Arc<Shared>) {
     let mut number = 0;
     while listener.wait(woken) && !shared.stopping.load(Relaxed) {
-        match listener.accept() {
+        match listener.accept(shared.options.vanished_limit) {
             Ok(Some(stream)) => {
                 number += 1;
                 shared.connect(number, stream);
@@ -171,7 +161,7 @@ fn accept(listener: &Listener, woken: &UnixStream, shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<dyn Stream>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         let connections = self.connections.lock();
         connections.unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,16 +174,21 @@ impl Shared {
             self.counters.refused.fetch_add(1, Relaxed);
             return;
         }
-        connections.insert(number, stream.clone());
+        let connection = Arc::new(Connection::new(stream));
+        connections.insert(number, connection.clone());
         drop(connections);
         self.counters.connections.fetch_add(1, Relaxed);
+        let memory = Memory {
+            reads: self.reads.share(number, connection.clone()),
+            changes: self.changes.share(number, connection.clone()),
+        };
         let session = Session {
-            stream,
+            connection,
             exports: self.exports.clone(),
             counters: self.counters.clone(),
             handshake_limit: self.options.handshake_limit,
             send_limit: self.options.send_limit,
-            stopping: self.stopping.clone(),
+            memory,
         };
         let permit = Permit(self.clone(), number);
         let thread = thread::Builder::new().name(format!("nbd-{number}"));
@@ -225,9 +220,9 @@ struct Permit(Arc<Shared>, u64);
 impl Drop for Permit {
     fn drop(&mut self) {
         let Self(shared, number) = self;
-        if let Some(stream) = shared.lock().remove(number) {
+        if let Some(connection) = shared.lock().remove(number) {
             // After a panic nobody else did.
-            stream.shutdown();
+            connection.drop_now();
         }
         shared.counters.connections.fetch_sub(1, Relaxed);
         shared.ended.notify_all();
@@ -245,6 +240,25 @@ impl ServerHandle {
         self.tcp_address
     }
 
+    /// Connections that use the export, or asked for it last.
+    pub fn clients(&self, export: &str) -> usize {
+        let connections = self.shared.lock();
+        connections
+            .values()
+            .filter(|c| c.has_claimed(export))
+            .count()
+    }
+
+    /// Lets requests that arrived at the export's connections be answered, then closes them.
+    /// Returns how many there were. Whoever takes an export away removes it from its
+    /// [`Exports`] first: then no client is left that can still start to use it, and
+    /// [`ServerHandle::clients`] falls to 0 when the last request was answered.
+    pub fn close_export(&self, export: &str) -> usize {
+        let connections = self.shared.lock();
+        let using = connections.values().filter(|c| c.has_claimed(export));
+        using.map(|connection| connection.close()).count()
+    }
+
     /// Accepts no more, lets requests that arrived be answered, closes every connection, and
     /// removes the unix socket. False if some request did not end in time (twice
     /// [`ServerOptions::stop_limit`]); its thread is left behind.
@@ -259,15 +273,15 @@ impl ServerHandle {
         self.shared.stopping.store(true, Relaxed);
         drop(self.waker.take());
         let _ = acceptor.join();
-        for stream in self.shared.lock().values() {
-            stream.shutdown_recv();
+        for connection in self.shared.lock().values() {
+            connection.close();
         }
         let limit = self.shared.options.stop_limit;
         if self.shared.wait_for_all(Instant::now() + limit) {
             return true;
         }
-        for stream in self.shared.lock().values() {
-            stream.shutdown();
+        for connection in self.shared.lock().values() {
+            connection.drop_now();
         }
         self.shared.wait_for_all(Instant::now() + limit)
     }

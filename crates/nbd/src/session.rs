@@ -4,10 +4,14 @@
 //! is large enough, so a deep queue costs few system calls and a single request never waits.
 //! Whatever a client does ends at most its own session. The server runs one per connection.
 
+mod transmission;
+
 use crate::REQUEST_BYTES_MAX;
 use crate::buffers::{Input, Output};
 use crate::command::Export;
+use crate::connection::Connection;
 use crate::exports::Exports;
+use crate::memory::{Pool, Share};
 use crate::negotiation::{Agreed, Negotiation, OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, Step};
 use crate::stats::{Counters, Tally};
 use crate::stream::Stream;
@@ -16,28 +20,48 @@ use crate::wire::cursor::Cursor;
 use crate::wire::options::{
     CLIENT_FLAGS_BYTES, OPTION_HEADER_BYTES, OptionKind, decode_header, encode_greeting,
 };
-use crate::wire::requests::{Command, Request, decode, header_bytes};
-use crate::workers::{Gone, Workers, Writer};
+use crate::workers::{Lane, Workers};
+use crate::writer::{Gone, Writer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use transmission::Transmission;
 
 /// Output at which replies are sent although more requests are there, bytes.
 const BATCH_BYTES: usize = 64 << 10;
 /// Output memory that a connection keeps between batches, bytes; enough for the largest reads
 /// that usual clients send.
-const OUTPUT_KEPT_BYTES: usize = 4 << 20;
-/// How many slow requests go to the workers after a sign that the client keeps several under way.
+const OUTPUT_KEPT_BYTES: usize = 1 << 20;
+/// Reads up to this need no lease while they are served at once: the output has room, bytes.
+const SMALL_REPLY_BYTES: u64 = 256 << 10;
+/// How many reads that wait go to the workers after a sign that the client keeps several under way.
 const DEEP_REQUESTS: u32 = 64;
+/// Options of one handshake; usual clients send less than ten.
+const OPTIONS_MAX: u32 = 1024;
 
 /// What a session needs to know of its server.
 pub(crate) struct Session {
-    pub(crate) stream: Arc<dyn Stream>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) exports: Arc<dyn Exports>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) handshake_limit: Duration,
     pub(crate) send_limit: Duration,
-    pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) memory: Memory,
+}
+
+/// Where a session's requests get their memory.
+pub(crate) struct Memory {
+    pub(crate) reads: Arc<Share>,
+    pub(crate) changes: Arc<Share>,
+}
+
+impl Memory {
+    fn of(&self, lane: Lane) -> &Arc<Share> {
+        match lane {
+            Lane::Reads => &self.reads,
+            Lane::Changes | Lane::Flushes => &self.changes,
+        }
+    }
 }
 
 /// How a session ended.
@@ -50,6 +74,27 @@ pub(crate) enum End {
 }
 
 impl Session {
+    /// A session without a server.
+    pub(crate) fn alone(
+        stream: Arc<dyn Stream>,
+        exports: Arc<dyn Exports>,
+        limit: Duration,
+    ) -> Self {
+        let connection = Arc::new(Connection::new(stream));
+        let pool = || Arc::new(Pool::new(u64::from(REQUEST_BYTES_MAX), limit));
+        Self {
+            memory: Memory {
+                reads: pool().share(0, connection.clone()),
+                changes: pool().share(0, connection.clone()),
+            },
+            connection,
+            exports,
+            counters: Arc::default(),
+            handshake_limit: limit,
+            send_limit: limit,
+        }
+    }
+
     /// Serves until the end. Returns how it ended.
     pub(crate) fn run(&self) -> End {
         let mut input = Input::new();
@@ -64,7 +109,7 @@ impl Session {
         if end == End::Dropped {
             self.counters.dropped.fetch_add(1, Relaxed);
         }
-        self.stream.shutdown();
+        self.connection.drop_now();
         end
     }
 
@@ -72,10 +117,10 @@ impl Session {
     fn need(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
         while input.peek(0, len).is_none() {
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stream.set_recv_timeout(Some(left)).is_err() {
+            if left.is_zero() || self.connection.stream.set_recv_timeout(Some(left)).is_err() {
                 return Err(Gone);
             }
-            match input.fill(&*self.stream, len) {
+            match input.fill(&*self.connection.stream, len) {
                 Ok(received) if received > 0 => {}
                 Ok(_) | Err(_) => return Err(Gone),
             }
@@ -87,8 +132,11 @@ impl Session {
     fn handshake(&self, input: &mut Input) -> Result<Option<Agreed>, Gone> {
         let until = Instant::now() + self.handshake_limit;
         let limit = Some(self.handshake_limit.min(self.send_limit));
-        self.stream.set_send_timeout(limit).map_err(|_| Gone)?;
-        let writer = Writer::new(self.stream.clone());
+        self.connection
+            .stream
+            .set_send_timeout(limit)
+            .map_err(|_| Gone)?;
+        let writer = Writer::new(self.connection.clone());
         writer.send(&encode_greeting())?;
         self.need(input, CLIENT_FLAGS_BYTES, until)?;
         let flags = Cursor::new(input.available()).u32().ok_or(Gone)?;
@@ -98,9 +146,10 @@ impl Session {
         }
         let fixed = flags & FLAG_C_FIXED_NEWSTYLE != 0;
         let no_zeroes = flags & FLAG_C_NO_ZEROES != 0;
-        let mut negotiation = Negotiation::new(&*self.exports, no_zeroes);
+        let claim = |export: &str| self.connection.claim(export);
+        let mut negotiation = Negotiation::new(&*self.exports, &claim, no_zeroes);
         let mut out = Vec::new();
-        loop {
+        for _ in 0..OPTIONS_MAX {
             self.need(input, OPTION_HEADER_BYTES, until)?;
             let header = decode_header(input.available()).ok_or(Gone)?;
             if !fixed && header.option != OptionKind::ExportName as u32 {
@@ -127,12 +176,13 @@ impl Session {
             writer.send(&out)?;
             out.clear();
             match step {
-                Step::Next if self.stopping.load(Relaxed) => return Ok(None),
+                _ if self.connection.closing() => return Ok(None),
                 Step::Next => {}
                 Step::Start(agreed) => return Ok(Some(agreed)),
                 Step::Close | Step::Drop => return Ok(None),
             }
         }
+        Err(Gone)
     }
 
     fn skip(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
@@ -147,13 +197,14 @@ impl Session {
     }
 
     fn transmission(&self, agreed: Agreed, input: Input) -> End {
-        let ready = self.stream.set_recv_timeout(None);
-        let ready = ready.and_then(|()| self.stream.set_send_timeout(Some(self.send_limit)));
+        let stream = &self.connection.stream;
+        let ready = stream.set_recv_timeout(None);
+        let ready = ready.and_then(|()| stream.set_send_timeout(Some(self.send_limit)));
         if ready.is_err() {
             return End::Dropped;
         }
         let export = Arc::new(Export::new(agreed));
-        let writer = Arc::new(Writer::new(self.stream.clone()));
+        let writer = Arc::new(Writer::new(self.connection.clone()));
         let workers = Workers::new(export.clone(), writer.clone(), self.counters.clone());
         let mut transmission = Transmission {
             session: self,
@@ -164,6 +215,7 @@ impl Session {
             tally: Tally::default(),
             arrived: Instant::now(),
             deep: 0,
+            incoming: None,
         };
         let end = transmission.run(input).unwrap_or(End::Dropped);
         let flushed = transmission.flush();
@@ -175,104 +227,7 @@ impl Session {
     }
 }
 
-/// The state of a connection after the handshake.
-struct Transmission<'a> {
-    session: &'a Session,
-    export: Arc<Export>,
-    writer: Arc<Writer>,
-    workers: Workers,
-    output: Output,
-    tally: Tally,
-    /// When the last bytes came.
-    arrived: Instant,
-    /// Slow requests to hand to workers before one is tried on this thread again.
-    deep: u32,
-}
-
-impl Transmission<'_> {
-    fn run(&mut self, mut input: Input) -> Result<End, Gone> {
-        let extended = self.export.extended();
-        let header = header_bytes(extended);
-        loop {
-            let mut needed = header;
-            if let Some(bytes) = input.peek(0, header) {
-                let request = decode(bytes, extended).ok_or(Gone)?;
-                let payload_bytes = request.payload_bytes(extended);
-                if payload_bytes > u64::from(REQUEST_BYTES_MAX) {
-                    // The document wants such clients dropped rather than their bytes skipped.
-                    return Err(Gone);
-                }
-                if request.command == Command::Disconnect as u16 {
-                    return Ok(End::Clean);
-                }
-                needed = header + payload_bytes as usize;
-                if input.peek(0, needed).is_some() {
-                    self.request(&request, &mut input, header, needed)?;
-                    if self.output.len() >= BATCH_BYTES {
-                        self.flush()?;
-                    }
-                    continue;
-                }
-            }
-            self.flush()?;
-            if self.session.stopping.load(Relaxed) {
-                return Ok(End::Clean);
-            }
-            match input.fill(&*self.session.stream, needed) {
-                Ok(0) if input.available().is_empty() => return Ok(End::Clean),
-                Ok(0) | Err(_) => return Err(Gone),
-                Ok(_) => self.arrived = Instant::now(),
-            }
-        }
-    }
-
-    /// Carries out the first request of the input and removes it.
-    fn request(
-        &mut self,
-        request: &Request,
-        input: &mut Input,
-        header: usize,
-        total: usize,
-    ) -> Result<(), Gone> {
-        let payload = input.peek(header, total - header).unwrap_or_default();
-        let slow = self.export.slow(request);
-        if slow {
-            let more = input.available().len() > total;
-            if more || self.workers.in_flight() > 0 {
-                self.deep = DEEP_REQUESTS;
-            }
-            if self.deep > 0 {
-                self.deep -= 1;
-                if self.workers.submit(request, payload, self.arrived) {
-                    input.consume(total);
-                    return Ok(());
-                }
-            }
-            // What is ready does not wait for the device.
-            self.flush()?;
-        }
-        self.export
-            .execute(request, payload, &mut self.output, &mut self.tally);
-        input.consume(total);
-        if slow && input.fill_now(&*self.session.stream).unwrap_or(false) {
-            // It did not wait for this reply before it sent the next request.
-            self.deep = DEEP_REQUESTS;
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Gone> {
-        if self.output.is_empty() {
-            return Ok(());
-        }
-        let sent = self.writer.send(self.output.as_bytes());
-        let elapsed = self.arrived.elapsed();
-        let bytes = self.output.len();
-        self.session.counters.add(&mut self.tally, bytes, elapsed);
-        self.output.clear();
-        sent
-    }
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waiting_tests;

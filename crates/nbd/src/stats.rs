@@ -63,16 +63,28 @@ pub(crate) struct Tally {
     requests: [u64; COMMANDS],
     answered: u64,
     pub(crate) errors: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) written_bytes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
 }
 
 impl Tally {
-    pub(crate) fn request(&mut self, command: Command) {
+    /// A request was carried out; `len_bytes` is its length.
+    pub(crate) fn done(&mut self, command: Command, len_bytes: u64) {
         if let Some(count) = self.requests.get_mut(command as usize) {
             *count += 1;
         }
         self.answered += 1;
+        match command {
+            Command::Read => self.read_bytes += len_bytes,
+            Command::Write => self.written_bytes += len_bytes,
+            _ => {}
+        }
+    }
+
+    /// A request of a known command was answered with an error.
+    pub(crate) fn failed(&mut self, command: Command) {
+        self.done(command, 0);
+        self.errors += 1;
     }
 }
 
@@ -136,9 +148,8 @@ mod tests {
     fn a_tally_is_added_once() {
         let counters = Counters::default();
         let mut tally = Tally::default();
-        tally.request(Command::Read);
-        tally.request(Command::BlockStatus);
-        tally.read_bytes = 5;
+        tally.done(Command::Read, 5);
+        tally.done(Command::BlockStatus, 1 << 40);
         counters.add(&mut tally, 7, Duration::from_micros(3));
         counters.add(&mut tally, 0, Duration::ZERO);
         let stats = counters.snapshot();

@@ -38,15 +38,8 @@ pub(crate) fn session(
     change: impl FnOnce(&mut Session),
 ) -> (Client, JoinHandle<End>, Arc<Counters>) {
     let (near, far) = UnixStream::pair().unwrap();
-    let counters = Arc::<Counters>::default();
-    let mut session = Session {
-        stream: Arc::new(far),
-        exports,
-        counters: counters.clone(),
-        handshake_limit: Duration::from_secs(5),
-        send_limit: Duration::from_secs(5),
-        stopping: Arc::default(),
-    };
+    let mut session = Session::alone(Arc::new(far), exports, Duration::from_secs(5));
+    let counters = session.counters.clone();
     change(&mut session);
     let thread = thread::spawn(move || session.run());
     (Client::new(near), thread, counters)

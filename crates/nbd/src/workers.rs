@@ -1,149 +1,174 @@
-//! Threads of one connection for requests that wait for a device.
+//! Threads of one connection for requests that wait.
 //!
-//! Invariant: at most [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one
-//! request) are under way; whoever hands in more waits, so the client does. A worker's panic
-//! ends its connection and no other. Sessions call this; threads start with the first need.
+//! Invariant: reads, changes and flushes have lanes of their own, each with its threads and its
+//! queue, so that writes which wait for room stop neither reads nor flushes. In each lane at most
+//! [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one request) are under way;
+//! whoever hands in more waits, so the client does. A worker's panic ends its connection and no
+//! other. Sessions call this; threads start with the first need.
 
-use crate::buffers::Output;
+use crate::buffers::{Output, Payload};
 use crate::command::Export;
+use crate::memory::Lease;
 use crate::stats::{Counters, Tally};
-use crate::stream::Stream;
 use crate::wire::requests::{Command, Request};
+use crate::writer::Writer;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-/// Threads of one connection.
-const THREADS_MAX: usize = 16;
 /// Output memory that each thread keeps between replies, bytes.
-const OUTPUT_KEPT_BYTES: usize = 256 << 10;
-/// Requests under way.
-const IN_FLIGHT_MAX: usize = 64;
+const OUTPUT_KEPT_BYTES: usize = 64 << 10;
+/// Requests of a lane under way: twice what the Linux client sends at most.
+const IN_FLIGHT_MAX: usize = 256;
 /// Bytes of their payloads and replies.
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 
-/// Sends whole replies, from any thread.
-pub(crate) struct Writer {
-    stream: Arc<dyn Stream>,
-    /// Held while a reply goes out; true after a send failed.
-    broken: Mutex<bool>,
+/// Requests that may wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Reads and questions for extents.
+    Reads,
+    /// Writes, zeroes and trims.
+    Changes,
+    /// Flushes: they cover only what was acknowledged, so they wait for no write under way.
+    Flushes,
 }
 
-/// The client is gone, or does not read its replies.
-pub(crate) struct Gone;
+impl Lane {
+    const COUNT: usize = 3;
 
-impl Writer {
-    pub(crate) fn new(stream: Arc<dyn Stream>) -> Self {
-        Self {
-            stream,
-            broken: Mutex::new(false),
+    /// The lane of the command with this number.
+    pub(crate) fn of(command: u16) -> Self {
+        match Command::from_number(command) {
+            Some(Command::Write | Command::Trim | Command::WriteZeroes) => Self::Changes,
+            Some(Command::Flush) => Self::Flushes,
+            Some(Command::Read | Command::BlockStatus | Command::Cache | Command::Disconnect)
+            | None => Self::Reads,
         }
     }
 
-    /// Sends all of `bytes`. After a failure the connection is down for everyone.
-    pub(crate) fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rest = bytes;
-        while !rest.is_empty() && !*broken {
-            match self.stream.send(rest) {
-                Ok(sent) if sent > 0 => rest = rest.get(sent..).unwrap_or_default(),
-                Ok(_) | Err(_) => *broken = true,
-            }
+    fn threads_max(self) -> usize {
+        match self {
+            Self::Reads | Self::Changes => 16,
+            Self::Flushes => 2,
         }
-        if *broken {
-            self.stream.shutdown();
-            return Err(Gone);
-        }
-        Ok(())
     }
 }
 
 /// A request that somebody else carries out.
-struct Job {
-    request: Request,
-    payload: Vec<u8>,
-    arrived: Instant,
-    cost_bytes: u64,
+pub(crate) struct Job {
+    pub(crate) request: Request,
+    pub(crate) payload: Payload,
+    pub(crate) arrived: Instant,
+    /// For its payload and its reply.
+    pub(crate) lease: Lease,
+    pub(crate) cost_bytes: u64,
 }
 
 #[derive(Default)]
-struct State {
-    queue: VecDeque<Job>,
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Queued and running.
+    in_flight: usize,
     bytes: u64,
     idle: usize,
     threads: usize,
     closed: bool,
 }
 
+#[derive(Default)]
+struct LaneState {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    room: Condvar,
+    /// [`Queue::in_flight`], to be read without the lock.
+    in_flight: AtomicUsize,
+}
+
 struct Shared {
     export: Arc<Export>,
     writer: Arc<Writer>,
     counters: Arc<Counters>,
-    state: Mutex<State>,
-    /// Queued and running; changes under the lock, read without it.
-    in_flight: AtomicUsize,
-    work: Condvar,
-    room: Condvar,
+    lanes: [LaneState; Lane::COUNT],
 }
 
-/// The threads and their queue.
+/// The threads and their queues.
 pub(crate) struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl LaneState {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self) {
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.closed {
+                return None;
+            }
+            queue.idle += 1;
+            let woken = self.work.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+        }
+    }
+}
+
+impl Queue {
+    fn has_room(&self, cost_bytes: u64) -> bool {
+        let bytes = self.bytes.saturating_add(cost_bytes);
+        self.in_flight == 0 || (self.in_flight < IN_FLIGHT_MAX && bytes <= IN_FLIGHT_BYTES_MAX)
+    }
+}
+
+impl Shared {
+    fn lane(&self, lane: Lane) -> &LaneState {
+        &self.lanes[lane as usize]
+    }
+
+    fn run(&self, lane: Lane) {
         let mut out = Output::new(OUTPUT_KEPT_BYTES);
-        while let Some(job) = self.next() {
-            let _running = Running(self, job.cost_bytes);
+        let lane = self.lane(lane);
+        while let Some(job) = lane.next() {
+            let _running = Running(self, lane, job.cost_bytes);
             let mut tally = Tally::default();
+            let payload = job.payload.as_bytes();
             self.export
-                .execute(&job.request, &job.payload, &mut out, &mut tally);
+                .execute(&job.request, payload, true, &mut out, &mut tally);
             let sent = out.len();
             // The connection's thread notices that the client is gone.
             let _ = self.writer.send(out.as_bytes());
             self.counters.add(&mut tally, sent, job.arrived.elapsed());
             out.clear();
-        }
-    }
-
-    fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
-        loop {
-            if let Some(job) = state.queue.pop_front() {
-                return Some(job);
-            }
-            if state.closed {
-                return None;
-            }
-            state.idle += 1;
-            let woken = self.work.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
-            state.idle -= 1;
+            drop(job.payload);
+            drop(job.lease);
         }
     }
 }
 
 /// A job under way: gives its permit back when dropped, also by a panic.
-struct Running<'a>(&'a Shared, u64);
+struct Running<'a>(&'a Shared, &'a LaneState, u64);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        let Self(shared, lane, cost_bytes) = *self;
         if thread::panicking() {
             // Its reply is missing or torn: the client must not wait for it.
-            self.0.writer.stream.shutdown();
+            shared.writer.drop_now();
         }
-        let mut state = self.0.lock();
-        state.bytes = state.bytes.saturating_sub(self.1);
-        self.0.in_flight.fetch_sub(1, Relaxed);
-        self.0.room.notify_all();
+        let mut queue = lane.lock();
+        queue.bytes = queue.bytes.saturating_sub(cost_bytes);
+        queue.in_flight -= 1;
+        lane.in_flight.store(queue.in_flight, Relaxed);
+        lane.room.notify_all();
     }
 }
 
@@ -153,10 +178,7 @@ impl Workers {
             export,
             writer,
             counters,
-            state: Mutex::default(),
-            in_flight: AtomicUsize::new(0),
-            work: Condvar::new(),
-            room: Condvar::new(),
+            lanes: Default::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -164,58 +186,53 @@ impl Workers {
         }
     }
 
-    /// Requests handed in and not answered yet.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.shared.in_flight.load(Relaxed)
+    /// Requests of a lane handed in and not answered yet.
+    pub(crate) fn in_flight(&self, lane: Lane) -> usize {
+        self.shared.lane(lane).in_flight.load(Relaxed)
     }
 
-    /// Takes a request over; waits while too many are under way. False if there is no thread to
-    /// do it.
-    pub(crate) fn submit(&mut self, request: &Request, payload: &[u8], arrived: Instant) -> bool {
-        let reply_bytes = match request.command == Command::Read as u16 {
-            true => request.len_bytes,
-            false => 0,
-        };
-        let cost_bytes = reply_bytes.saturating_add(payload.len() as u64);
-        let mut state = self.shared.lock();
-        loop {
-            let in_flight = self.in_flight();
-            let bytes = state.bytes.saturating_add(cost_bytes);
-            if in_flight == 0 || (in_flight < IN_FLIGHT_MAX && bytes <= IN_FLIGHT_BYTES_MAX) {
-                break;
-            }
-            let woken = self.shared.room.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
+    /// True if [`Workers::submit`] would not wait.
+    pub(crate) fn has_room(&self, lane: Lane, cost_bytes: u64) -> bool {
+        self.shared.lane(lane).lock().has_room(cost_bytes)
+    }
+
+    /// Takes a request over; waits while too many of its lane are under way. Gives it back if
+    /// there is no thread to do it.
+    pub(crate) fn submit(&mut self, job: Job) -> Result<(), Job> {
+        let kind = Lane::of(job.request.command);
+        let lane = self.shared.lane(kind);
+        let mut queue = lane.lock();
+        while !queue.has_room(job.cost_bytes) {
+            let woken = lane.room.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        if state.idle <= state.queue.len() && state.threads < THREADS_MAX {
+        if queue.idle <= queue.jobs.len() && queue.threads < kind.threads_max() {
             let shared = self.shared.clone();
             let thread = thread::Builder::new().name("nbd-worker".to_owned());
-            match thread.spawn(move || shared.run()) {
+            match thread.spawn(move || shared.run(kind)) {
                 Ok(handle) => {
                     self.threads.push(handle);
-                    state.threads += 1;
+                    queue.threads += 1;
                 }
-                Err(_) if state.threads == 0 => return false,
+                Err(_) if queue.threads == 0 => return Err(job),
                 Err(_) => {}
             }
         }
-        state.bytes = state.bytes.saturating_add(cost_bytes);
-        self.shared.in_flight.fetch_add(1, Relaxed);
-        state.queue.push_back(Job {
-            request: *request,
-            payload: payload.to_vec(),
-            arrived,
-            cost_bytes,
-        });
-        drop(state);
-        self.shared.work.notify_one();
-        true
+        queue.bytes = queue.bytes.saturating_add(job.cost_bytes);
+        queue.in_flight += 1;
+        lane.in_flight.store(queue.in_flight, Relaxed);
+        queue.jobs.push_back(job);
+        drop(queue);
+        lane.work.notify_one();
+        Ok(())
     }
 
     /// Waits until everything handed in was answered.
     pub(crate) fn finish(self) {
-        self.shared.lock().closed = true;
-        self.shared.work.notify_all();
+        for lane in &self.shared.lanes {
+            lane.lock().closed = true;
+            lane.work.notify_all();
+        }
         for thread in self.threads {
             // A panic was dealt with where it happened.
             let _ = thread.join();

@@ -1,84 +1,176 @@
-//! BLOCK_STATUS: extents in base:allocation.
+//! BLOCK_STATUS: extents in base:allocation, and what changed since earlier states.
 //!
 //! Invariant: descriptors start at the request's offset, have no gaps, differ from their
-//! neighbours and never reach past the request, so REQ_ONE needs no cutting. Called by `command`.
+//! neighbours and never reach past the request, so REQ_ONE needs no cutting. Contexts are answered
+//! in the order in which they were chosen, each in a chunk of its own. Called by `command`.
 
 use super::{Export, Failure};
 use crate::buffers::Output;
-use crate::wire::constants::{
-    BASE_ALLOCATION_ID, STATE_HOLE, STATE_ZERO, chunk, command_flag as flag,
-};
+use crate::negotiation::{MetaContext, Source};
+use crate::wire::constants::{STATE_DIRTY, STATE_HOLE, STATE_ZERO, chunk, command_flag as flag};
 use crate::wire::replies::Errno;
-use crate::wire::requests::Request;
+use crate::wire::requests::{Request, decode_status_filter};
 use std::ops::ControlFlow;
-use volume::{Extent, Volume};
+use volume::{Changes, Extent, Volume};
 
-/// Descriptors of one reply; clients ask again for what is left.
+/// Descriptors of one reply, all contexts together; clients ask again for what is left.
 const DESCRIPTORS_MAX: usize = 4096;
-/// Extents looked at for one reply, so that alike neighbours cannot keep a connection busy.
-const EXTENTS_MAX: usize = 1 << 20;
+/// Pieces looked at for one context, so that alike neighbours cannot keep a connection busy.
+const PIECES_MAX: usize = 1 << 20;
+/// What a reply takes at most, with some room for headers, bytes.
+pub(super) const REPLY_BYTES_MAX: u64 = 16 * DESCRIPTORS_MAX as u64 + 4096;
 
 struct Descriptor {
     len_bytes: u64,
     state: u32,
 }
 
+/// Descriptors of one context, while they are collected.
+struct Collected {
+    list: Vec<Descriptor>,
+    most: usize,
+    range_end: u64,
+    seen: usize,
+}
+
+impl Collected {
+    fn add(&mut self, offset_bytes: u64, len_bytes: u64, state: u32) -> ControlFlow<()> {
+        let piece_end = (offset_bytes + len_bytes).min(self.range_end);
+        let len_bytes = piece_end - offset_bytes;
+        self.seen += 1;
+        let full = self.list.len() == self.most;
+        match self.list.last_mut() {
+            Some(last) if last.state == state => last.len_bytes += len_bytes,
+            _ if full => return ControlFlow::Break(()),
+            _ => self.list.push(Descriptor { len_bytes, state }),
+        }
+        match self.seen < PIECES_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+}
+
 impl Export {
-    pub(super) fn block_status(&self, request: &Request, out: &mut Output) -> Result<(), Failure> {
-        let (offset, len) = (request.offset_bytes, request.len_bytes);
-        if !self.allocation || len == 0 {
+    /// False if it would have to wait and may not.
+    pub(super) fn block_status(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        may_wait: bool,
+        out: &mut Output,
+    ) -> Result<bool, Failure> {
+        let offset = request.offset_bytes;
+        let (len, chosen) = self.chosen(request, payload)?;
+        if chosen.is_empty() || len == 0 {
             return Err(Errno::Invalid.into());
         }
         self.check_range(offset, len)?;
+        // Nobody says whether changes are cached.
+        let allocation = |c: &&MetaContext| matches!(c.source, Source::Allocation);
+        let cached = || self.volume.is_cached(self.context, offset, len);
+        if !may_wait && (!chosen.iter().all(allocation) || !cached()) {
+            return Ok(false);
+        }
         let most = match request.flags & flag::REQ_ONE != 0 {
             true => 1,
-            false => DESCRIPTORS_MAX,
+            false => DESCRIPTORS_MAX / chosen.len(),
         };
-        let descriptors = self.descriptors(offset, len, most)?;
+        for (number, context) in chosen.iter().enumerate() {
+            let descriptors = match &context.source {
+                Source::Allocation => self.allocation(offset, len, most)?,
+                Source::Changes(changes) => self.changes(&**changes, offset, len, most)?,
+            };
+            let done = number + 1 == chosen.len();
+            self.descriptors(request, context.id, &descriptors, done, out);
+        }
+        Ok(true)
+    }
+
+    /// The length to describe, and in which contexts.
+    fn chosen(
+        &self,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<(u64, Vec<&MetaContext>), Failure> {
+        if request.flags & flag::PAYLOAD_LEN == 0 {
+            return Ok((request.len_bytes, self.contexts.iter().collect()));
+        }
+        let filter = decode_status_filter(payload).ok_or(Errno::Invalid)?;
+        let mut chosen: Vec<&MetaContext> = Vec::new();
+        for id in filter.ids {
+            let context = self.contexts.iter().find(|c| c.id == id);
+            let context = context.ok_or(Errno::Invalid)?;
+            if chosen.iter().any(|other| other.id == id) {
+                return Err(Errno::Invalid.into());
+            }
+            chosen.push(context);
+        }
+        Ok((filter.len_bytes, chosen))
+    }
+
+    fn descriptors(
+        &self,
+        request: &Request,
+        id: u32,
+        descriptors: &[Descriptor],
+        done: bool,
+        out: &mut Output,
+    ) {
         // At most `DESCRIPTORS_MAX` of 16 bytes.
         let count = descriptors.len() as u32;
         if self.extended() {
-            self.chunk(request, chunk::BLOCK_STATUS_EXT, true, 8 + 16 * count, out);
-            out.push(&BASE_ALLOCATION_ID.to_be_bytes());
+            self.chunk(request, chunk::BLOCK_STATUS_EXT, done, 8 + 16 * count, out);
+            out.push(&id.to_be_bytes());
             out.push(&count.to_be_bytes());
-            for descriptor in &descriptors {
+            for descriptor in descriptors {
                 out.push(&descriptor.len_bytes.to_be_bytes());
                 out.push(&u64::from(descriptor.state).to_be_bytes());
             }
         } else {
-            self.chunk(request, chunk::BLOCK_STATUS, true, 4 + 8 * count, out);
-            out.push(&BASE_ALLOCATION_ID.to_be_bytes());
-            for descriptor in &descriptors {
+            self.chunk(request, chunk::BLOCK_STATUS, done, 4 + 8 * count, out);
+            out.push(&id.to_be_bytes());
+            for descriptor in descriptors {
                 // A compact request has a 32-bit length, and no descriptor is longer.
                 out.push(&(descriptor.len_bytes as u32).to_be_bytes());
                 out.push(&descriptor.state.to_be_bytes());
             }
         }
-        Ok(())
     }
 
-    fn descriptors(&self, offset: u64, len: u64, most: usize) -> Result<Vec<Descriptor>, Failure> {
-        let end = offset + len;
-        let mut descriptors: Vec<Descriptor> = Vec::new();
-        let mut seen = 0;
+    fn collect(offset: u64, len: u64, most: usize) -> Collected {
+        Collected {
+            list: Vec::new(),
+            most,
+            range_end: offset + len,
+            seen: 0,
+        }
+    }
+
+    fn allocation(&self, offset: u64, len: u64, most: usize) -> Result<Vec<Descriptor>, Failure> {
+        let mut collected = Self::collect(offset, len, most);
         self.volume
-            .extents(self.context, offset, len, &mut |extent| {
-                let piece_end = (extent.offset_bytes + extent.len_bytes).min(end);
-                let len_bytes = piece_end - extent.offset_bytes;
-                let state = state(extent);
-                seen += 1;
-                let full = descriptors.len() == most;
-                match descriptors.last_mut() {
-                    Some(last) if last.state == state => last.len_bytes += len_bytes,
-                    _ if full => return ControlFlow::Break(()),
-                    _ => descriptors.push(Descriptor { len_bytes, state }),
-                }
-                match seen < EXTENTS_MAX {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
+            .extents(self.context, offset, len, &mut |piece| {
+                collected.add(piece.offset_bytes, piece.len_bytes, state(piece))
             })?;
-        Ok(descriptors)
+        Ok(collected.list)
+    }
+
+    fn changes(
+        &self,
+        changes: &dyn Changes,
+        offset: u64,
+        len: u64,
+        most: usize,
+    ) -> Result<Vec<Descriptor>, Failure> {
+        let mut collected = Self::collect(offset, len, most);
+        let context = self.context;
+        self.volume
+            .changes(changes, context, offset, len, &mut |piece| {
+                let state = if piece.changed { STATE_DIRTY } else { 0 };
+                collected.add(piece.offset_bytes, piece.len_bytes, state)
+            })?;
+        Ok(collected.list)
     }
 }
 

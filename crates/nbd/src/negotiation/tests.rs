@@ -46,7 +46,7 @@ fn named(name: &str, rest: &[u8]) -> Vec<u8> {
 #[test]
 fn list_names_every_export() {
     let exports = two();
-    let mut negotiation = Negotiation::new(&exports, true);
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
     let replies = ask(&mut negotiation, 3, &[]);
     assert_eq!(replies[0], (2, b"\0\0\0\x04diskmemory".to_vec()));
     assert_eq!(replies[1], (2, b"\0\0\0\x04snapmemory".to_vec()));
@@ -57,7 +57,7 @@ fn list_names_every_export() {
 #[test]
 fn info_describes_and_go_starts() {
     let exports = two();
-    let mut negotiation = Negotiation::new(&exports, true);
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
     let replies = ask(&mut negotiation, 6, &named("snap", b"\0\x02\0\x01\0\x02"));
     let flags = flag::HAS_FLAGS | flag::READ_ONLY | flag::SEND_FLUSH | flag::SEND_FUA;
     let flags = flags | flag::SEND_CACHE | flag::CAN_MULTI_CONN;
@@ -81,7 +81,8 @@ fn info_describes_and_go_starts() {
 
 #[test]
 fn the_empty_name_is_the_only_export_or_the_chosen_one() {
-    let go = |exports: &FixedExports| last(&mut Negotiation::new(exports, true), 7, &[0; 6]);
+    let go =
+        |exports: &FixedExports| last(&mut Negotiation::new(exports, &|_| {}, true), 7, &[0; 6]);
     assert_eq!(go(&two()), UNKNOWN);
     assert_eq!(go(&two().with_default("snap")), ACK);
     let one = FixedExports::default().with("x", Arc::new(MemoryVolume::new(1)));
@@ -93,14 +94,14 @@ fn export_name_answers_with_or_without_zeroes() {
     let exports = two();
     for (no_zeroes, len) in [(true, 10), (false, 134)] {
         let mut out = Vec::new();
-        let mut negotiation = Negotiation::new(&exports, no_zeroes);
+        let mut negotiation = Negotiation::new(&exports, &|_| {}, no_zeroes);
         let step = negotiation.option(1, b"disk", &mut out);
         assert!(matches!(step, Step::Start(_)));
         assert_eq!(out.len(), len);
         assert_eq!(&out[..8], &5000_u64.to_be_bytes());
     }
     let mut out = Vec::new();
-    let mut negotiation = Negotiation::new(&exports, true);
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
     let step = negotiation.option(1, b"none", &mut out);
     assert!(matches!(step, Step::Drop) && out.is_empty());
     negotiation.option(11, &[], &mut out);
@@ -113,7 +114,7 @@ fn export_name_answers_with_or_without_zeroes() {
 #[test]
 fn reply_styles_are_chosen_once() {
     let exports = two();
-    let mut negotiation = Negotiation::new(&exports, true);
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
     assert_eq!(last(&mut negotiation, 8, b"x"), INVALID);
     assert_eq!(last(&mut negotiation, 8, &[]), ACK);
     assert_eq!(last(&mut negotiation, 8, &[]), INVALID);
@@ -126,7 +127,7 @@ fn reply_styles_are_chosen_once() {
 #[test]
 fn tls_and_unknown_options_are_refused_and_haggling_goes_on() {
     let exports = two();
-    let mut negotiation = Negotiation::new(&exports, true);
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
     assert_eq!(last(&mut negotiation, 5, &[]), POLICY);
     assert_eq!(last(&mut negotiation, 5, b"x"), INVALID);
     for unknown in [0, 4, 12, u32::MAX] {
@@ -143,11 +144,11 @@ fn contexts_are_listed_and_chosen() {
     let all = named("disk", b"\0\0\0\0");
     let base = named("disk", b"\0\0\0\x01\0\0\0\x05base:");
     let exact = named("disk", b"\0\0\0\x02\0\0\0\x03x:y\0\0\0\x0fbase:allocation");
-    let mut negotiation = Negotiation::new(&exports, true);
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
     assert_eq!(last(&mut negotiation, 9, &all), INVALID);
     assert_eq!(last(&mut negotiation, 10, &exact), INVALID);
     assert_eq!(last(&mut negotiation, 8, &[]), ACK);
-    let context = |id: u8| (4, [&[0, 0, 0, id], BASE_ALLOCATION].concat());
+    let context = |id: u8| (4, [&[0, 0, 0, id][..], b"base:allocation"].concat());
     assert_eq!(ask(&mut negotiation, 9, &all)[0], context(0));
     assert_eq!(ask(&mut negotiation, 9, &base)[0], context(0));
     assert_eq!(ask(&mut negotiation, 9, &exact)[0], context(0));
@@ -158,7 +159,7 @@ fn contexts_are_listed_and_chosen() {
     let mut started = |name| {
         let mut out = Vec::new();
         match negotiation.option(7, &named(name, b"\0\0"), &mut out) {
-            Step::Start(agreed) => agreed.allocation,
+            Step::Start(agreed) => agreed.contexts.len() == 1,
             _ => panic!("no start"),
         }
     };
@@ -167,7 +168,7 @@ fn contexts_are_listed_and_chosen() {
     assert_eq!(last(&mut negotiation, 10, &all), ACK);
     let mut out = Vec::new();
     let step = negotiation.option(7, &named("disk", b"\0\0"), &mut out);
-    assert!(matches!(step, Step::Start(agreed) if !agreed.allocation));
+    assert!(matches!(step, Step::Start(agreed) if agreed.contexts.is_empty()));
 }
 
 #[test]
@@ -177,4 +178,91 @@ fn long_descriptions_are_cut_at_a_character() {
     assert_eq!(limited(&long).len(), 4096);
     let odd = format!("x{long}");
     assert_eq!(limited(&odd).len(), 4095);
+}
+
+/// The names of the contexts in replies, checked for their ids.
+fn names(replies: &[(u32, Vec<u8>)], first_id: u8) -> Vec<String> {
+    let mut names = Vec::new();
+    for (number, (kind, data)) in replies.iter().enumerate() {
+        if *kind == ACK {
+            assert_eq!(number + 1, replies.len());
+            break;
+        }
+        assert_eq!(*kind, 4);
+        let id = if first_id == 0 {
+            0
+        } else {
+            first_id + number as u8
+        };
+        assert_eq!(data[..4], [0, 0, 0, id]);
+        names.push(String::from_utf8(data[4..].to_vec()).unwrap());
+    }
+    names
+}
+
+/// Data of an option about the contexts of "disk".
+fn queries(queries: &[&str]) -> Vec<u8> {
+    let mut data = (queries.len() as u32).to_be_bytes().to_vec();
+    for query in queries {
+        data.extend(named(query, b""));
+    }
+    named("disk", &data)
+}
+
+#[test]
+fn changes_are_contexts() {
+    let volume = MemoryVolume::new(1 << 20);
+    for number in 0..3000 {
+        volume.mark(&format!("s{number}"));
+    }
+    volume.mark(&"x".repeat(4096));
+    let exports = FixedExports::default().with("disk", Arc::new(volume));
+    let mut negotiation = Negotiation::new(&exports, &|_| {}, true);
+    assert_eq!(last(&mut negotiation, 8, &[]), ACK);
+
+    let mut list = |asked: &[&str]| names(&ask(&mut negotiation, 9, &queries(asked)), 0);
+    let all = list(&[]);
+    assert_eq!(
+        all.len(),
+        1024,
+        "the newest, without one whose name is too long"
+    );
+    assert_eq!(all[..2], ["base:allocation", "qemu:dirty-bitmap:s2999"]);
+    assert_eq!(list(&["qemu:"]), all[1..]);
+    assert_eq!(list(&["qemu:dirty-bitmap:"]), all[1..]);
+    assert_eq!(list(&["base:", "qemu:dirty-bitmap:"]), all);
+    let old = "qemu:dirty-bitmap:s0";
+    assert_eq!(list(&[old, "qemu:dirty-bitmap:none", old]), [old]);
+    assert!(list(&["x:", "qemu:allocation-depth", ":", ""]).is_empty());
+
+    let mut set = |asked: &[&str]| names(&ask(&mut negotiation, 10, &queries(asked)), 1);
+    assert!(set(&["qemu:", "qemu:dirty-bitmap:", "base:"]).is_empty());
+    let both = [old, "base:allocation"];
+    assert_eq!(set(&[old, "qemu:dirty-bitmap:none", old, both[1]]), both);
+    let sixteen: Vec<String> = (0..16).map(|n| format!("qemu:dirty-bitmap:s{n}")).collect();
+    let mut sixteen: Vec<&str> = sixteen.iter().map(String::as_str).collect();
+    assert_eq!(set(&sixteen), sixteen);
+    sixteen.push("base:allocation");
+    let too_big = (1 << 31) | 9;
+    assert_eq!(last(&mut negotiation, 10, &queries(&sixteen)), too_big);
+    let mut out = Vec::new();
+    let step = negotiation.option(7, &named("disk", b"\0\0"), &mut out);
+    let none = |agreed: &Agreed| agreed.contexts.is_empty();
+    assert!(matches!(step, Step::Start(agreed) if none(&agreed)));
+    let many = queries(&["base:allocation"; 65]);
+    assert_eq!(last(&mut negotiation, 9, &many), too_big);
+    assert_eq!(last(&mut negotiation, 10, &many), too_big);
+}
+
+#[test]
+fn an_export_is_claimed_before_it_is_opened() {
+    use std::cell::RefCell;
+    let claimed = RefCell::new(Vec::new());
+    let exports = two().with_default("snap");
+    let claim = |name: &str| claimed.borrow_mut().push(name.to_owned());
+    let mut negotiation = Negotiation::new(&exports, &claim, true);
+    for name in ["disk", "disk", "", "none", "disk"] {
+        last(&mut negotiation, 6, &named(name, b"\0\0"));
+    }
+    assert_eq!(*claimed.borrow(), ["disk", "snap", "none", "disk"]);
 }

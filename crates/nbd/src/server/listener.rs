@@ -7,15 +7,16 @@ use crate::error::ServerError;
 use crate::stream::Stream;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const BACKLOG: i32 = 128;
 /// Send buffer asked for, bytes; the system may give less.
@@ -115,19 +116,18 @@ impl Listener {
     }
 
     /// Takes a connection if there is one.
-    pub(super) fn accept(&self) -> io::Result<Option<Arc<dyn Stream>>> {
+    pub(super) fn accept(&self, vanished_limit: Duration) -> io::Result<Option<Arc<dyn Stream>>> {
         let accepted = match &self.socket {
             Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
-                let _ =
-                    rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
+                let _ = sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES);
                 Ok(Arc::new(stream) as Arc<dyn Stream>)
             }),
             Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
                 // A reply is one send: waiting for more to send only costs time.
                 let _ = stream.set_nodelay(true);
-                let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
+                notice_vanished(&stream, vanished_limit);
                 Ok(Arc::new(stream) as Arc<dyn Stream>)
             }),
         };
@@ -141,6 +141,21 @@ impl Listener {
             },
         }
     }
+}
+
+/// Probes that a silent client's system leaves unanswered before it counts as vanished.
+const PROBES: u32 = 4;
+
+/// Lets the system find out that the other machine is gone: by probes while there is nothing to
+/// send, else by data that is not acknowledged. Best effort; without it only the next send tells.
+pub(super) fn notice_vanished(stream: &TcpStream, limit: Duration) {
+    let second = Duration::from_secs(1);
+    let period = (limit / (PROBES + 1)).max(second);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, period);
+    let _ = sockopt::set_tcp_keepintvl(stream, period);
+    let _ = sockopt::set_tcp_keepcnt(stream, PROBES);
+    let _ = sockopt::set_tcp_user_timeout(stream, limit.as_millis().min(1 << 30) as u32);
 }
 
 impl Drop for Listener {

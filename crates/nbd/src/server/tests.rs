@@ -12,10 +12,10 @@ use std::sync::atomic::AtomicU32;
 use volume::MemoryVolume;
 
 /// A path that is removed again.
-struct Place(PathBuf);
+pub(super) struct Place(pub(super) PathBuf);
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let name = format!("nbd-test-{}-{number}", std::process::id());
@@ -38,7 +38,7 @@ fn start(place: &Place, options: ServerOptions) -> ServerHandle {
     server.start().unwrap()
 }
 
-fn connect(place: &Place) -> Client {
+pub(super) fn connect(place: &Place) -> Client {
     let mut client = Client::new(UnixStream::connect(&place.0).unwrap());
     client.greet(3);
     client.go("");

@@ -4,7 +4,7 @@ use super::*;
 use crate::exports::FixedExports;
 use crate::fuzzing;
 use crate::test_client::{Client, serving, session};
-use crate::wire::requests::encode;
+use crate::wire::requests::{Command, Request, encode};
 use std::sync::atomic::AtomicUsize;
 use std::thread;
 use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
@@ -309,7 +309,10 @@ fn nearly_right_sessions_never_panic_or_hang() {
         let extended = next(&mut state).is_multiple_of(2);
         for option in [if extended { 11 } else { 8 }, 10, 9, 3, 6, 7] {
             let data: &[u8] = match option {
-                9 | 10 => b"\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation",
+                9 | 10 => {
+                    b"\0\0\0\0\0\0\0\x02\0\0\0\x0fbase:allocation\
+                    \0\0\0\x16qemu:dirty-bitmap:then"
+                }
                 6 | 7 => b"\0\0\0\0\0\x01\0\x01",
                 _ => b"",
             };

@@ -53,6 +53,8 @@ pub mod transmission {
     pub const SEND_CACHE: u16 = 1 << 10;
     /// FAST_ZERO works.
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
+    /// BLOCK_STATUS takes a payload that chooses contexts (extended headers only).
+    pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
 }
 
 /// Flags of a request.
@@ -101,11 +103,13 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// The only metadata context here.
-pub const BASE_ALLOCATION: &[u8] = b"base:allocation";
-/// Its number in BLOCK_STATUS replies.
-pub const BASE_ALLOCATION_ID: u32 = 1;
+/// The metadata context that every export has.
+pub const BASE_ALLOCATION: &str = "base:allocation";
 /// Descriptor flag of base:allocation: takes no space.
 pub const STATE_HOLE: u32 = 1 << 0;
 /// Descriptor flag of base:allocation: reads as zeroes.
 pub const STATE_ZERO: u32 = 1 << 1;
+/// What the name of a metadata context of changes begins with; the rest names the earlier state.
+pub const DIRTY_BITMAP: &str = "qemu:dirty-bitmap:";
+/// Descriptor flag of changes: may differ from the earlier state.
+pub const STATE_DIRTY: u32 = 1 << 0;

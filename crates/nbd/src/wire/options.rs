@@ -143,7 +143,7 @@ pub struct ContextRequest<'a> {
     /// Which export; empty means the default one.
     pub name: &'a str,
     /// Contexts asked for, at most one for every four bytes of data.
-    pub queries: Vec<&'a [u8]>,
+    pub queries: Vec<&'a str>,
 }
 
 /// Decodes the data of LIST_META_CONTEXT and SET_META_CONTEXT.
@@ -153,11 +153,7 @@ pub fn decode_contexts(data: &[u8]) -> Option<ContextRequest<'_>> {
     let count = cursor.u32()?;
     let mut queries = Vec::new();
     for _ in 0..count {
-        let len = cursor.u32()? as usize;
-        if len > STRING_BYTES_MAX {
-            return None;
-        }
-        queries.push(cursor.take(len)?);
+        queries.push(string(&mut cursor)?);
     }
     cursor
         .is_empty()

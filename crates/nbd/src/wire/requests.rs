@@ -11,6 +11,9 @@ pub const COMPACT_BYTES: usize = 28;
 /// Length of an extended request without payload, bytes.
 pub const EXTENDED_BYTES: usize = 32;
 
+/// Longest payload of BLOCK_STATUS that is looked at, bytes; far more contexts than there are.
+const STATUS_FILTER_BYTES_MAX: usize = 4096;
+
 /// What a client can ask for in transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -108,6 +111,29 @@ pub fn decode(bytes: &[u8], extended: bool) -> Option<Request> {
             false => u64::from(cursor.u32()?),
         },
     })
+}
+
+/// The payload of a BLOCK_STATUS request: which contexts to answer in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusFilter {
+    /// Length of the range to describe, bytes.
+    pub len_bytes: u64,
+    /// Contexts, in the order wanted; at least one.
+    pub ids: Vec<u32>,
+}
+
+/// Decodes the payload of BLOCK_STATUS; `None` if it names no context or ends in the middle.
+pub fn decode_status_filter(payload: &[u8]) -> Option<StatusFilter> {
+    let mut cursor = Cursor::new(payload);
+    let len_bytes = cursor.u64()?;
+    if payload.len() > STATUS_FILTER_BYTES_MAX {
+        return None;
+    }
+    let mut ids = vec![cursor.u32()?];
+    while !cursor.is_empty() {
+        ids.push(cursor.u32()?);
+    }
+    Some(StatusFilter { len_bytes, ids })
 }
 
 /// Encodes a request, as a client does.

@@ -65,7 +65,7 @@ fn context_request() {
     let bytes = b"\0\0\0\x01e\0\0\0\x02\0\0\0\x05base:\0\0\0\0";
     let request = options::decode_contexts(bytes).unwrap();
     assert_eq!(request.name, "e");
-    assert_eq!(request.queries, [&b"base:"[..], b""]);
+    assert_eq!(request.queries, ["base:", ""]);
     for end in 0..bytes.len() {
         assert_eq!(options::decode_contexts(&bytes[..end]), None);
     }
@@ -94,6 +94,17 @@ fn compact_request() {
     assert_eq!(requests::decode(bytes, true), None);
     assert_eq!(requests::decode(&bytes[..27], false), None);
     assert_eq!(request.payload_bytes(false), 512);
+}
+
+#[test]
+fn status_filter() {
+    let bytes = b"\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x03";
+    let filter = requests::decode_status_filter(bytes).unwrap();
+    assert_eq!((filter.len_bytes, filter.ids), (1 << 32, vec![2, 3]));
+    for end in (0..12).chain(13..16) {
+        assert_eq!(requests::decode_status_filter(&bytes[..end]), None, "{end}");
+    }
+    assert_eq!(requests::decode_status_filter(&[0; 4104]), None);
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! Serves volumes in memory, or a plain file, over NBD: for tests and measurements.
+//!
+//! `nbd_memory [--size BYTES] [--pattern] [--read-only] [--tcp] [--file PATH] [--slow-us N]
+//! [--slow-write-us N] [--vanished-s N] [--pool-mib N] [--control] [--until-eof] SOCKET|ADDRESS`.
+//! Runs until it is killed; with `--until-eof` until its standard input ends. With `--control` lines
+//! of its standard input change what is exported (see `table.rs`), each answered with a line.
+
+mod file;
+mod slow;
+mod table;
+
+use file::FileVolume;
+use nbd::{Server, ServerHandle, ServerOptions};
+use slow::Slow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use table::Table;
+use volume::{Durability, MemoryVolume, ReadOnly, RequestContext, Volume, VolumeError};
+
+type Failed = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failed> {
+    let mut arguments = std::env::args().skip(1);
+    let mut size = 64 << 20;
+    let (mut pattern, mut read_only, mut tcp) = (false, false, false);
+    let (mut until_eof, mut control) = (false, false);
+    let (mut read_us, mut write_us) = (0, 0);
+    let (mut file, mut place) = (None, None);
+    let mut options = ServerOptions::default();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or("a value is missing");
+        match argument.as_str() {
+            "--size" => size = value()?.parse()?,
+            "--pattern" => pattern = true,
+            "--read-only" => read_only = true,
+            "--tcp" => tcp = true,
+            "--until-eof" => until_eof = true,
+            "--control" => control = true,
+            "--file" => file = Some(value()?),
+            "--slow-us" => read_us = value()?.parse()?,
+            "--slow-write-us" => write_us = value()?.parse()?,
+            "--vanished-s" => options.vanished_limit = Duration::from_secs(value()?.parse()?),
+            "--pool-mib" => options.pool_bytes = value()?.parse::<u64>()? << 20,
+            _ => place = Some(argument),
+        }
+    }
+    let place = place.ok_or("where to listen is missing")?;
+    let memory = file.is_none().then(|| MemoryVolume::new(size));
+    let mut volume: Arc<dyn Volume> = match (&file, &memory) {
+        (Some(path), _) => Arc::new(FileVolume::open(path, read_only)?),
+        (None, Some(memory)) => Arc::new(memory.clone()),
+        (None, None) => Arc::new(MemoryVolume::new(0)),
+    };
+    if pattern {
+        fill(&*volume)?;
+    }
+    if read_us > 0 || write_us > 0 {
+        volume = Arc::new(Slow {
+            inner: volume,
+            read: Duration::from_micros(read_us),
+            write: Duration::from_micros(write_us),
+        });
+    }
+    if read_only {
+        volume = Arc::new(ReadOnly::new(volume));
+    }
+    let table = Arc::new(Table::default());
+    table.add("disk", volume, memory);
+    let server = match tcp {
+        true => Server::bind_tcp(place.parse()?, table.clone(), options)?,
+        false => Server::bind_unix(Path::new(&place), table.clone(), options)?,
+    };
+    let handle = server.start()?;
+    println!("ready {:?}", handle.tcp_address());
+    if control || until_eof {
+        follow(control.then_some(&*table), &handle)?;
+    }
+    if until_eof {
+        let stats = handle.stats();
+        let stopped = handle.stop();
+        println!("{stats:?} stopped {stopped}");
+        return Ok(());
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Reads standard input to its end.
+fn follow(table: Option<&Table>, server: &ServerHandle) -> std::io::Result<()> {
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        match table.map(|table| table.command(&line, server)) {
+            Some(Ok(done)) => println!("{done}"),
+            Some(Err(why)) => println!("refused: {why}"),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Every eight bytes say where they are, as nbdkit's pattern plugin does.
+fn fill(volume: &dyn Volume) -> Result<(), VolumeError> {
+    let size = volume.size_bytes();
+    let mut at = 0;
+    while at < size {
+        let len = (size - at).min(1 << 20);
+        let words = (0..len.div_ceil(8)).flat_map(|word| (at + word * 8).to_be_bytes());
+        let bytes: Vec<u8> = words.take(len as usize).collect();
+        volume.write(RequestContext::default(), at, &bytes, Durability::Volatile)?;
+        at += len;
+    }
+    Ok(())
+}

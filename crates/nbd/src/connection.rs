@@ -1,0 +1,93 @@
+//! What the server and the threads of one connection know of each other.
+//!
+//! Invariant: whoever wants a connection to end sets `closing` before it ends the stream, so that a
+//! session that still has requests stops at the next pause. The server makes one per client;
+//! sessions, writers and the memory pools look at it.
+
+use crate::stream::Stream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One client.
+pub(crate) struct Connection {
+    pub(crate) stream: Arc<dyn Stream>,
+    closing: AtomicBool,
+    /// The export that the client asked for last, from before it is opened.
+    export: Mutex<String>,
+    made: Instant,
+    /// When the client began to send a large request that is not complete; see [`Clock`].
+    pub(crate) sending: Clock,
+    /// When a reply began to go out that the client has not taken.
+    pub(crate) taking: Clock,
+}
+
+/// The start of something that the client has to finish: milliseconds after the connection was
+/// made, plus one; 0 when there is nothing.
+#[derive(Default)]
+pub(crate) struct Clock(AtomicU64);
+
+impl Clock {
+    pub(crate) fn start(&self, connection: &Connection) {
+        self.0.store(connection.age_ms() + 1, Relaxed);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Arc<dyn Stream>) -> Self {
+        Self {
+            stream,
+            closing: AtomicBool::new(false),
+            export: Mutex::default(),
+            made: Instant::now(),
+            sending: Clock::default(),
+            taking: Clock::default(),
+        }
+    }
+
+    fn age_ms(&self) -> u64 {
+        self.made.elapsed().as_millis() as u64
+    }
+
+    /// For how long the client has kept something waiting that it has to finish.
+    pub(crate) fn stalled(&self) -> Duration {
+        let starts = [&self.sending, &self.taking].map(|clock| clock.0.load(Relaxed));
+        match starts.into_iter().filter(|start| *start > 0).min() {
+            Some(start) => Duration::from_millis(self.age_ms().saturating_sub(start - 1)),
+            None => Duration::ZERO,
+        }
+    }
+
+    /// Says which export is about to be opened. After this, whoever takes the export away finds
+    /// the connection; see [`crate::ServerHandle::close_export`].
+    pub(crate) fn claim(&self, export: &str) {
+        let mut claimed = self.export.lock().unwrap_or_else(PoisonError::into_inner);
+        export.clone_into(&mut claimed);
+    }
+
+    pub(crate) fn has_claimed(&self, export: &str) -> bool {
+        let claimed = self.export.lock().unwrap_or_else(PoisonError::into_inner);
+        *claimed == export
+    }
+
+    /// True if the session shall take no more requests than have arrived.
+    pub(crate) fn closing(&self) -> bool {
+        self.closing.load(Relaxed)
+    }
+
+    /// Lets requests that arrived be answered, then ends the session.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Relaxed);
+        self.stream.shutdown_recv();
+    }
+
+    /// Ends both directions now.
+    pub(crate) fn drop_now(&self) {
+        self.closing.store(true, Relaxed);
+        self.stream.shutdown();
+    }
+}

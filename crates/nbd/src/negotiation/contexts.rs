@@ -1,0 +1,119 @@
+//! Metadata contexts: where an export has data, and what changed since earlier states of it.
+//!
+//! Invariant: lists and choices are bounded, whatever the number of earlier states; a chosen
+//! context keeps what it needs, so that it answers even if its name is deleted. Changes are called
+//! `qemu:dirty-bitmap:STATE`, because that is what clients know how to ask for.
+
+use super::{Negotiation, Reply, Step};
+use crate::wire::constants::{BASE_ALLOCATION, DIRTY_BITMAP, STRING_BYTES_MAX};
+use crate::wire::options::{ReplyKind, decode_contexts};
+use crate::wire::replies::Style;
+use std::sync::Arc;
+use volume::{Changes, Volume};
+
+/// Contexts of one connection.
+const CHOSEN_MAX: usize = 16;
+/// Queries of one option.
+const QUERIES_MAX: usize = 64;
+/// Earlier states in one list, the newest; older ones can still be chosen by name.
+const LISTED_MAX: usize = 1024;
+
+/// What BLOCK_STATUS describes.
+#[derive(Clone)]
+pub(crate) struct MetaContext {
+    /// In replies.
+    pub(crate) id: u32,
+    name: String,
+    pub(crate) source: Source,
+}
+
+/// Where the descriptors of a context come from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The volume's extents.
+    Allocation,
+    /// Its changes since an earlier state.
+    Changes(Arc<dyn Changes>),
+}
+
+/// The source of exactly this context.
+fn find(volume: &dyn Volume, name: &str) -> Option<Source> {
+    if name == BASE_ALLOCATION {
+        return Some(Source::Allocation);
+    }
+    let baseline = name.strip_prefix(DIRTY_BITMAP)?;
+    volume.changes_since(baseline).map(Source::Changes)
+}
+
+impl Negotiation<'_> {
+    pub(super) fn contexts(&mut self, data: &[u8], set: bool, reply: &mut Reply<'_>) -> Step {
+        if set {
+            self.chosen = None;
+        }
+        if self.style == Style::Simple {
+            return reply.invalid("contexts need structured replies");
+        }
+        let Some(request) = decode_contexts(data) else {
+            return reply.invalid("malformed request for contexts");
+        };
+        if request.queries.len() > QUERIES_MAX {
+            return reply.refuse(ReplyKind::ErrTooBig, "too many queries");
+        }
+        let Some((name, volume)) = self.open(request.name) else {
+            return reply.refuse(ReplyKind::ErrUnknown, "no such export");
+        };
+        if !set {
+            for name in listed(&*volume, &request.queries) {
+                reply.send(ReplyKind::MetaContext, &[&[0; 4], name.as_bytes()]);
+            }
+            return reply.ack();
+        }
+        let mut chosen: Vec<MetaContext> = Vec::new();
+        for query in request.queries {
+            if chosen.iter().any(|other| other.name == query) {
+                continue;
+            }
+            let Some(source) = find(&*volume, query) else {
+                continue;
+            };
+            if chosen.len() == CHOSEN_MAX {
+                return reply.refuse(ReplyKind::ErrTooBig, "too many contexts");
+            }
+            chosen.push(MetaContext {
+                id: chosen.len() as u32 + 1,
+                name: query.to_owned(),
+                source,
+            });
+        }
+        for context in &chosen {
+            let (id, name) = (context.id.to_be_bytes(), context.name.as_bytes());
+            reply.send(ReplyKind::MetaContext, &[&id, name]);
+        }
+        self.chosen = Some((name, chosen));
+        reply.ack()
+    }
+}
+
+/// Names of the contexts that match any of `queries`, or of all. Queries of other namespaces match
+/// nothing; a query that ends after a namespace matches all in it.
+fn listed(volume: &dyn Volume, queries: &[&str]) -> Vec<String> {
+    let asked = |name: &str| queries.is_empty() || queries.contains(&name);
+    let mut names = Vec::new();
+    if asked("base:") || asked(BASE_ALLOCATION) {
+        names.push(BASE_ALLOCATION.to_owned());
+    }
+    if asked("qemu:") || asked(DIRTY_BITMAP) {
+        let baselines = volume.baselines(LISTED_MAX).into_iter();
+        let all = baselines.map(|baseline| format!("{DIRTY_BITMAP}{baseline}"));
+        names.extend(all.filter(|name| name.len() <= STRING_BYTES_MAX));
+        return names;
+    }
+    for query in queries {
+        let changes = query.starts_with(DIRTY_BITMAP);
+        let known = names.iter().any(|name| name == query);
+        if changes && !known && find(volume, query).is_some() {
+            names.push((*query).to_owned());
+        }
+    }
+    names
+}

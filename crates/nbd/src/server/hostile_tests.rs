@@ -1,0 +1,235 @@
+//! Clients that stall, flood or vanish, while a well-behaved one is watched.
+//!
+//! Each hostile state would last for ever, so the bounds on the witness are wide: they tell a
+//! server that waits from a server that is busy.
+
+use super::tests::{Place, connect};
+use super::*;
+use crate::exports::FixedExports;
+use crate::test_client::Client;
+use crate::wire::requests::Command;
+use rustix::net::sockopt;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use volume::MemoryVolume;
+
+/// Longest answer that a witness may get; alone it takes some microseconds.
+const SOON: Duration = Duration::from_secs(2);
+
+fn options() -> ServerOptions {
+    ServerOptions {
+        pool_bytes: 64 << 20,
+        stall_limit: Duration::from_millis(500),
+        handshake_limit: Duration::from_secs(1),
+        ..ServerOptions::default()
+    }
+}
+
+fn exports() -> Arc<dyn Exports> {
+    Arc::new(FixedExports::default().with("disk", Arc::new(MemoryVolume::new(256 << 20))))
+}
+
+fn start(place: &Place, options: ServerOptions) -> ServerHandle {
+    let server = Server::bind_unix(&place.0, exports(), options).unwrap();
+    server.start().unwrap()
+}
+
+/// Small reads and writes; returns the longest answer.
+fn watch(witness: &mut Client, rounds: u64) -> Duration {
+    let mut longest = Duration::ZERO;
+    for round in 0..rounds {
+        let began = Instant::now();
+        let at = round % 64 * 4096;
+        client_write(witness, at, 4096);
+        witness.ask(Command::Read, 0, at, 4096);
+        assert_eq!(witness.reply(4096).error, 0);
+        longest = longest.max(began.elapsed());
+    }
+    longest
+}
+
+fn client_write(client: &mut Client, at: u64, len: usize) {
+    client.ask(Command::Write, 0, at, len as u64);
+    client.send(&vec![1; len]);
+    assert_eq!(client.reply(0).error, 0);
+}
+
+#[test]
+fn clients_that_never_read_their_replies() {
+    let place = Place::new();
+    let handle = start(&place, options());
+    let mut witness = connect(&place);
+    client_write(&mut witness, 0, 1 << 20);
+    let alone = watch(&mut witness, 100);
+    // Each wants 1 GiB, and takes nothing of it.
+    let hostile: Vec<Client> = (0..16)
+        .map(|_| {
+            let mut client = connect(&place);
+            for number in 0..32 {
+                client.ask(Command::Read, 0, number << 10, 32 << 20);
+            }
+            client
+        })
+        .collect();
+    let beside = watch(&mut witness, 1000);
+    assert!(beside < SOON, "alone {alone:?}, beside them {beside:?}");
+    // Their memory goes to whoever wants it and uses it.
+    let began = Instant::now();
+    for _ in 0..4 {
+        witness.ask(Command::Read, 0, 0, 32 << 20);
+        assert_eq!(witness.reply(32 << 20).error, 0);
+    }
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(30), "{waited:?}");
+    assert!(handle.stats().connections_dropped_total > 0);
+    drop(hostile);
+}
+
+#[test]
+fn clients_that_stop_in_the_middle_of_a_write() {
+    let place = Place::new();
+    let handle = start(&place, options());
+    let mut witness = connect(&place);
+    let hostile: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut client = connect(&place);
+            client.ask(Command::Write, 0, 0, 32 << 20);
+            // As much as arrives without being read, if the server has no memory for it.
+            client.send(&[9; 50_000]);
+            client
+        })
+        .collect();
+    let beside = watch(&mut witness, 1000);
+    assert!(beside < SOON, "{beside:?}");
+    let began = Instant::now();
+    client_write(&mut witness, 0, 32 << 20);
+    let waited = began.elapsed();
+    assert!(waited < Duration::from_secs(30), "{waited:?}");
+    assert!(handle.stats().connections_dropped_total > 0);
+    drop(hostile);
+}
+
+#[test]
+fn clients_that_vanish_in_the_middle_of_a_message() {
+    let place = Place::new();
+    let handle = start(&place, options());
+    let mut witness = connect(&place);
+    let mut longest = Duration::ZERO;
+    for number in 0..300_usize {
+        let mut stream = UnixStream::connect(&place.0).unwrap();
+        let whole = b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0\x25\x60\x95\x13\0\0\0\x01";
+        stream.write_all(&whole[..number % whole.len()]).unwrap();
+        drop(stream);
+        longest = longest.max(watch(&mut witness, 1));
+    }
+    assert!(longest < SOON, "{longest:?}");
+    while handle.stats().connections > 1 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn floods_of_options() {
+    let place = Place::new();
+    let handle = start(&place, options());
+    let mut witness = connect(&place);
+    let flood = |data: &'static [u8]| {
+        let mut client = Client::new(UnixStream::connect(&place.0).unwrap());
+        client.greet(3);
+        let mut sent = 0_u32;
+        let mut replies = client.stream.try_clone().unwrap();
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = replies.read_to_end(&mut bytes);
+            bytes.len()
+        });
+        loop {
+            let head = [b"IHAVEOPT\0\0\x63", &sent.to_be_bytes()[3..]].concat();
+            let len = (data.len() as u32).to_be_bytes();
+            let option = [&head, &len[..], data].concat();
+            if sent > 100_000 || client.stream.write_all(&option).is_err() {
+                break;
+            }
+            sent += 1;
+        }
+        let _ = client.stream.shutdown(Shutdown::Both);
+        (sent, reader.join().unwrap())
+    };
+    static LARGE: [u8; 65 << 10] = [0; 65 << 10];
+    for data in [&b""[..], &LARGE] {
+        let (sent, replied) = flood(data);
+        assert!(sent < 100_000, "it was never stopped");
+        // Each refusal has twenty bytes and some words.
+        assert!(replied > 20 && replied < 1100 * 64, "{replied}");
+        let beside = watch(&mut witness, 100);
+        assert!(beside < SOON, "{beside:?}");
+    }
+    assert_eq!(handle.stats().handshakes_failed_total, 2);
+}
+
+#[test]
+fn silent_clients_give_their_places_back() {
+    let place = Place::new();
+    let options = ServerOptions {
+        connections_max: 8,
+        ..options()
+    };
+    let handle = start(&place, options);
+    let mut witness = connect(&place);
+    let silent: Vec<UnixStream> = (0..7)
+        .map(|_| UnixStream::connect(&place.0).unwrap())
+        .collect();
+    while handle.stats().connections < 8 {
+        thread::yield_now();
+    }
+    // Further ones are refused at once, not queued.
+    let began = Instant::now();
+    let mut refused = UnixStream::connect(&place.0).unwrap();
+    let read = refused.read(&mut [0; 1]);
+    assert!(
+        matches!(read, Ok(0) | Err(_)),
+        "a greeting for one too many"
+    );
+    assert!(began.elapsed() < SOON);
+    assert!(watch(&mut witness, 100) < SOON);
+    let began = Instant::now();
+    while handle.stats().connections > 1 {
+        thread::sleep(Duration::from_millis(10));
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+    drop(silent);
+    assert!(watch(&mut connect(&place), 1) < SOON);
+}
+
+#[test]
+fn a_client_that_only_stops_sending_gets_its_replies() {
+    let place = Place::new();
+    let handle = start(&place, options());
+    let mut client = connect(&place);
+    for _ in 0..100 {
+        client.ask(Command::Read, 0, 0, 4096);
+    }
+    client.stream.shutdown(Shutdown::Write).unwrap();
+    for _ in 0..100 {
+        assert_eq!(client.reply(4096).error, 0);
+    }
+    assert!(client.closed());
+    drop(client);
+    while handle.stats().connections > 0 {
+        thread::yield_now();
+    }
+    assert_eq!(handle.stats().connections_dropped_total, 0);
+}
+
+#[test]
+fn the_system_looks_for_vanished_tcp_clients() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    listener::notice_vanished(&client, Duration::from_secs(50));
+    let period = Duration::from_secs(10);
+    assert!(sockopt::socket_keepalive(&client).unwrap());
+    assert_eq!(sockopt::tcp_keepidle(&client).unwrap(), period);
+    assert_eq!(sockopt::tcp_keepintvl(&client).unwrap(), period);
+    assert_eq!(sockopt::tcp_keepcnt(&client).unwrap(), 4);
+    assert_eq!(sockopt::tcp_user_timeout(&client).unwrap(), 50_000);
+}

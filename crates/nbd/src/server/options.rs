@@ -1,0 +1,45 @@
+//! What limits a server.
+//!
+//! Invariant: every default lets usual clients do what they do; none is infinite. The program sets
+//! some from its command line.
+
+use std::time::Duration;
+
+/// Limits of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Connections at the same time; further ones are closed at once.
+    pub connections_max: usize,
+    /// Time from the greeting to the start of transmission.
+    pub handshake_limit: Duration,
+    /// Time that a client may leave a reply unread before it is dropped. Generous, because a
+    /// paused machine looks the same; it costs only this client's own memory.
+    pub send_limit: Duration,
+    /// Time after which a TCP client is dropped whose machine vanished, or whose system does not
+    /// answer for it any more; a client that is only silent stays. A unix socket ends with its
+    /// client.
+    pub vanished_limit: Duration,
+    /// Memory that all connections share for large reads, and the same again for large writes,
+    /// bytes; raised to twice what the largest request needs. Besides it every connection has up
+    /// to some MiB of its own.
+    pub pool_bytes: u64,
+    /// Time that a client may keep memory of a pool without finishing its request, or without
+    /// taking its reply, while others wait for it.
+    pub stall_limit: Duration,
+    /// Time that [`ServerHandle::stop`] gives requests under way.
+    pub stop_limit: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            connections_max: 128,
+            handshake_limit: Duration::from_secs(30),
+            send_limit: Duration::from_secs(300),
+            vanished_limit: Duration::from_secs(120),
+            pool_bytes: 256 << 20,
+            stall_limit: Duration::from_secs(10),
+            stop_limit: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The transmission phase of one connection.
+//!
+//! Invariant: this thread carries out only what needs no waiting, except a read while the client
+//! has nothing else under way; all that may wait goes to the workers, so later requests pass it.
+//! Memory beyond what the connection owns is leased before it is used, and while that waits,
+//! nothing that could be sent is held back. The session calls this after the handshake.
+
+use super::{BATCH_BYTES, DEEP_REQUESTS, End, SMALL_REPLY_BYTES, Session};
+use crate::REQUEST_BYTES_MAX;
+use crate::buffers::{INPUT_BYTES, Input, Output};
+use crate::command::Export;
+use crate::memory::Lease;
+use crate::stats::Tally;
+use crate::wire::requests::{Command, Request, decode, header_bytes};
+use crate::workers::{Job, Lane, Workers};
+use crate::writer::{Gone, Writer};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The state of a connection after the handshake.
+pub(super) struct Transmission<'a> {
+    pub(super) session: &'a Session,
+    pub(super) export: Arc<Export>,
+    pub(super) writer: Arc<Writer>,
+    pub(super) workers: Workers,
+    pub(super) output: Output,
+    pub(super) tally: Tally,
+    /// When the last bytes came.
+    pub(super) arrived: Instant,
+    /// Reads that wait to hand to workers before one is tried on this thread again.
+    pub(super) deep: u32,
+    /// For the large request that is coming in.
+    pub(super) incoming: Option<Lease>,
+}
+
+impl Transmission<'_> {
+    pub(super) fn run(&mut self, mut input: Input) -> Result<End, Gone> {
+        let extended = self.export.extended();
+        let header = header_bytes(extended);
+        let connection = &*self.session.connection;
+        loop {
+            let mut needed = header;
+            if let Some(bytes) = input.peek(0, header) {
+                let request = decode(bytes, extended).ok_or(Gone)?;
+                let payload_bytes = request.payload_bytes(extended);
+                if payload_bytes > u64::from(REQUEST_BYTES_MAX) {
+                    // The document wants such clients dropped rather than their bytes skipped.
+                    return Err(Gone);
+                }
+                if request.command == Command::Disconnect as u16 {
+                    return Ok(End::Clean);
+                }
+                needed = header + payload_bytes as usize;
+                if input.peek(0, needed).is_some() {
+                    connection.sending.stop();
+                    self.request(&request, &mut input, header)?;
+                    if self.output.len() >= BATCH_BYTES {
+                        self.flush()?;
+                    }
+                    continue;
+                }
+                if needed > INPUT_BYTES && self.incoming.is_none() {
+                    let lease = self.lease(Lane::Changes, payload_bytes)?;
+                    self.incoming = Some(lease);
+                    connection.sending.start(connection);
+                }
+            }
+            self.flush()?;
+            if connection.closing() {
+                return Ok(End::Clean);
+            }
+            match input.fill(&*connection.stream, needed) {
+                Ok(0) if input.available().is_empty() => return Ok(End::Clean),
+                Ok(0) | Err(_) => return Err(Gone),
+                Ok(_) => self.arrived = Instant::now(),
+            }
+        }
+    }
+
+    /// Memory for a request; replies do not wait while this does.
+    fn lease(&mut self, lane: Lane, bytes: u64) -> Result<Lease, Gone> {
+        let share = self.session.memory.of(lane);
+        if let Some(lease) = share.try_take(bytes) {
+            return Ok(lease);
+        }
+        self.flush()?;
+        Ok(share.take(bytes))
+    }
+
+    /// Carries out the first request of the input, or hands it on, and removes it.
+    fn request(&mut self, request: &Request, input: &mut Input, header: usize) -> Result<(), Gone> {
+        let payload_bytes = request.payload_bytes(self.export.extended()) as usize;
+        let total = header + payload_bytes;
+        let reply_bytes = self.export.reply_bytes(request);
+        let large = match reply_bytes > SMALL_REPLY_BYTES {
+            true => Some(self.lease(Lane::Reads, reply_bytes)?),
+            false => None,
+        };
+        let payload = input.peek(header, payload_bytes).unwrap_or_default();
+        let (out, tally) = (&mut self.output, &mut self.tally);
+        if self.export.execute(request, payload, false, out, tally) {
+            input.consume(total);
+            self.incoming = None;
+            if large.is_some() {
+                // Its memory is given back below.
+                self.flush()?;
+            }
+            return Ok(());
+        }
+        let lane = Lane::of(request.command);
+        if lane == Lane::Reads {
+            if input.available().len() > total || self.workers.in_flight(lane) > 0 {
+                self.deep = DEEP_REQUESTS;
+            }
+            if self.deep == 0 {
+                return self.read_here(request, input, header, payload_bytes);
+            }
+            self.deep -= 1;
+        }
+        let cost_bytes = reply_bytes.saturating_add(payload_bytes as u64);
+        if !self.workers.has_room(lane, cost_bytes) {
+            self.flush()?;
+        }
+        let lease = match large.or(self.incoming.take()) {
+            Some(lease) => lease,
+            None => self.lease(lane, cost_bytes)?,
+        };
+        let job = Job {
+            request: *request,
+            payload: input.take(header, payload_bytes),
+            arrived: self.arrived,
+            lease,
+            cost_bytes,
+        };
+        if let Err(job) = self.workers.submit(job) {
+            // No thread can be had: later requests wait behind this one.
+            self.flush()?;
+            let payload = job.payload.as_bytes();
+            let (out, tally) = (&mut self.output, &mut self.tally);
+            self.export.execute(request, payload, true, out, tally);
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// A read that waits, while nothing else is under way: without a change of threads.
+    fn read_here(
+        &mut self,
+        request: &Request,
+        input: &mut Input,
+        header: usize,
+        payload_bytes: usize,
+    ) -> Result<(), Gone> {
+        // What is ready does not wait for the device.
+        self.flush()?;
+        let payload = input.peek(header, payload_bytes).unwrap_or_default();
+        let (out, tally) = (&mut self.output, &mut self.tally);
+        self.export.execute(request, payload, true, out, tally);
+        input.consume(header + payload_bytes);
+        let stream = &*self.session.connection.stream;
+        if input.fill_now(stream).unwrap_or(false) {
+            // It did not wait for this reply before it sent the next request.
+            self.deep = DEEP_REQUESTS;
+        }
+        // Before the memory of a large reply is given back.
+        self.flush()
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        let sent = self.writer.send(self.output.as_bytes());
+        let elapsed = self.arrived.elapsed();
+        let bytes = self.output.len();
+        self.session.counters.add(&mut self.tally, bytes, elapsed);
+        self.output.clear();
+        sent
+    }
+}
