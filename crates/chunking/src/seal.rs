@@ -31,6 +31,37 @@ impl SealKey {
         buffer.extend_from_slice(tag.as_ref());
     }
 
+    /// Seals `payload` where it stands; its tag goes elsewhere. `bound` must be given again to open.
+    pub fn seal_in_place(
+        &self,
+        nonce: [u8; 12],
+        bound: &[u8],
+        payload: &mut [u8],
+    ) -> [u8; TAG_BYTES] {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        // Fails only above 64 GiB, which no payload reaches.
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(nonce, Aad::from(bound), payload)
+            .expect("payload below the cipher's limit");
+        let mut bytes = [0; TAG_BYTES];
+        bytes.copy_from_slice(tag.as_ref());
+        bytes
+    }
+
+    /// Opens payload and tag where they stand: the payload, or `None` (and garbage) when bytes,
+    /// place or key are wrong.
+    pub fn open_in_place<'a>(
+        &self,
+        nonce: [u8; 12],
+        bound: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Option<&'a [u8]> {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let plain = self.0.open_in_place(nonce, Aad::from(bound), sealed).ok()?;
+        Some(plain)
+    }
+
     /// Opens in place and cuts the tag off; false (and garbage in the buffer) when bytes, place
     /// or key are wrong.
     pub fn open(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>) -> bool {
@@ -49,6 +80,25 @@ impl SealKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tag_may_stand_elsewhere() {
+        let key = SealKey::new(&[3; 32]);
+        let mut together = b"payload".to_vec();
+        key.seal([1; 12], b"place", &mut together, 0);
+        let mut payload = *b"payload";
+        let tag = key.seal_in_place([1; 12], b"place", &mut payload);
+        assert_eq!(together, [payload.as_slice(), &tag].concat());
+        let mut sealed = together.clone();
+        assert_eq!(
+            key.open_in_place([1; 12], b"place", &mut sealed),
+            Some(b"payload".as_slice())
+        );
+        for (nonce, bound, len) in [(2, b"place", 23), (1, b"other", 23), (1, b"place", 9)] {
+            let mut sealed = together[..len].to_vec();
+            assert!(key.open_in_place([nonce; 12], bound, &mut sealed).is_none());
+        }
+    }
 
     #[test]
     fn opens_only_what_was_sealed_here() {

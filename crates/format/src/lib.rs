@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod config;
 pub mod container;
 pub mod index;
+pub mod journal;
 pub mod key_slot;
 pub mod map_node;
 pub mod mirrored;

@@ -29,6 +29,8 @@ pub enum Kind {
     Container = 4,
     /// The fingerprint index.
     Index = 5,
+    /// A slot of the journal.
+    Journal = 6,
 }
 
 impl Kind {

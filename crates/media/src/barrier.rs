@@ -24,11 +24,20 @@ pub enum Barrier {
     /// Index buckets, before the index header calls itself clean; then the header. An index that
     /// lost entries would store chunks twice; one without a clean header is built anew.
     IndexBeforeClean,
+    /// Names of the journal's slots, before a record in one of them counts as durable.
+    JournalSlotsBeforeUse,
+    /// What was found in the journal's last slot and may have been in the page cache only (its
+    /// process died, its sync failed), before anybody acts on it.
+    JournalReplayBeforeUse,
+    /// Records of a slot that is full, before the next slot's header says where they end.
+    JournalBeforeNextSlot,
+    /// Records, before a flush is acknowledged.
+    JournalBeforeAck,
 }
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -37,5 +46,9 @@ impl Barrier {
         Self::KeysBeforeRemoval,
         Self::KeyBeforeAck,
         Self::IndexBeforeClean,
+        Self::JournalSlotsBeforeUse,
+        Self::JournalReplayBeforeUse,
+        Self::JournalBeforeNextSlot,
+        Self::JournalBeforeAck,
     ];
 }

@@ -1,7 +1,8 @@
 //! Every barrier of the pool is needed: without it, some crash state is wrong.
 //!
 //! Invariant: `media::Barrier::ALL` is the list; a barrier that nobody misses fails this test and
-//! should go. The other direction: no sync without a name, which the types see to.
+//! should go. The other direction: no sync without a name, which the types see to. Those of the
+//! journal have tests of their own.
 
 use media::Barrier;
 use sim::pool_histories::{MEMORY_BYTES, PoolHistory, PoolOp, Process, What, media, scripts};
@@ -27,7 +28,8 @@ fn missed(barrier: Barrier) -> Option<String> {
 #[test]
 fn each_barrier_is_missed() {
     let mut needless = Vec::new();
-    for barrier in Barrier::ALL {
+    let is_of_journal = |barrier: &Barrier| format!("{barrier:?}").starts_with("Journal");
+    for barrier in Barrier::ALL.into_iter().filter(|b| !is_of_journal(b)) {
         match missed(barrier) {
             Some(message) => println!("{barrier:?}: {message}"),
             None => needless.push(barrier),

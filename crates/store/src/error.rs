@@ -20,6 +20,8 @@ pub enum StoreErrorKind {
     Corruption,
     /// No such snapshot, path or chunk.
     NotFound,
+    /// The journal has no space until a checkpoint trims it.
+    JournalFull,
     /// The request makes no sense (facts in `message`).
     Invalid,
     /// Storage failed (`source` says how).
@@ -92,6 +94,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Unsupported => "not supported",
             StoreErrorKind::Corruption => "corruption",
             StoreErrorKind::NotFound => "not found",
+            StoreErrorKind::JournalFull => "the journal is full",
             StoreErrorKind::Invalid => "invalid",
             StoreErrorKind::Media(_) => "storage",
             StoreErrorKind::Interrupted => "interrupted",

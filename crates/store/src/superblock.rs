@@ -7,10 +7,8 @@
 mod keys;
 mod roots;
 
-pub(crate) use keys::{
-    MasterKey, add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock,
-};
-pub use keys::{NewSecret, SecretKey, SlotInfo};
+pub use keys::{MasterKey, NewSecret, SecretKey, SlotInfo};
+pub(crate) use keys::{add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock};
 use roots::owner_of_roots;
 pub(crate) use roots::{Newest, commit_root, heal_root, newest_root};
 

@@ -56,6 +56,7 @@ fn of_store(e: &StoreError) -> Exit {
         StoreErrorKind::PoolExists
         | StoreErrorKind::Unsupported
         | StoreErrorKind::NotFound
+        | StoreErrorKind::JournalFull
         | StoreErrorKind::Invalid => Exit::Failed,
         StoreErrorKind::Media(kind) => match kind {
             MediaErrorKind::Locked => Exit::Locked,

@@ -52,7 +52,7 @@ impl SlotInfo {
 
 /// The one secret that all others derive from.
 #[derive(Clone)]
-pub(crate) struct MasterKey(pub [u8; 32]);
+pub struct MasterKey(pub [u8; 32]);
 
 impl MasterKey {
     /// Names of chunks.
@@ -67,10 +67,19 @@ impl MasterKey {
 
     /// Payloads of the container with this salt; the nonce is the region number.
     pub fn container_key(&self, salt: &[u8; 32]) -> SealKey {
+        self.salted("Quintet 2026-11 container payloads", salt)
+    }
+
+    /// Records of the journal slot's use with this salt; the nonce is the position.
+    pub fn journal_key(&self, salt: &[u8; 32]) -> SealKey {
+        self.salted("Quintet 2026-11 journal records", salt)
+    }
+
+    fn salted(&self, context: &'static str, salt: &[u8; 32]) -> SealKey {
         let mut material = [0; 64];
         material[..32].copy_from_slice(&self.0);
         material[32..].copy_from_slice(salt);
-        SealKey::new(&derive_key("Quintet 2026-11 container payloads", &material))
+        SealKey::new(&derive_key(context, &material))
     }
 }
 

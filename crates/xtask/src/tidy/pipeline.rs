@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const ROOM: &str = "store";
 const ROOT: &str = "crates/store/src/lib.rs";
 /// Left to right.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "error",
     "superblock",
     "container",
@@ -16,6 +16,7 @@ const ORDER: [&str; 13] = [
     "chunk_map",
     "recipe",
     "catalog",
+    "journal",
     "read_path",
     "write_path",
     "space",

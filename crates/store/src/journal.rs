@@ -1,0 +1,360 @@
+//! The journal: acknowledged writes that are not in containers yet (decision 13).
+//!
+//! Invariant: what was appended before a flush that returned survives power loss at any instant;
+//! after one, replay gives a prefix of what was appended, in order, and what it does not give is
+//! dead for ever. A position is never given twice. After a failed write or sync the journal is
+//! failed until it is opened again.
+//!
+//! A ring of slots, files of fixed size on the local disk ([`format::journal`] has the bytes).
+//! Appending copies into memory under one short lock. There is no thread: of those who flush, one
+//! leads, writes what is there and syncs once for all who wait (group commit; DeWitt et al.,
+//! "Implementation techniques for main memory database systems", SIGMOD'84, section 5). Called by
+//! volumes and recovery.
+
+mod batch;
+mod damage;
+mod open;
+mod read;
+mod replay;
+mod ring;
+mod slot_bytes;
+mod slot_use;
+mod state;
+mod writer;
+
+pub use damage::JournalDamage;
+
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::superblock::MasterKey;
+use format::config::Seal;
+use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
+use media::{Disk, Random};
+use state::State;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use units::{Fingerprint, JournalPosition, PoolId, VolumeId};
+use writer::Writer;
+
+/// Batches are closed when they reach this, bytes: their header and padding are then 1 % at most.
+const BATCH_BYTES_TARGET: usize = 512 << 10;
+
+/// What happened to a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// New bytes.
+    Write {
+        /// Whose.
+        volume: VolumeId,
+        /// First byte of the volume.
+        offset_bytes: u64,
+        /// 1 to 64 KiB.
+        data: &'a [u8],
+    },
+    /// Bytes that are zero from now on: discard and write-zeroes.
+    Zero {
+        /// Whose.
+        volume: VolumeId,
+        /// First byte of the volume.
+        offset_bytes: u64,
+        /// At least 1.
+        len_bytes: u64,
+    },
+    /// Chunks that were stored in containers directly.
+    Chunks {
+        /// Whose.
+        volume: VolumeId,
+        /// Number of the first one in the volume.
+        chunk_first: u64,
+        /// 1 to 2048, in order.
+        fingerprints: &'a [Fingerprint],
+    },
+}
+
+impl Record<'_> {
+    /// Most bytes of one write.
+    pub const DATA_BYTES_MAX: usize = RECORD_DATA_BYTES_MAX;
+
+    /// Its header; `Invalid` when it breaks the limits.
+    fn header(&self) -> Result<RecordHeader> {
+        let (kind, volume, start, len, data_bytes) = match *self {
+            Self::Write {
+                volume,
+                offset_bytes,
+                data,
+            } => {
+                let len = data.len() as u64;
+                (RecordKind::Write, volume, offset_bytes, len, len)
+            }
+            Self::Zero {
+                volume,
+                offset_bytes,
+                len_bytes,
+            } => (RecordKind::Zero, volume, offset_bytes, len_bytes, 0),
+            Self::Chunks {
+                volume,
+                chunk_first,
+                fingerprints,
+            } => {
+                let count = fingerprints.len() as u64;
+                (RecordKind::Chunks, volume, chunk_first, count, 32 * count)
+            }
+        };
+        let header = RecordHeader {
+            kind,
+            data_bytes: u32::try_from(data_bytes).unwrap_or(u32::MAX),
+            volume,
+            start,
+            len,
+            data_checksum: 0,
+        };
+        match header.fault() {
+            None => Ok(header),
+            Some(field) => Err(StoreError::new(
+                StoreErrorKind::Invalid,
+                format!("journal record: {field} ({start}, {len})"),
+            )),
+        }
+    }
+}
+
+/// How large the journal is.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalOptions {
+    /// Bytes of all slots; whole slots are used, at least two.
+    pub bytes_max: u64,
+    /// Bytes of one slot: a multiple of 4096, at least 128 KiB.
+    pub slot_bytes: u64,
+    /// Bytes that may wait in memory to be written.
+    pub buffer_bytes: usize,
+}
+
+/// What the journal holds and what it did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalUsage {
+    /// Bytes of slots that cannot be used again before a trim.
+    pub used_bytes: u64,
+    /// Bytes of all slots.
+    pub bytes_max: u64,
+    /// Bytes that wait in memory.
+    pub waiting_bytes: u64,
+    /// Syncs of slot files.
+    pub syncs: u64,
+    /// Bytes written: records, headers, padding.
+    pub bytes_written: u64,
+    /// Zeroes written to make slots, once in their lives.
+    pub bytes_zeroed: u64,
+    /// Records appended.
+    pub records: u64,
+    /// Flushes asked for.
+    pub flushes: u64,
+}
+
+/// What never changes while a journal is open.
+struct Site {
+    disk: Arc<dyn Disk>,
+    random: Arc<dyn Random>,
+    pool: PoolId,
+    master: MasterKey,
+    seal: Seal,
+    slots: u32,
+    slot_bytes: u64,
+    batch_bytes: usize,
+    buffer_bytes: usize,
+}
+
+/// See the module's head.
+pub struct Journal {
+    site: Site,
+    state: Mutex<State>,
+    /// Somebody wrote, or failed to.
+    changed: Condvar,
+    /// Whoever leads has it.
+    writer: Mutex<Writer>,
+    /// Bytes of closed batches: what [`Journal::write_out`] looks at first.
+    waiting_bytes: AtomicUsize,
+    flushes: AtomicU64,
+}
+
+impl Journal {
+    fn new(site: Site, state: State, writer: Writer) -> Self {
+        Self {
+            site,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            writer: Mutex::new(writer),
+            waiting_bytes: AtomicUsize::new(0),
+            flushes: AtomicU64::new(0),
+        }
+    }
+
+    /// Appends in memory and gives the record's position; never does I/O. `JournalFull` when no
+    /// slot is free: wait for a trim. `Invalid` for a record that breaks its limits.
+    pub fn append(&self, record: &Record<'_>) -> Result<JournalPosition> {
+        let header = record.header()?;
+        let mut state = self.lock();
+        state.sound()?;
+        let appended = state.append(&self.site, header, record);
+        self.waiting_bytes.store(state.waiting_bytes, Relaxed);
+        appended
+    }
+
+    /// Writes buffers that are full, without syncing. Whoever appends calls it afterwards, outside
+    /// its locks: it waits while more than the options' `buffer_bytes` wait.
+    pub fn write_out(&self) -> Result<()> {
+        if self.waiting_bytes.load(Relaxed) == 0 {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        loop {
+            state.sound()?;
+            if state.waiting.is_empty() {
+                return Ok(());
+            }
+            if !state.leading {
+                return self.lead(state, false);
+            }
+            if state.waiting_bytes <= self.site.buffer_bytes {
+                return Ok(());
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Returns when everything that was appended before the call survives power loss.
+    pub fn flush(&self) -> Result<()> {
+        self.flushes.fetch_add(1, Relaxed);
+        let mut state = self.lock();
+        let target = state.head;
+        loop {
+            state.sound()?;
+            if state.durable >= target {
+                return Ok(());
+            }
+            if !state.leading {
+                return self.lead(state, true);
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// Nothing below `before` is needed any more, also after a crash: the caller has made sure that
+    /// [`Journal::open`] will be told at least `before`. Slots that end there are free again.
+    pub fn trim(&self, before: JournalPosition) {
+        self.lock().trim(before);
+    }
+
+    /// A position above all records that were appended, and not above the next one.
+    pub fn head(&self) -> JournalPosition {
+        JournalPosition(self.lock().head)
+    }
+
+    /// Positions given from now on are at `above` at least. For who opened a journal and knows of
+    /// positions that it does not know of, because its files are gone. Before the first append only.
+    pub fn raise(&self, above: JournalPosition) {
+        let mut state = self.lock();
+        if state.ring.current().is_none() {
+            let base = state.ring.raise(above.0);
+            (state.head, state.durable) = (base, base);
+        }
+    }
+
+    /// What it holds and what it did.
+    pub fn usage(&self) -> JournalUsage {
+        let state = self.lock();
+        let writer::Costs {
+            syncs,
+            bytes_written,
+            bytes_zeroed,
+        } = state.costs;
+        JournalUsage {
+            used_bytes: state.used_bytes(),
+            bytes_max: state.ring.bytes_max(),
+            waiting_bytes: state.waiting_bytes as u64,
+            syncs,
+            bytes_written,
+            bytes_zeroed,
+            records: state.records,
+            flushes: self.flushes.load(Relaxed),
+        }
+    }
+
+    /// Writes all that waits, with `sync` also what is open, and makes it durable. Nobody else
+    /// leads.
+    fn lead(&self, mut state: MutexGuard<'_, State>, sync: bool) -> Result<()> {
+        state.leading = true;
+        if sync {
+            state.close();
+        }
+        let batches: Vec<_> = state.waiting.iter().cloned().collect();
+        let ahead = state.ring.next_free();
+        drop(state);
+        let mut seat = Seat {
+            journal: self,
+            outcome: None,
+        };
+        seat.outcome = Some(lock(&self.writer).run(&self.site, &batches, sync, ahead));
+        drop(batches);
+        seat.leave()
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+/// The leader's seat: whoever leaves it without an outcome (a panic) leaves a failed journal, and
+/// nobody waits for ever.
+struct Seat<'a> {
+    journal: &'a Journal,
+    outcome: Option<writer::Outcome>,
+}
+
+impl Seat<'_> {
+    fn leave(mut self) -> Result<()> {
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        let mut state = self.journal.lock();
+        let result = match self.outcome.take() {
+            Some(outcome) => {
+                state.wrote(outcome.written);
+                state.costs = outcome.costs;
+                state.durable = state.durable.max(outcome.durable);
+                outcome.failed.map_or(Ok(()), |failed| {
+                    state.failed |= failed.for_ever;
+                    Err(failed.error)
+                })
+            }
+            None => {
+                state.failed = true;
+                Ok(())
+            }
+        };
+        state.leading = false;
+        let waiting = state.waiting_bytes;
+        self.journal.waiting_bytes.store(waiting, Relaxed);
+        drop(state);
+        self.journal.changed.notify_all();
+        result
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.settle();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[cfg(test)]
+mod tests;

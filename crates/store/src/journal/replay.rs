@@ -1,0 +1,319 @@
+//! Walking through the records of one use of a slot.
+//!
+//! Invariant: the first batch or record that does not verify ends the journal, unless it is known
+//! to have been durable: then it is damage, is told as such, and the walk goes on behind it. Known
+//! to have been durable is what the next slot's header says came before it, and what the header of
+//! any later batch of the same use says. Called by `open`.
+
+use super::Record;
+use super::damage::JournalDamage;
+use super::slot_bytes::SlotBytes;
+use super::slot_use::{SlotUse, Unsound};
+use crate::error::Result;
+use format::bytes::FormatError;
+use format::journal::{
+    BATCH_HEADER_BYTES, BLOCK_BYTES, BatchHeader, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader,
+    RecordKind,
+};
+use units::{Fingerprint, JournalPosition};
+
+/// Takes what is replayed.
+pub(super) type Take<'a> = dyn FnMut(JournalPosition, Record<'_>) -> Result<()> + 'a;
+
+/// Where a walk ended.
+pub(super) struct Ended {
+    /// The position after the last record.
+    pub(super) at: u64,
+    /// Everything of this use below is known to be durable; its first position when nothing is.
+    pub(super) durable: u64,
+}
+
+/// One walk.
+pub(super) struct Walk<'a, 'b> {
+    pub(super) slot_use: &'a SlotUse,
+    pub(super) bytes: SlotBytes,
+    /// Records below are passed over.
+    pub(super) from: u64,
+    pub(super) take: &'a mut Take<'b>,
+    pub(super) damage: &'a mut Vec<JournalDamage>,
+    /// Everything below was durable.
+    durable: u64,
+    /// Later batches were asked.
+    asked: bool,
+    data: Vec<u8>,
+    fingerprints: Vec<Fingerprint>,
+}
+
+/// What became of a record.
+enum Found {
+    Sound(RecordHeader),
+    /// Nothing of it can be believed.
+    NoRecord(FormatError),
+    /// The header is right, the data is not.
+    NoData(RecordHeader, Unsound),
+}
+
+impl<'a, 'b> Walk<'a, 'b> {
+    /// From the use's first position on.
+    pub(super) fn new(
+        slot_use: &'a SlotUse,
+        bytes: SlotBytes,
+        from: u64,
+        take: &'a mut Take<'b>,
+        damage: &'a mut Vec<JournalDamage>,
+    ) -> Self {
+        Self {
+            slot_use,
+            bytes,
+            from,
+            take,
+            damage,
+            durable: slot_use.first(),
+            asked: false,
+            data: Vec::new(),
+            fingerprints: Vec::new(),
+        }
+    }
+
+    /// Walks to `end`, where the next slot says that this one ended; without one, to where the
+    /// journal ends.
+    pub(super) fn run(mut self, end: Option<u64>) -> Result<Ended> {
+        let limit = end.unwrap_or_else(|| self.slot_use.limit());
+        if let Some(end) = end {
+            (self.durable, self.asked) = (end, true);
+        }
+        let mut at = self.slot_use.first();
+        while at < limit {
+            at = match self.batch(at)? {
+                Ok(batch) => {
+                    self.durable = self.durable.max(batch.durable.0);
+                    let next = at + batch.batch_bytes() as u64;
+                    let first = at + BATCH_HEADER_BYTES as u64;
+                    let last = limit.min(at + u64::from(batch.used_bytes));
+                    if next > self.from
+                        && let Some(torn) = self.records(first, last, false)?
+                    {
+                        return Ok(self.ended(torn));
+                    }
+                    next
+                }
+                Err(found) => {
+                    if !self.was_durable(at)? {
+                        self.note_unreadable(at);
+                        return Ok(self.ended(at));
+                    }
+                    self.salvage(at, &found)?
+                }
+            };
+        }
+        Ok(self.ended(at.min(limit)))
+    }
+
+    fn ended(&self, at: u64) -> Ended {
+        Ended {
+            at,
+            durable: self.durable.min(at),
+        }
+    }
+
+    /// What can still be had of a batch whose header is damaged; where the next one starts. Zeroes
+    /// at its end may be its padding: that something of unknown length is lost is told already.
+    fn salvage(&mut self, at: u64, found: &FormatError) -> Result<u64> {
+        let next = self.next_batch(at + BLOCK_BYTES as u64)?;
+        let first = at + BATCH_HEADER_BYTES as u64;
+        self.lost(at, first, None, found);
+        self.records(first, next, true)?;
+        Ok(next)
+    }
+
+    /// True for zeroes that a batch may have been padded with.
+    fn is_padding(&mut self, at: u64, end: u64) -> Result<bool> {
+        let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+        if len >= BLOCK_BYTES {
+            return Ok(false);
+        }
+        let bytes = self.bytes.get(self.slot_use.offset(at), len)?;
+        Ok(bytes.iter().all(|b| *b == 0))
+    }
+
+    /// The records of a batch, with padding behind them if so; where the journal ends when it ends
+    /// here.
+    fn records(&mut self, mut at: u64, end: u64, padded: bool) -> Result<Option<u64>> {
+        while at < end {
+            let seal = self.slot_use.header.seal;
+            at = match self.record(at, end)? {
+                Found::Sound(header) => at + header.record_bytes(seal) as u64,
+                // Nobody who has the key wrote this: no crash does it either.
+                Found::NoData(header, found @ Unsound::Seal) => {
+                    let next = at + header.record_bytes(seal) as u64;
+                    self.lost(at, next, Some(header), &found);
+                    next
+                }
+                Found::NoData(header, found) if self.was_durable(at)? => {
+                    let next = at + header.record_bytes(seal) as u64;
+                    self.lost(at, next, Some(header), &found);
+                    next
+                }
+                Found::NoRecord(_) if padded && self.is_padding(at, end)? => return Ok(None),
+                Found::NoRecord(found) if self.was_durable(at)? => {
+                    let next = self.next_record(at + RECORD_ALIGN as u64, end)?;
+                    self.lost(at, next, None, &found);
+                    next
+                }
+                Found::NoData(..) | Found::NoRecord(_) => {
+                    self.note_unreadable(at);
+                    return Ok(Some(at));
+                }
+            };
+        }
+        Ok(None)
+    }
+
+    fn record(&mut self, at: u64, end: u64) -> Result<Found> {
+        let header = match self.record_header(at, end)? {
+            Ok(header) => header,
+            Err(e) => return Ok(Found::NoRecord(e)),
+        };
+        if at < self.from {
+            return Ok(Found::Sound(header));
+        }
+        let position = JournalPosition(at);
+        let offset = self.slot_use.offset(at) + RECORD_HEADER_BYTES as u64;
+        let stored = header.stored_bytes(self.slot_use.header.seal);
+        self.data.clear();
+        self.data.extend_from_slice(self.bytes.get(offset, stored)?);
+        let data = match self.slot_use.open(position, &header, &mut self.data) {
+            Ok(data) => data,
+            Err(found) => return Ok(Found::NoData(header, found)),
+        };
+        let (volume, start) = (header.volume, header.start);
+        let record = match header.kind {
+            RecordKind::Write => Record::Write {
+                volume,
+                offset_bytes: start,
+                data,
+            },
+            RecordKind::Zero => Record::Zero {
+                volume,
+                offset_bytes: start,
+                len_bytes: header.len,
+            },
+            RecordKind::Chunks => {
+                self.fingerprints.clear();
+                let (prints, _) = data.as_chunks::<32>();
+                self.fingerprints
+                    .extend(prints.iter().map(|print| Fingerprint(*print)));
+                Record::Chunks {
+                    volume,
+                    chunk_first: start,
+                    fingerprints: &self.fingerprints,
+                }
+            }
+        };
+        (self.take)(position, record)?;
+        Ok(Found::Sound(header))
+    }
+
+    /// The header of a record that ends at `end` at the latest.
+    fn record_header(
+        &mut self,
+        at: u64,
+        end: u64,
+    ) -> Result<std::result::Result<RecordHeader, FormatError>> {
+        let slot_use = self.slot_use;
+        let bytes = self.bytes.get(slot_use.offset(at), RECORD_HEADER_BYTES)?;
+        let header = RecordHeader::decode(bytes, slot_use.seed, JournalPosition(at));
+        Ok(header.and_then(|header| {
+            let next = at + header.record_bytes(slot_use.header.seal) as u64;
+            match next <= end {
+                true => Ok(header),
+                false => Err(FormatError::new(
+                    "journal record",
+                    format::bytes::Fault::Misplaced,
+                )),
+            }
+        }))
+    }
+
+    fn batch(&mut self, at: u64) -> Result<std::result::Result<BatchHeader, FormatError>> {
+        let slot_use = self.slot_use;
+        let bytes = self.bytes.get(slot_use.offset(at), BATCH_HEADER_BYTES)?;
+        let batch = BatchHeader::decode(bytes, slot_use.seed, JournalPosition(at));
+        Ok(batch.and_then(|batch| {
+            let next = at + batch.batch_bytes() as u64;
+            match next <= slot_use.limit() {
+                true => Ok(batch),
+                false => Err(FormatError::new(
+                    "journal batch",
+                    format::bytes::Fault::Misplaced,
+                )),
+            }
+        }))
+    }
+
+    /// True when what stood here was durable. Asks all later batches, once.
+    fn was_durable(&mut self, at: u64) -> Result<bool> {
+        if at >= self.durable && !self.asked {
+            self.asked = true;
+            let block = BLOCK_BYTES as u64;
+            let mut later = at.next_multiple_of(block);
+            while later < self.slot_use.limit() {
+                if let Ok(batch) = self.batch(later)? {
+                    self.durable = self.durable.max(batch.durable.0);
+                }
+                later += block;
+            }
+        }
+        Ok(at < self.durable)
+    }
+
+    /// The first batch from `at` on that verifies; at most up to what was durable.
+    fn next_batch(&mut self, mut at: u64) -> Result<u64> {
+        while at < self.durable && self.batch(at)?.is_err() {
+            at += BLOCK_BYTES as u64;
+        }
+        Ok(at.min(self.durable))
+    }
+
+    /// The first record from `at` on whose header verifies, or the end of the batch.
+    fn next_record(&mut self, mut at: u64, end: u64) -> Result<u64> {
+        while at < end && self.record_header(at, end)?.is_err() {
+            at += RECORD_ALIGN as u64;
+        }
+        Ok(at)
+    }
+
+    /// Notes damage, unless nobody needs what is lost.
+    fn lost(
+        &mut self,
+        at: u64,
+        next: u64,
+        record: Option<RecordHeader>,
+        found: &dyn std::fmt::Display,
+    ) {
+        if next <= self.from {
+            return;
+        }
+        let offset = |at| self.slot_use.offset(at);
+        let found = match self.bytes.is_unreadable(offset(at), offset(next)) {
+            true => "cannot be read".to_owned(),
+            false => found.to_string(),
+        };
+        self.damage.push(JournalDamage {
+            slot: Some(self.slot_use.header.slot),
+            at: JournalPosition(at.max(self.from)),
+            end: JournalPosition(next),
+            record,
+            found,
+        });
+    }
+
+    /// The journal ends where the device cannot give what is there: no crash does that.
+    fn note_unreadable(&mut self, at: u64) {
+        let next = at + BLOCK_BYTES as u64;
+        let offset = |at| self.slot_use.offset(at);
+        if self.bytes.is_unreadable(offset(at), offset(next)) {
+            self.lost(at, next, None, &"cannot be read");
+        }
+    }
+}

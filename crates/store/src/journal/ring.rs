@@ -1,0 +1,134 @@
+//! Which slot holds which positions, and which ones are free.
+//!
+//! Invariant: uses stand in the order of their positions; a slot is in at most one of them; the
+//! last one takes what is appended, once there is one of this process. No I/O. Called by `state`.
+
+use super::slot_use::SlotUse;
+use format::journal::BLOCK_BYTES;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use units::JournalPosition;
+
+/// A slot whose records are needed.
+pub(super) struct Live {
+    pub(super) slot_use: Arc<SlotUse>,
+    /// The position after its last batch.
+    pub(super) end: u64,
+}
+
+/// See the module's head.
+pub(super) struct Ring {
+    slots: u32,
+    slot_bytes: u64,
+    live: VecDeque<Live>,
+    /// The last use is of this process: it takes what is appended.
+    appending: bool,
+    /// Slot of the last use; the next one is sought after it.
+    last_slot: u32,
+    /// Where the next use begins, while there is none of this process.
+    base: u64,
+    /// First position of the use where the journal ended before, and where.
+    ended: (JournalPosition, JournalPosition),
+}
+
+impl Ring {
+    /// With what was found; the next use begins at `base`.
+    pub(super) fn new(
+        slots: u32,
+        slot_bytes: u64,
+        live: VecDeque<Live>,
+        last_slot: u32,
+        base: u64,
+        ended: (JournalPosition, JournalPosition),
+    ) -> Self {
+        Self {
+            slots,
+            slot_bytes,
+            live,
+            appending: false,
+            last_slot,
+            base,
+            ended,
+        }
+    }
+
+    /// The use that takes what is appended.
+    pub(super) fn current(&self) -> Option<&Arc<SlotUse>> {
+        let last = self.live.back().filter(|_| self.appending)?;
+        Some(&last.slot_use)
+    }
+
+    /// The slot that would be used next.
+    pub(super) fn next_free(&self) -> Option<u32> {
+        let after = |n: u32| self.last_slot.checked_add(n)?.checked_rem(self.slots);
+        (1..=self.slots)
+            .filter_map(after)
+            .find(|slot| self.live.iter().all(|l| l.slot_use.header.slot != *slot))
+    }
+
+    /// Where the next use begins, and what its header says of the one before.
+    pub(super) fn next(&self) -> (u64, JournalPosition, JournalPosition) {
+        match self.live.back().filter(|_| self.appending) {
+            Some(last) => {
+                let slot_use = &last.slot_use;
+                let end = JournalPosition(last.end);
+                (slot_use.limit(), slot_use.header.first, end)
+            }
+            None => (self.base, self.ended.0, self.ended.1),
+        }
+    }
+
+    /// Begins a use.
+    pub(super) fn begin(&mut self, slot_use: Arc<SlotUse>) {
+        let end = slot_use.first();
+        self.last_slot = slot_use.header.slot;
+        self.appending = true;
+        self.live.push_back(Live { slot_use, end });
+    }
+
+    /// The next use begins at `above` at least. Without effect once there is one.
+    pub(super) fn raise(&mut self, above: u64) -> u64 {
+        if !self.appending {
+            self.base = self.base.max(above.next_multiple_of(BLOCK_BYTES as u64));
+        }
+        self.base
+    }
+
+    /// The current use reaches so far.
+    pub(super) fn extend(&mut self, end: u64) {
+        if let Some(last) = self.live.back_mut() {
+            last.end = last.end.max(end);
+        }
+    }
+
+    /// The use that holds a position.
+    pub(super) fn find(&self, at: JournalPosition) -> Option<&Arc<SlotUse>> {
+        let above = self.live.partition_point(|l| l.slot_use.first() <= at.0);
+        let live = self.live.get(above.checked_sub(1)?)?;
+        (at.0 < live.end).then_some(&live.slot_use)
+    }
+
+    /// Frees uses that end at or below `before`; never the one that takes what is appended.
+    pub(super) fn free(&mut self, before: u64) {
+        let kept = usize::from(self.appending);
+        while self.live.len() > kept && self.live.front().is_some_and(|l| l.end <= before) {
+            self.live.pop_front();
+        }
+    }
+
+    /// Bytes of slots that cannot be used again yet, and of the current one so far.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let block = BLOCK_BYTES as u64;
+        let whole = self.live.len().saturating_sub(usize::from(self.appending)) as u64;
+        let current = self.live.back().filter(|_| self.appending);
+        let current = current.map_or(0, |l| l.end.saturating_sub(l.slot_use.first()) + block);
+        whole
+            .saturating_mul(self.slot_bytes)
+            .saturating_add(current)
+    }
+
+    /// Bytes of all slots.
+    pub(super) fn bytes_max(&self) -> u64 {
+        u64::from(self.slots).saturating_mul(self.slot_bytes)
+    }
+}
