@@ -108,7 +108,7 @@ fn main() {
                         if stored.len() < region.len() {
                             black_box(
                                 decompressor
-                                    .zstd(stored, region.len())
+                                    .zstd(stored, region.len(), Vec::new())
                                     .expect("our own bytes"),
                             );
                         }

@@ -121,9 +121,15 @@ impl Decompressor {
         Ok(Self { zstd })
     }
 
-    /// A zstd frame of exactly `raw_len` bytes.
-    pub fn zstd(&mut self, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, CompressError> {
-        let mut raw = Vec::with_capacity(raw_len);
+    /// A zstd frame of exactly `raw_len` bytes, in the memory of `raw`.
+    pub fn zstd(
+        &mut self,
+        stored: &[u8],
+        raw_len: usize,
+        mut raw: Vec<u8>,
+    ) -> Result<Vec<u8>, CompressError> {
+        raw.clear();
+        raw.reserve_exact(raw_len);
         let len = self
             .zstd
             .decompress_to_buffer(stored, &mut raw)
@@ -135,9 +141,15 @@ impl Decompressor {
         }
     }
 
-    /// An LZ4 block of exactly `raw_len` bytes.
-    pub fn lz4(&mut self, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, CompressError> {
-        let mut raw = vec![0; raw_len];
+    /// An LZ4 block of exactly `raw_len` bytes, in the memory of `raw`.
+    pub fn lz4(
+        &mut self,
+        stored: &[u8],
+        raw_len: usize,
+        mut raw: Vec<u8>,
+    ) -> Result<Vec<u8>, CompressError> {
+        // What it held already need not be zeroed.
+        raw.resize(raw_len, 0);
         let len = lz4_flex::block::decompress_into(stored, &mut raw).map_err(|_| CompressError)?;
         if len == raw_len {
             Ok(raw)
@@ -167,8 +179,8 @@ mod tests {
             let stored = &out[3..];
             let mut d = Decompressor::new().unwrap();
             let back = |d: &mut Decompressor, s: &[u8], len| match with {
-                Compression::Lz4 => d.lz4(s, len),
-                _ => d.zstd(s, len),
+                Compression::Lz4 => d.lz4(s, len, vec![7; 9]),
+                _ => d.zstd(s, len, vec![7; 9]),
             };
             assert_eq!(back(&mut d, stored, raw.len()).unwrap(), raw);
             assert!(back(&mut d, stored, raw.len() - 1).is_err());

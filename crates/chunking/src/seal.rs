@@ -65,8 +65,22 @@ impl SealKey {
     /// Opens in place and cuts the tag off; false (and garbage in the buffer) when bytes, place
     /// or key are wrong.
     pub fn open(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>) -> bool {
+        self.open_after(nonce, bound, buffer, 0)
+    }
+
+    /// The same for what was sealed at `start`: the payload comes to the front.
+    pub fn open_after(
+        &self,
+        nonce: [u8; 12],
+        bound: &[u8],
+        buffer: &mut Vec<u8>,
+        start: usize,
+    ) -> bool {
         let nonce = Nonce::assume_unique_for_key(nonce);
-        match self.0.open_in_place(nonce, Aad::from(bound), buffer) {
+        if start > buffer.len() {
+            return false;
+        }
+        match self.0.open_within(nonce, Aad::from(bound), buffer, start..) {
             Ok(plain) => {
                 let len = plain.len();
                 buffer.truncate(len);
@@ -106,6 +120,11 @@ mod tests {
         let mut sealed = b"head payload".to_vec();
         key.seal([1; 12], b"place", &mut sealed, 5);
         assert_eq!(sealed.len(), 12 + TAG_BYTES);
+        let mut moved = sealed.clone();
+        assert!(key.open_after([1; 12], b"place", &mut moved, 5));
+        assert_eq!(moved, b"payload");
+        assert!(!key.open_after([1; 12], b"place", &mut sealed.clone(), 4));
+        assert!(!key.open_after([1; 12], b"place", &mut sealed.clone(), sealed.len() + 1));
         let sealed = sealed[5..].to_vec();
         let open = |key: &SealKey, nonce, bound: &[u8], mut bytes: Vec<u8>| {
             key.open(nonce, bound, &mut bytes).then_some(bytes)

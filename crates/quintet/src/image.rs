@@ -4,6 +4,7 @@
 //! image to the byte. Called by the import, export, backup --stdin and dump commands.
 
 mod export;
+mod target;
 
 pub use export::{ExportError, export_object, stream_object};
 

@@ -6,6 +6,7 @@
 
 mod builder;
 mod reader;
+mod spare;
 
 pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
 pub(crate) use reader::{ContainerReader, Contents};

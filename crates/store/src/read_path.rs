@@ -107,6 +107,19 @@ impl Reader {
         }
     }
 
+    /// The chunk of one piece of an object, as told by [`Self::visit_pieces`]: at least as long as
+    /// the piece, longer only as the padded last chunk of fixed layout.
+    pub fn piece(
+        &self,
+        root: &ObjectRoot,
+        fingerprint: &Fingerprint,
+        len: u64,
+    ) -> Result<ChunkRef> {
+        let chunk = self.chunk(fingerprint)?;
+        expect_len(root, fingerprint, &chunk, len)?;
+        Ok(chunk)
+    }
+
     fn at_place(&self, fingerprint: &Fingerprint, place: ChunkPlace) -> Result<ChunkRef> {
         let mut decoding = lock(&self.decoding);
         while decoding.contains(&place.region) {
@@ -130,7 +143,11 @@ impl Reader {
         let sectors = format::container::region_sectors(place.stored_bytes);
         self.region_reads.fetch_add(1, Ordering::Relaxed);
         let region = self.containers.region(place.region, sectors)?;
-        self.cache.insert(region, fingerprint).ok_or_else(|| {
+        let (found, evicted) = self.cache.insert(region, fingerprint);
+        evicted
+            .into_iter()
+            .for_each(|region| self.containers.reuse(region));
+        found.ok_or_else(|| {
             let at = format!("{} sector {}", place.region.container, place.region.sector);
             StoreError::corruption("region", at, format!("does not hold chunk {fingerprint}"))
         })
@@ -193,8 +210,7 @@ impl Reader {
         let to = from.saturating_add(into.len() as u64);
         self.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
             if !fingerprint.is_hole() {
-                let chunk = self.chunk(&fingerprint)?;
-                expect_len(root, &fingerprint, &chunk, len)?;
+                let chunk = self.piece(root, &fingerprint, len)?;
                 copy_overlap(
                     from,
                     into,
@@ -240,8 +256,7 @@ impl Reader {
             if fingerprint.is_hole() {
                 hole(&mut bytes, len)?;
             } else {
-                let chunk = self.chunk(&fingerprint)?;
-                expect_len(root, &fingerprint, &chunk, len)?;
+                let chunk = self.piece(root, &fingerprint, len)?;
                 bytes.extend_from_slice(chunk.get(..len as usize).unwrap_or_default());
             }
             Ok(ControlFlow::Continue(()))

@@ -139,8 +139,9 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
         Ok(export_object(
             pool.reader(),
             &snapshot.root,
-            &file,
-            path,
+            (&file, path),
+            // Other formats are converted from it.
+            args.format != ImageFormat::Raw,
             workers,
             &progress,
         )?)

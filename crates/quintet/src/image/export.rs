@@ -1,22 +1,22 @@
 //! An object out to a file, on all cores.
 
 use crate::filesystem::PathError;
+use crate::image::target::{BLOCK_BYTES, ExportTarget, Window};
 use crate::progress::Progress;
-use format::recipe::ObjectRoot;
-use rustix::io::pwritev;
+use format::recipe::{Layout, ObjectRoot};
 use std::fs::File;
-use std::io::{IoSlice, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use store::{ChunkRef, Reader, StoreError, StoreErrorKind};
+use store::{Reader, StoreError, StoreErrorKind};
 use units::Fingerprint;
 
 /// Bytes of the object that one thread takes at a time.
 const STEP_BYTES: u64 = 8 << 20;
-/// Chunks that are written with one system call.
-const GATHER_MAX: usize = 64;
+/// Shorter objects are in the page cache before writing past it could be worth anything.
+const DIRECT_BYTES_MIN: u64 = 16 << 20;
 
 /// Why an export failed.
 #[derive(Debug)]
@@ -44,29 +44,36 @@ impl std::fmt::Display for ExportError {
 
 impl std::error::Error for ExportError {}
 
-/// Writes an object to `file` (empty, or all zeroes where `zero` says so) and sets its length.
-/// Zeroes are left out, so they become holes.
+/// Writes an object to `file`, which is empty, and sets its length.
+/// Zeroes are left out, so they become holes. `read_next` says that somebody reads the file right
+/// away: it then goes through the page cache.
 pub fn export_object(
     reader: &Reader,
     root: &ObjectRoot,
-    file: &File,
-    path: &Path,
+    (file, path): (&File, &Path),
+    read_next: bool,
     threads: usize,
     progress: &Progress,
 ) -> Result<(), ExportError> {
+    let blocks = whole_blocks(root) && !read_next && root.len >= DIRECT_BYTES_MIN;
+    let target = ExportTarget::new(file, blocks);
+    let fail = |operation| move |e| ExportError::Target(PathError::new(operation, path, e));
+    if blocks {
+        // Writes that make a file longer would wait for each other.
+        file.set_len(root.len).map_err(fail("set length of"))?;
+    }
     let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
     let failure = Mutex::new(None);
-    // One writer at a time: the kernel locks the file anyway, and waits for it by spinning.
-    let target = Mutex::new(file);
     let work = || {
+        let mut window = Window::new(&target);
         while !stop.load(Ordering::Relaxed) && !progress.interrupt().requested() {
             let from = next.fetch_add(STEP_BYTES, Ordering::Relaxed);
             if from >= root.len {
                 break;
             }
             let to = from.saturating_add(STEP_BYTES).min(root.len);
-            if let Err(e) = export_range(reader, root, from, to, &target, path) {
+            if let Err(e) = export_range(reader, root, from, to, &mut window, path) {
                 failure
                     .lock()
                     .unwrap_or_else(|e| e.into_inner())
@@ -89,21 +96,16 @@ pub fn export_object(
     if progress.interrupt().requested() {
         return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()).into());
     }
-    // Devices have the length they have.
+    // Zeroes at the end are not written, and a last chunk may be longer than what is left for it.
     match file.metadata() {
-        Ok(meta) if meta.is_file() && meta.len() != root.len => file
-            .set_len(root.len)
-            .map_err(|e| ExportError::Target(PathError::new("set length of", path, e))),
-        _ => Ok(()),
+        Ok(meta) if meta.len() == root.len => Ok(()),
+        _ => file.set_len(root.len).map_err(fail("set length of")),
     }
 }
 
-/// Chunks that lie one after another in the target.
-#[derive(Default)]
-struct Run {
-    offset: u64,
-    len: u64,
-    chunks: Vec<(ChunkRef, usize)>,
+/// All chunks are whole blocks and stand at multiples of them.
+fn whole_blocks(root: &ObjectRoot) -> bool {
+    matches!(root.layout, Layout::Fixed(log2) if 1usize << log2 >= BLOCK_BYTES)
 }
 
 fn export_range(
@@ -111,60 +113,27 @@ fn export_range(
     root: &ObjectRoot,
     from: u64,
     to: u64,
-    file: &Mutex<&File>,
+    window: &mut Window<'_>,
     path: &Path,
 ) -> Result<(), ExportError> {
-    let mut run = Run::default();
-    let mut failed = None;
+    let mut written = Ok(());
     reader.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
         // A piece belongs to the range that it starts in, so that each is written once.
         if offset < from || fingerprint.is_hole() {
             return Ok(ControlFlow::Continue(()));
         }
-        let chunk = reader.chunk(&fingerprint)?;
-        let use_bytes = usize::try_from(len).unwrap_or(usize::MAX).min(chunk.len());
-        if offset != run.offset + run.len || run.chunks.len() == GATHER_MAX {
-            if let Err(e) = write_run(file, &mut run) {
-                failed = Some(PathError::new("write", path, e));
-                return Ok(ControlFlow::Break(()));
-            }
-            run.offset = offset;
-        }
-        run.len += len;
-        run.chunks.push((chunk, use_bytes));
-        Ok(ControlFlow::Continue(()))
+        let chunk = reader.piece(root, &fingerprint, len)?;
+        // The zeroes after a last chunk that was padded are cut off at the end.
+        written = window.push(offset, &chunk);
+        Ok(match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        })
     })?;
-    if failed.is_none()
-        && let Err(e) = write_run(file, &mut run)
-    {
-        failed = Some(PathError::new("write", path, e));
-    }
-    failed.map_or(Ok(()), |e| Err(ExportError::Target(e)))
-}
-
-fn write_run(file: &Mutex<&File>, run: &mut Run) -> std::io::Result<()> {
-    let mut slices: Vec<_> = run
-        .chunks
-        .iter()
-        .map(|(chunk, len)| IoSlice::new(chunk.get(..*len).unwrap_or_default()))
-        .collect();
-    let mut rest = slices.as_mut_slice();
-    let mut offset = run.offset;
-    let file = file.lock().unwrap_or_else(|e| e.into_inner());
-    while !rest.is_empty() {
-        let written = match pwritev(*file, rest, offset) {
-            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
-            Ok(written) => written,
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(e) => return Err(e.into()),
-        };
-        offset += written as u64;
-        IoSlice::advance_slices(&mut rest, written);
-    }
-    drop(file);
-    run.len = 0;
-    run.chunks.clear();
-    Ok(())
+    // The next range of this thread is elsewhere.
+    written
+        .and_then(|()| window.flush())
+        .map_err(|e| ExportError::Target(PathError::new("write", path, e)))
 }
 
 /// Writes an object from `from` to its end into a pipe or terminal, in order.
@@ -187,7 +156,7 @@ pub fn stream_object(
             let written = if fingerprint.is_hole() {
                 write_zeroes(to, len, &ZEROES)
             } else {
-                let chunk = reader.chunk(&fingerprint)?;
+                let chunk = reader.piece(root, &fingerprint, len)?;
                 to.write_all(chunk.get(..len as usize).unwrap_or(&chunk))
             };
             progress.add_bytes(len);

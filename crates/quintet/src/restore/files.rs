@@ -87,7 +87,7 @@ impl FileJob {
                         write_zeroes(file, offset, len)
                     }
                 } else {
-                    let bytes = reader.chunk(&chunk)?;
+                    let bytes = reader.piece(&self.content, &chunk, len)?;
                     write_bytes(file, offset, bytes.get(..len as usize).unwrap_or(&bytes))
                 };
                 shared.progress.add_bytes(len);

@@ -2,6 +2,7 @@
 
 use super::builder::nonce_of;
 use super::container_name;
+use super::spare::SpareBuffers;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::{Decompressor, FingerprintKey, SealKey};
@@ -74,6 +75,7 @@ pub(crate) struct ContainerReader {
     master: MasterKey,
     fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
+    spare: SpareBuffers,
 }
 
 thread_local! {
@@ -89,7 +91,13 @@ impl ContainerReader {
             master,
             fingerprints,
             shapes: Mutex::default(),
+            spare: SpareBuffers::default(),
         }
+    }
+
+    /// Takes the memory of a region that nobody needs any more for the next ones.
+    pub fn reuse(&self, region: Region) {
+        self.spare.give(region.raw);
     }
 
     /// Where the containers are.
@@ -166,15 +174,14 @@ impl ContainerReader {
     /// Reads, verifies and decodes the region whose header starts at `sector`.
     pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
         let shape = self.shape(place.container)?;
-        let (header, mut payload) = self.stored(place, sectors_hint)?;
+        let (header, stored) = self.stored(place, sectors_hint)?;
         if header.index == DIRECTORY_INDEX {
             return Err(place_error(
                 place,
                 "a directory stands where a region should",
             ));
         }
-        self.unseal(&shape, &header, place, &mut payload)?;
-        let raw = decompress(&header, payload).map_err(|e| place_error(place, e))?;
+        let raw = self.raw(&shape, &header, place, stored)?;
         let (_, lengths) =
             split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
         let mut start = 0u32;
@@ -189,12 +196,13 @@ impl ContainerReader {
         Ok(Region { raw, chunks })
     }
 
-    /// The stored payload of a region, checked against its checksum; needs no key.
+    /// A region as it is stored, its header included, checked against its checksum; needs no key.
     pub fn stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<(RegionHeader, Vec<u8>)> {
         let name = container_name(place.container);
         let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
         let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
-        let mut bytes = vec![0; hint.max(REGION_HEADER_BYTES)];
+        let mut bytes = self.spare.take(hint.max(REGION_HEADER_BYTES));
+        bytes.resize(hint.max(REGION_HEADER_BYTES), 0);
         let read = |at, into: &mut [u8]| {
             self.blobs
                 .read_range(&name, at, into)
@@ -215,25 +223,45 @@ impl ContainerReader {
             read(at + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
         }
         bytes.truncate(need);
-        bytes.drain(..REGION_HEADER_BYTES);
         header
-            .verify_payload(&bytes)
+            .verify_payload(bytes.get(REGION_HEADER_BYTES..).unwrap_or_default())
             .map_err(|e| place_error(place, e))?;
         Ok((header, bytes))
     }
 
-    fn unseal(
+    /// What a region holds: opened and decompressed.
+    fn raw(
         &self,
         shape: &Shape,
         header: &RegionHeader,
         place: RegionPlace,
-        payload: &mut Vec<u8>,
-    ) -> Result<()> {
-        match &shape.key {
-            Some(key) if !key.open(nonce_of(header.index), &header.associated_data(), payload) => {
-                Err(place_error(place, "its seal does not open"))
+        mut stored: Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let payload_at = match &shape.key {
+            None => REGION_HEADER_BYTES,
+            Some(key) => {
+                let (nonce, bound) = (nonce_of(header.index), header.associated_data());
+                if !key.open_after(nonce, &bound, &mut stored, REGION_HEADER_BYTES) {
+                    return Err(place_error(place, "its seal does not open"));
+                }
+                0
             }
-            _ => Ok(()),
+        };
+        let raw_len = header.raw_bytes as usize;
+        let raw = if header.codec == Codec::None {
+            stored.drain(..payload_at);
+            stored
+        } else {
+            let payload = stored.get(payload_at..).unwrap_or_default();
+            let raw = decompress(header.codec, payload, raw_len, self.spare.take(raw_len))
+                .map_err(|e| place_error(place, e))?;
+            self.spare.give(stored);
+            raw
+        };
+        if raw.len() == raw_len {
+            Ok(raw)
+        } else {
+            Err(place_error(place, "length differs from its header's"))
         }
     }
 
@@ -264,12 +292,11 @@ impl ContainerReader {
         let hint = (shape.header.blob_bytes / SECTOR_BYTES)
             .saturating_sub(place.sector + 1)
             .max(1);
-        let (header, mut payload) = self.stored(place, hint)?;
+        let (header, stored) = self.stored(place, hint)?;
         if header.index != DIRECTORY_INDEX {
             return Err(place_error(place, "not a directory"));
         }
-        self.unseal(shape, &header, place, &mut payload)?;
-        let raw = decompress(&header, payload).map_err(|e| place_error(place, e))?;
+        let raw = self.raw(shape, &header, place, stored)?;
         Directory::decode(&raw).map_err(|e| place_error(place, e))
     }
 
@@ -318,29 +345,26 @@ impl ContainerReader {
     }
 }
 
-fn decompress(header: &RegionHeader, payload: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
-    let raw_len = header.raw_bytes as usize;
-    let raw = match header.codec {
-        Codec::None => Ok(payload),
-        codec => DECOMPRESSOR.with_borrow_mut(|slot| {
-            if slot.is_none() {
-                *slot = Some(Decompressor::new().map_err(|e| e.to_string())?);
-            }
-            let Some(decompressor) = slot else {
-                return Err(String::new());
-            };
-            match codec {
-                Codec::Lz4 => decompressor.lz4(&payload, raw_len),
-                _ => decompressor.zstd(&payload, raw_len),
-            }
-            .map_err(|e| e.to_string())
-        }),
-    }?;
-    if raw.len() == raw_len {
-        Ok(raw)
-    } else {
-        Err("length differs from its header's".to_owned())
-    }
+/// Decompresses into the memory of `raw`.
+fn decompress(
+    codec: Codec,
+    payload: &[u8],
+    raw_len: usize,
+    raw: Vec<u8>,
+) -> std::result::Result<Vec<u8>, String> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Some(Decompressor::new().map_err(|e| e.to_string())?);
+        }
+        let Some(decompressor) = slot else {
+            return Err(String::new());
+        };
+        match codec {
+            Codec::Lz4 => decompressor.lz4(payload, raw_len, raw),
+            _ => decompressor.zstd(payload, raw_len, raw),
+        }
+        .map_err(|e| e.to_string())
+    })
 }
 
 /// A missing or short blob is damage, and so is one that the device cannot give: what else is

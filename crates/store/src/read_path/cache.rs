@@ -22,7 +22,7 @@ struct Cached {
 
 impl Cached {
     fn bytes(&self) -> usize {
-        self.region.raw.len() + self.region.chunks.len() * CHUNK_OVERHEAD
+        self.region.raw.capacity() + self.region.chunks.len() * CHUNK_OVERHEAD
     }
 }
 
@@ -81,8 +81,9 @@ impl ReadCache {
         Some(chunk)
     }
 
-    /// Keeps a region and hands one of its chunks out; `None` when it does not hold it.
-    pub fn insert(&self, region: Region, wanted: &Fingerprint) -> Option<ChunkRef> {
+    /// Keeps a region and hands one of its chunks out; `None` when it does not hold it. Also
+    /// returns the regions that made room, unless somebody still reads them.
+    pub fn insert(&self, region: Region, wanted: &Fingerprint) -> (Option<ChunkRef>, Vec<Region>) {
         let cached = Arc::new(Cached {
             region,
             used: AtomicBool::new(false),
@@ -114,10 +115,11 @@ impl ReadCache {
             }
         }
         drop(ring);
-        for victim in victims {
+        let evicted = victims.into_iter().filter_map(|victim| {
             self.forget(&victim);
-        }
-        found
+            Arc::into_inner(victim).map(|cached| cached.region)
+        });
+        (found, evicted.collect())
     }
 
     fn forget(&self, victim: &Arc<Cached>) {

@@ -1,0 +1,226 @@
+//! The file that an image goes to: long writes, past the page cache where that is faster.
+//!
+//! Invariant: every byte is written at its place, whichever way the kernel takes it. A write past
+//! the cache (`O_DIRECT`) needs neither a copy nor fresh memory, does not wait for the file's lock,
+//! and leaves no work behind; file systems that refuse it and devices slower than memory get
+//! ordinary writes. Called by the export, with one [`Window`] a thread.
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes that are collected and written at once.
+const WINDOW_BYTES: usize = 2 << 20;
+/// What addresses, offsets and lengths of writes past the page cache are multiples of: no device
+/// in use wants more.
+pub const BLOCK_BYTES: usize = 4096;
+/// Bytes written past the page cache before its speed is judged.
+const TRIAL_BYTES: u64 = 64 << 20;
+/// A device that is slower than this for one writer, bytes/s, is better written behind our back.
+const SLOW_BYTES_PER_SECOND: u64 = 200 << 20;
+
+/// The target. Shared by all threads.
+pub struct ExportTarget<'a> {
+    file: &'a File,
+    direct: AtomicBool,
+    direct_bytes: AtomicU64,
+    direct_nanos: AtomicU64,
+    /// One ordinary write at a time: the kernel locks the file anyway, and waits for it by spinning.
+    writing: Mutex<()>,
+}
+
+impl<'a> ExportTarget<'a> {
+    /// `blocks` says that all writes will be whole blocks at multiples of [`BLOCK_BYTES`].
+    pub fn new(file: &'a File, blocks: bool) -> Self {
+        let direct = blocks && set_direct(file, true).is_ok();
+        Self {
+            file,
+            direct: AtomicBool::new(direct),
+            direct_bytes: AtomicU64::new(0),
+            direct_nanos: AtomicU64::new(0),
+            writing: Mutex::new(()),
+        }
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while self.direct.load(Ordering::Acquire) && done < bytes.len() {
+            let rest = bytes.get(done..).unwrap_or_default();
+            let started = Instant::now();
+            match self.file.write_at(rest, offset + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    done += count;
+                    self.judge(count, started.elapsed())?;
+                }
+                // Refused as such, or the rest of a write that ended between two blocks.
+                Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                    self.leave_direct()?;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let rest = bytes.get(done..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let _one = self.writing.lock().unwrap_or_else(|e| e.into_inner());
+        self.file.write_all_at(rest, offset + done as u64)
+    }
+
+    /// Counts a write past the page cache, and makes it the last one when they are slow.
+    fn judge(&self, count: usize, took: Duration) -> io::Result<()> {
+        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let bytes = self.direct_bytes.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        let nanos = self.direct_nanos.fetch_add(took, Ordering::Relaxed) + took;
+        let limit = u128::from(bytes) * 1_000_000_000 / u128::from(SLOW_BYTES_PER_SECOND);
+        if bytes >= TRIAL_BYTES && u128::from(nanos) > limit {
+            self.leave_direct()?;
+        }
+        Ok(())
+    }
+
+    fn leave_direct(&self) -> io::Result<()> {
+        set_direct(self.file, false)?;
+        // Only now: who sees false makes ordinary writes of any length.
+        self.direct.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for ExportTarget<'_> {
+    fn drop(&mut self) {
+        // The file lives on with its owner. One that cannot go back is only slower.
+        let _ = self.leave_direct();
+    }
+}
+
+fn set_direct(file: &File, on: bool) -> rustix::io::Result<()> {
+    let mut flags = rustix::fs::fcntl_getfl(file)?;
+    flags.set(OFlags::DIRECT, on);
+    rustix::fs::fcntl_setfl(file, flags)
+}
+
+/// Neighbouring bytes that wait to be written together.
+pub struct Window<'t> {
+    target: &'t ExportTarget<'t>,
+    /// From `start` on, which stands at a multiple of a block in memory.
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+    offset: u64,
+}
+
+impl<'t> Window<'t> {
+    /// Nothing yet.
+    pub fn new(target: &'t ExportTarget<'t>) -> Self {
+        let bytes = vec![0; WINDOW_BYTES + BLOCK_BYTES];
+        let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        Self {
+            target,
+            bytes,
+            start,
+            len: 0,
+            offset: 0,
+        }
+    }
+
+    /// Takes bytes for `offset` of the target; writes what they do not follow, or do not fit.
+    pub fn push(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let follows = offset == self.offset + self.len as u64;
+        if !follows || self.len + bytes.len() > WINDOW_BYTES {
+            self.flush()?;
+            self.offset = offset;
+        }
+        let at = self.start + self.len;
+        match self.bytes.get_mut(at..at + bytes.len()) {
+            Some(into) => {
+                into.copy_from_slice(bytes);
+                self.len += bytes.len();
+                Ok(())
+            }
+            // Longer than a window.
+            None => self.target.write(bytes, offset),
+        }
+    }
+
+    /// Writes what waits.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let waiting = self.bytes.get(self.start..self.start + self.len);
+        self.len = 0;
+        match waiting {
+            Some(bytes) if !bytes.is_empty() => self.target.write(bytes, self.offset),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN: usize = 3 * WINDOW_BYTES + 5 * BLOCK_BYTES;
+
+    fn pattern() -> Vec<u8> {
+        (0..LEN).map(|n| (n / 7 + n / BLOCK_BYTES) as u8).collect()
+    }
+
+    /// Writes the pattern in pieces of `step` bytes, without number `hole`: does the file hold it?
+    fn written(blocks: bool, step: usize, hole: usize) -> bool {
+        // In the directory of the build: temporary directories are often in memory.
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.set_len(LEN as u64).unwrap();
+        let mut expected = pattern();
+        let target = ExportTarget::new(&file, blocks);
+        let mut window = Window::new(&target);
+        for (number, piece) in expected.chunks_mut(step).enumerate() {
+            if number == hole {
+                piece.fill(0);
+            } else {
+                window.push((number * step) as u64, piece).unwrap();
+            }
+        }
+        window.flush().unwrap();
+        drop(target);
+        let mut found = vec![1; LEN];
+        file.read_exact_at(&mut found, 0).unwrap();
+        found == expected
+    }
+
+    #[test]
+    fn what_is_pushed_stands_in_the_file() {
+        for blocks in [true, false] {
+            for step in [BLOCK_BYTES, 4 * BLOCK_BYTES, WINDOW_BYTES + BLOCK_BYTES] {
+                assert!(written(blocks, step, 2), "blocks {blocks}, step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn refused_writes_are_made_the_ordinary_way() {
+        // No whole blocks, against what was promised.
+        assert!(written(true, BLOCK_BYTES + 1, 7));
+    }
+
+    #[test]
+    fn a_slow_device_is_written_behind_our_back() {
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let direct = |target: &ExportTarget<'_>| target.direct.load(Ordering::Relaxed);
+        for (seconds, stays) in [(0.1, true), (1.0, false)] {
+            let target = ExportTarget::new(&file, true);
+            let usual = direct(&target);
+            let trial = TRIAL_BYTES as usize;
+            target.judge(trial - 1, Duration::from_secs(9)).unwrap();
+            assert_eq!(direct(&target), usual, "judged too early");
+            target.direct_nanos.store(0, Ordering::Relaxed);
+            target.judge(1, Duration::from_secs_f64(seconds)).unwrap();
+            assert_eq!(direct(&target), usual && stays, "{seconds} s");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Buffers that regions were in: memory that was used a moment ago is mapped and warm, fresh memory is
+//! zeroed page by page first.
+//!
+//! Invariant: few are kept, and a buffer serves only what fills at least half of it, so that what
+//! is counted by length is not far from what it takes. Called by the container reader.
+
+use std::sync::{Mutex, MutexGuard};
+
+/// Buffers that are kept: what a few threads decode into and from.
+const SPARE_MAX: usize = 8;
+
+/// See the module's head.
+#[derive(Default)]
+pub(super) struct SpareBuffers(Mutex<Vec<Vec<u8>>>);
+
+impl SpareBuffers {
+    /// A buffer with any contents that holds `len` bytes without moving; perhaps a new, empty one.
+    pub fn take(&self, len: usize) -> Vec<u8> {
+        let mut spare = self.lock();
+        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
+        match spare.iter().rposition(fits) {
+            Some(at) => spare.swap_remove(at),
+            None => {
+                drop(spare);
+                Vec::with_capacity(len)
+            }
+        }
+    }
+
+    /// Keeps a buffer for later; the oldest makes room.
+    pub fn give(&self, buffer: Vec<u8>) {
+        let mut spare = self.lock();
+        let old = (spare.len() >= SPARE_MAX).then(|| spare.remove(0));
+        spare.push(buffer);
+        drop(spare);
+        // Freeing may call the kernel.
+        drop(old);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_to_what_fills_it() {
+        let spare = SpareBuffers::default();
+        spare.give(vec![1; 1000]);
+        // A new one is empty.
+        assert_eq!(spare.take(499).len(), 0);
+        assert_eq!(spare.take(1001).len(), 0);
+        assert_eq!(spare.take(500), [1; 1000]);
+        assert_eq!(spare.take(500).len(), 0);
+        (0..100).for_each(|_| spare.give(Vec::new()));
+        assert_eq!(spare.lock().len(), SPARE_MAX);
+    }
+}
