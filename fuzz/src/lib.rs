@@ -6,7 +6,7 @@ pub mod crafted;
 #[path = "../../crates/format/tests/decoders/mod.rs"]
 pub mod decoders;
 
-use chunking::{Compression, Compressor, Decompressor};
+use chunking::{Compression, Compressor, Decompressor, Packed, x86_branches};
 use media::Disk;
 use sim::{Image, SimDisk};
 use std::sync::LazyLock;
@@ -22,30 +22,36 @@ pub fn compression(data: &[u8]) {
     };
     let raw_len = (usize::from(*a) << 12 | usize::from(*b)).min(RAW_BYTES_MAX);
     let mut decompressor = Decompressor::new().expect("memory");
-    let mut back = |lz4: bool, stored: &[u8], len| match lz4 {
-        true => decompressor.lz4(stored, len),
-        false => decompressor.zstd(stored, len),
-    };
-    for lz4 in [false, true] {
-        if let Ok(raw) = back(lz4, rest, raw_len) {
+    for packed in [Packed::Zstd, Packed::ZstdX86, Packed::Lz4] {
+        if let Ok(raw) = decompressor.unpack(packed, rest, raw_len) {
             assert_eq!(raw.len(), raw_len);
         }
-        let with = match (lz4, codec % 3) {
-            (true, _) => Compression::Lz4,
-            (false, 0) => Compression::Zstd(1),
-            (false, 1) => Compression::Zstd(-5),
-            (false, _) => Compression::Zstd(5),
-        };
-        let mut stored = Vec::new();
-        if Compressor::new(with)
-            .expect("memory")
-            .compress(rest, &mut stored)
-        {
-            assert!(stored.len() < rest.len());
-            assert_eq!(back(lz4, &stored, rest.len()).as_deref(), Ok(rest));
-            assert!(rest.is_empty() || back(lz4, &stored, rest.len() - 1).is_err());
-        }
     }
+    for with in [
+        Compression::Lz4,
+        Compression::Default,
+        match codec % 3 {
+            0 => Compression::Zstd(1),
+            1 => Compression::Zstd(-5),
+            _ => Compression::Zstd(5),
+        },
+    ] {
+        let (mut raw, mut stored) = (rest.to_vec(), Vec::new());
+        let mut compressor = Compressor::new(with, true).expect("memory");
+        let Some(packed) = compressor.compress(&mut raw, &mut stored) else {
+            assert_eq!(raw, rest);
+            continue;
+        };
+        assert!(stored.len() < rest.len());
+        let mut back = |len| decompressor.unpack(packed, &stored, len);
+        assert_eq!(back(rest.len()).as_deref(), Ok(rest));
+        assert!(rest.is_empty() || back(rest.len() - 1).is_err());
+    }
+    // Code or not, the filter is exact.
+    let mut raw = rest.to_vec();
+    let converted = x86_branches::absolute(&mut raw);
+    assert_eq!(x86_branches::relative(&mut raw), converted);
+    assert_eq!(raw, rest);
 }
 
 /// A small pool with files damaged as `data` says.

@@ -1,8 +1,9 @@
 //! Compression of regions with reused contexts.
 //!
 //! Invariant: what does not shrink is stored as it is; decompression never yields more than the
-//! caller's limit.
+//! caller's limit. The store's containers call this.
 
+use crate::x86_branches;
 use std::fmt;
 use zstd::zstd_safe::CParameter;
 
@@ -15,12 +16,20 @@ pub enum Compression {
     Lz4,
     /// zstd at a level (-7 to 19).
     Zstd(i32),
-    /// zstd level 1 with a larger hash table and matches of at least six bytes: 3 % smaller than
-    /// level 1 for 10 % more time (`docs/decisions/`, compression). For file trees.
+    /// zstd level 1 with matches of at least six bytes, a larger hash table for them, and a window
+    /// over the whole region (`docs/decisions/`, compression).
     Default,
-    /// zstd level 3 with smaller tables and matches of at least six bytes: 5 % smaller than level 1
-    /// for 35 % more time. For disk images, which peers compress as well as this.
-    Dense,
+}
+
+/// How something was compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// One zstd frame.
+    Zstd,
+    /// One LZ4 block.
+    Lz4,
+    /// One zstd frame of what the x86 branch filter made.
+    ZstdX86,
 }
 
 /// Damaged compressed bytes, or more than the limit.
@@ -38,30 +47,32 @@ impl std::error::Error for CompressError {}
 /// Compresses one region after another.
 pub struct Compressor {
     with: Compression,
+    filtering: bool,
     /// Output before it is appended: zeroed once, not for every region.
     scratch: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Compressor {
-    /// Fails only when the level does not exist or memory is short.
-    pub fn new(with: Compression) -> Result<Self, CompressError> {
+    /// Fails only when the level does not exist or memory is short. With `filtering`, machine code
+    /// goes through the x86 branch filter before zstd.
+    pub fn new(with: Compression, filtering: bool) -> Result<Self, CompressError> {
         let (level, tuned): (i32, &[CParameter]) = match with {
             Compression::None | Compression::Lz4 => {
                 return Ok(Self {
                     with,
+                    filtering: false,
                     scratch: Vec::new(),
                     zstd: None,
                 });
             }
             Compression::Zstd(level) => (level, &[]),
-            Compression::Default => (1, &[CParameter::MinMatch(6), CParameter::HashLog(15)]),
-            Compression::Dense => (
-                3,
+            Compression::Default => (
+                1,
                 &[
                     CParameter::MinMatch(6),
-                    CParameter::HashLog(16),
-                    CParameter::ChainLog(15),
+                    CParameter::HashLog(15),
+                    CParameter::WindowLog(21),
                 ],
             ),
         };
@@ -76,36 +87,57 @@ impl Compressor {
         context
             .include_contentsize(false)
             .map_err(|_| CompressError)?;
-        let zstd = Some(context);
         Ok(Self {
             with,
+            filtering,
             scratch: Vec::new(),
-            zstd,
+            zstd: Some(context),
         })
     }
 
-    /// Appends the compressed form of `raw` to `out` and returns true, or appends nothing and
-    /// returns false when it would not be smaller.
-    pub fn compress(&mut self, raw: &[u8], out: &mut Vec<u8>) -> bool {
+    /// Appends the compressed form of `raw` to `out` and says how it came about, or appends
+    /// nothing when it would not be smaller. Then `raw` is as it was; else it is scratch.
+    pub fn compress(&mut self, raw: &mut [u8], out: &mut Vec<u8>) -> Option<Packed> {
         let room = match self.with {
-            Compression::None => return false,
+            Compression::None => return None,
             Compression::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
             // What does not fit is no smaller, and zstd says so early.
-            Compression::Zstd(_) | Compression::Default | Compression::Dense => raw.len(),
+            Compression::Zstd(_) | Compression::Default => raw.len(),
         };
         if self.scratch.len() < room {
             self.scratch.resize(room, 0);
         }
         let into = self.scratch.get_mut(..room).unwrap_or_default();
-        let written = match &mut self.zstd {
-            None => lz4_flex::block::compress_into(raw, into).ok(),
-            Some(context) => context.compress_to_buffer(raw, into).ok(),
+        let filtered = self.filtering && x86_branches::pays(raw);
+        if filtered {
+            x86_branches::absolute(raw);
+        }
+        let (packed, written) = match &mut self.zstd {
+            None => (Packed::Lz4, lz4_flex::block::compress_into(raw, into).ok()),
+            Some(context) => (
+                if filtered {
+                    Packed::ZstdX86
+                } else {
+                    Packed::Zstd
+                },
+                context.compress_to_buffer(raw, into).ok(),
+            ),
         };
         let smaller = written
             .filter(|len| *len < raw.len())
             .and_then(|len| self.scratch.get(..len));
-        out.extend_from_slice(smaller.unwrap_or_default());
-        smaller.is_some()
+        match smaller {
+            Some(smaller) => {
+                out.extend_from_slice(smaller);
+                Some(packed)
+            }
+            None => {
+                if filtered {
+                    x86_branches::relative(raw);
+                }
+                None
+            }
+        }
     }
 }
 
@@ -121,8 +153,26 @@ impl Decompressor {
         Ok(Self { zstd })
     }
 
-    /// A zstd frame of exactly `raw_len` bytes, in the memory of `raw`.
-    pub fn zstd(
+    /// Bytes that were packed so and are exactly `raw_len` long, in the memory of `raw`.
+    pub fn unpack(
+        &mut self,
+        packed: Packed,
+        stored: &[u8],
+        raw_len: usize,
+        raw: Vec<u8>,
+    ) -> Result<Vec<u8>, CompressError> {
+        match packed {
+            Packed::Zstd => self.zstd(stored, raw_len, raw),
+            Packed::Lz4 => Self::lz4(stored, raw_len, raw),
+            Packed::ZstdX86 => {
+                let mut raw = self.zstd(stored, raw_len, raw)?;
+                x86_branches::relative(&mut raw);
+                Ok(raw)
+            }
+        }
+    }
+
+    fn zstd(
         &mut self,
         stored: &[u8],
         raw_len: usize,
@@ -141,13 +191,7 @@ impl Decompressor {
         }
     }
 
-    /// An LZ4 block of exactly `raw_len` bytes, in the memory of `raw`.
-    pub fn lz4(
-        &mut self,
-        stored: &[u8],
-        raw_len: usize,
-        mut raw: Vec<u8>,
-    ) -> Result<Vec<u8>, CompressError> {
+    fn lz4(stored: &[u8], raw_len: usize, mut raw: Vec<u8>) -> Result<Vec<u8>, CompressError> {
         // What it held already need not be zeroed.
         raw.resize(raw_len, 0);
         let len = lz4_flex::block::decompress_into(stored, &mut raw).map_err(|_| CompressError)?;
@@ -163,46 +207,86 @@ impl Decompressor {
 mod tests {
     use super::*;
 
+    /// Calls of a few functions, as a compiler writes them.
+    fn code() -> Vec<u8> {
+        let mut code = Vec::new();
+        for n in 0..20_000u32 {
+            code.extend([0x89, 0xC7, (n % 251) as u8, 0xE8]);
+            let target = n * n % 17 * 1000;
+            code.extend(target.wrapping_sub(code.len() as u32 + 4).to_le_bytes());
+        }
+        code
+    }
+
     #[test]
     fn round_trips_and_refuses_damage() {
         let raw: Vec<u8> = (0..200_000u32)
             .flat_map(|n| (n / 7).to_le_bytes())
             .collect();
-        for with in [
-            Compression::Lz4,
-            Compression::Zstd(1),
-            Compression::Zstd(-3),
+        for (with, raw, expected) in [
+            (Compression::Lz4, &raw, Packed::Lz4),
+            (Compression::Lz4, &code(), Packed::Lz4),
+            (Compression::Zstd(1), &raw, Packed::Zstd),
+            (Compression::Zstd(-3), &raw, Packed::Zstd),
+            (Compression::Zstd(3), &code(), Packed::ZstdX86),
+            (Compression::Default, &code(), Packed::ZstdX86),
         ] {
             let mut out = vec![1, 2, 3];
-            assert!(Compressor::new(with).unwrap().compress(&raw, &mut out));
+            let mut compressor = Compressor::new(with, true).unwrap();
+            let packed = compressor.compress(&mut raw.clone(), &mut out);
+            assert_eq!(packed, Some(expected), "{with:?}");
             assert!(out.len() < raw.len());
             let stored = &out[3..];
             let mut d = Decompressor::new().unwrap();
-            let back = |d: &mut Decompressor, s: &[u8], len| match with {
-                Compression::Lz4 => d.lz4(s, len, vec![7; 9]),
-                _ => d.zstd(s, len, vec![7; 9]),
-            };
-            assert_eq!(back(&mut d, stored, raw.len()).unwrap(), raw);
-            assert!(back(&mut d, stored, raw.len() - 1).is_err());
-            assert!(back(&mut d, &stored[..stored.len() / 2], raw.len()).is_err());
+            let mut back = |s: &[u8], len| d.unpack(expected, s, len, vec![7; 9]);
+            assert_eq!(&back(stored, raw.len()).unwrap(), raw);
+            assert!(back(stored, raw.len() - 1).is_err());
+            assert!(back(&stored[..stored.len() / 2], raw.len()).is_err());
         }
     }
 
     #[test]
-    fn noise_is_left_alone() {
+    fn the_filter_makes_code_smaller_and_can_be_left_out() {
+        let packed = |filtering| {
+            let mut out = Vec::new();
+            let mut compressor = Compressor::new(Compression::Default, filtering).unwrap();
+            let packed = compressor.compress(&mut code(), &mut out);
+            (packed, out.len())
+        };
+        let (plain, filtered) = (packed(false), packed(true));
+        assert_eq!(
+            (plain.0, filtered.0),
+            (Some(Packed::Zstd), Some(Packed::ZstdX86))
+        );
+        assert!(filtered.1 * 3 < plain.1 * 2, "{plain:?} {filtered:?}");
+    }
+
+    fn noise(len: usize) -> Vec<u8> {
         let mut state = 1u64;
-        let noise: Vec<u8> = (0..100_000)
+        (0..len)
             .map(|_| {
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
                 (state >> 56) as u8
             })
-            .collect();
-        let mut out = Vec::new();
-        assert!(
-            !Compressor::new(Compression::Zstd(1))
-                .unwrap()
-                .compress(&noise, &mut out)
-        );
-        assert!(out.is_empty());
+            .collect()
+    }
+
+    #[test]
+    fn what_does_not_shrink_is_left_alone() {
+        // Noise that looks like code to the detector.
+        let mut calls = noise(100_000);
+        for call in calls.chunks_exact_mut(50) {
+            (call[0], call[4]) = (0xE8, 0);
+        }
+        assert!(x86_branches::pays(&calls));
+        // So few constant bytes do not pay for zstd's headers when literals are not compressed.
+        let with = Compression::Zstd(-5);
+        for (with, raw) in [(Compression::Zstd(1), noise(100_000)), (with, calls)] {
+            let mut out = Vec::new();
+            let mut same = raw.clone();
+            let mut compressor = Compressor::new(with, true).unwrap();
+            assert_eq!(compressor.compress(&mut same, &mut out), None);
+            assert!(out.is_empty() && same == raw);
+        }
     }
 }

@@ -9,9 +9,10 @@ mod fingerprint;
 mod kdf;
 mod seal;
 mod split;
+pub mod x86_branches;
 mod zero;
 
-pub use compress::{CompressError, Compression, Compressor, Decompressor};
+pub use compress::{CompressError, Compression, Compressor, Decompressor, Packed};
 pub use fingerprint::{FingerprintKey, derive_key};
 pub use kdf::{Argon2Cost, stretch_password};
 pub use seal::{SealKey, TAG_BYTES};

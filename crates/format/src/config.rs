@@ -8,8 +8,11 @@ use units::{PoolId, UnixNanos};
 const WHAT: &str = "config";
 /// Version of this layout. 1: 2026-11, first.
 pub const CONFIG_VERSION: u16 = 1;
-/// Incompatible features that this program knows: none yet.
-pub const FEATURES_INCOMPAT_KNOWN: u64 = 0;
+/// Readers have to know [`Codec::ZstdX86`]. Since 2026-11 every new pool says so; writers leave
+/// pools without it as they are.
+pub const FEATURE_INCOMPAT_X86: u64 = 1 << 0;
+/// Incompatible features that this program knows.
+pub const FEATURES_INCOMPAT_KNOWN: u64 = FEATURE_INCOMPAT_X86;
 /// Features that a writer has to know: none yet.
 pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
 
@@ -44,6 +47,9 @@ pub enum Codec {
     Zstd = 1,
     /// One LZ4 block; the raw length is in the region header.
     Lz4 = 2,
+    /// One zstd frame of what the x86 branch filter made of the region. Only in pools with
+    /// [`FEATURE_INCOMPAT_X86`].
+    ZstdX86 = 3,
 }
 
 impl Codec {
@@ -53,6 +59,7 @@ impl Codec {
             0 => Some(Self::None),
             1 => Some(Self::Zstd),
             2 => Some(Self::Lz4),
+            3 => Some(Self::ZstdX86),
             _ => None,
         }
     }

@@ -138,7 +138,7 @@ impl Pool {
             pool,
             features_compat: 0,
             features_ro_compat: 0,
-            features_incompat: 0,
+            features_incompat: format::config::FEATURE_INCOMPAT_X86,
             created: media.clock.now(),
             seal: if encrypted {
                 Seal::Aes256Gcm

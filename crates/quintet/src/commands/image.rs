@@ -14,7 +14,6 @@ use crate::image::{RawImage, export_object, import_image};
 use crate::json::Object;
 use crate::sizes;
 use anyhow::bail;
-use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -30,10 +29,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     if args.name.is_empty() || args.name.contains('@') {
         bail!("an image's name is not empty and has no @");
     }
-    let mut lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
-    if lane.compression == Compression::Default {
-        lane.compression = Compression::Dense;
-    }
+    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
     let original = RawImage::open(&args.image)?;
     let signature = original.signature()?;
     let pool = invocation.open(if args.dry_run {

@@ -4,7 +4,7 @@
 //! nonce (its number) that its container's key never sees again.
 
 use crate::superblock::MasterKey;
-use chunking::{Compressor, SealKey};
+use chunking::{Compressor, Packed, SealKey};
 use format::config::{Codec, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, DirectoryRegion, HEADER_BYTES,
@@ -125,18 +125,13 @@ impl ContainerBuilder {
     }
 
     /// Compresses, seals and appends a region; empties the builder. Returns (sector, sectors).
-    pub fn append(
-        &mut self,
-        region: &mut RegionBuilder,
-        with: &mut Compressor,
-        codec: Codec,
-    ) -> (u32, u32) {
+    pub fn append(&mut self, region: &mut RegionBuilder, with: &mut Compressor) -> (u32, u32) {
         let index = self.directory.regions.len() as u16;
         let RegionBuilder { raw, chunks } = region;
         for (_, len) in chunks.iter() {
             raw.extend_from_slice(&len.to_le_bytes());
         }
-        let (sector, stored_bytes) = self.append_payload(index, raw, chunks.len(), with, codec);
+        let (sector, stored_bytes) = self.append_payload(index, raw, chunks.len(), with);
         let chunks = std::mem::take(chunks);
         self.directory.regions.push(DirectoryRegion {
             sector,
@@ -148,23 +143,26 @@ impl ContainerBuilder {
         (sector, sectors)
     }
 
+    /// What is in `raw` afterwards means nothing. Returns (sector, stored bytes).
     fn append_payload(
         &mut self,
         index: u16,
-        raw: &[u8],
+        raw: &mut [u8],
         chunk_count: usize,
         with: &mut Compressor,
-        codec: Codec,
     ) -> (u32, u32) {
         let start = self.blob.len();
         debug_assert!(start.is_multiple_of(SECTOR_BYTES as usize));
         let payload_at = start + REGION_HEADER_BYTES;
         self.blob.resize(payload_at, 0);
-        let codec = if with.compress(raw, &mut self.blob) {
-            codec
-        } else {
-            self.blob.extend_from_slice(raw);
-            Codec::None
+        let codec = match with.compress(raw, &mut self.blob) {
+            Some(Packed::Zstd) => Codec::Zstd,
+            Some(Packed::Lz4) => Codec::Lz4,
+            Some(Packed::ZstdX86) => Codec::ZstdX86,
+            None => {
+                self.blob.extend_from_slice(raw);
+                Codec::None
+            }
         };
         let tag = if self.key.is_some() {
             chunking::TAG_BYTES
@@ -195,10 +193,10 @@ impl ContainerBuilder {
     }
 
     /// Appends directory and footer, fills the header in.
-    pub fn finish(mut self, with: &mut Compressor, codec: Codec) -> Finished {
-        let raw = self.directory.encode();
+    pub fn finish(mut self, with: &mut Compressor) -> Finished {
+        let mut raw = self.directory.encode();
         let chunk_count = self.directory.chunk_count();
-        let (sector, _) = self.append_payload(DIRECTORY_INDEX, &raw, chunk_count, with, codec);
+        let (sector, _) = self.append_payload(DIRECTORY_INDEX, &mut raw, chunk_count, with);
         self.header.region_count = self.directory.regions.len() as u16;
         self.header.directory_sector = sector;
         self.header.blob_bytes = (self.blob.len() + HEADER_BYTES) as u32;

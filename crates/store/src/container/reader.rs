@@ -5,7 +5,7 @@ use super::container_name;
 use super::spare::SpareBuffers;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
-use chunking::{Decompressor, FingerprintKey, SealKey};
+use chunking::{Decompressor, FingerprintKey, Packed, SealKey};
 use format::bytes::FormatError;
 use format::config::{Codec, Seal};
 use format::container::{
@@ -248,15 +248,21 @@ impl ContainerReader {
             }
         };
         let raw_len = header.raw_bytes as usize;
-        let raw = if header.codec == Codec::None {
-            stored.drain(..payload_at);
-            stored
-        } else {
+        let packed = match header.codec {
+            Codec::None => None,
+            Codec::Zstd => Some(Packed::Zstd),
+            Codec::Lz4 => Some(Packed::Lz4),
+            Codec::ZstdX86 => Some(Packed::ZstdX86),
+        };
+        let raw = if let Some(packed) = packed {
             let payload = stored.get(payload_at..).unwrap_or_default();
-            let raw = decompress(header.codec, payload, raw_len, self.spare.take(raw_len))
+            let raw = decompress(packed, payload, raw_len, self.spare.take(raw_len))
                 .map_err(|e| place_error(place, e))?;
             self.spare.give(stored);
             raw
+        } else {
+            stored.drain(..payload_at);
+            stored
         };
         if raw.len() == raw_len {
             Ok(raw)
@@ -347,7 +353,7 @@ impl ContainerReader {
 
 /// Decompresses into the memory of `raw`.
 fn decompress(
-    codec: Codec,
+    packed: Packed,
     payload: &[u8],
     raw_len: usize,
     raw: Vec<u8>,
@@ -359,11 +365,9 @@ fn decompress(
         let Some(decompressor) = slot else {
             return Err(String::new());
         };
-        match codec {
-            Codec::Lz4 => decompressor.lz4(payload, raw_len, raw),
-            _ => decompressor.zstd(payload, raw_len, raw),
-        }
-        .map_err(|e| e.to_string())
+        decompressor
+            .unpack(packed, payload, raw_len, raw)
+            .map_err(|e| e.to_string())
     })
 }
 

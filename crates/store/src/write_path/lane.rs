@@ -7,7 +7,6 @@ use crate::container::{ContainerBuilder, RegionBuilder, container_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::index::Location;
 use chunking::{Compression, Compressor, Splitter, is_zero};
-use format::config::Codec;
 use format::container::ContainerClass;
 use format::recipe::{Layout, ObjectRoot};
 use media::Put;
@@ -51,7 +50,6 @@ struct Filling {
 pub struct Lane {
     shared: Arc<Shared>,
     options: LaneOptions,
-    codec: Codec,
     compressor: Compressor,
     data: Filling,
     recipe: Filling,
@@ -67,18 +65,12 @@ impl Lane {
             region: RegionBuilder::default(),
             container: None,
         };
-        let compressor = Compressor::new(options.compression)
+        let compressor = Compressor::new(options.compression, shared.may_filter())
             .map_err(|e| StoreError::new(StoreErrorKind::Invalid, e.to_string()))?;
-        let codec = match options.compression {
-            Compression::None => Codec::None,
-            Compression::Lz4 => Codec::Lz4,
-            Compression::Zstd(_) | Compression::Default | Compression::Dense => Codec::Zstd,
-        };
         let splitter = Splitter::new(shared.chunk_bytes_average());
         Ok(Self {
             shared,
             options,
-            codec,
             compressor,
             data: filling(options.region_bytes),
             recipe: filling(RECIPE_REGION_BYTES),
@@ -197,7 +189,6 @@ impl Lane {
             compressor,
             data,
             recipe,
-            codec,
             ..
         } = self;
         let filling = if class == ContainerClass::Data {
@@ -209,7 +200,7 @@ impl Lane {
             return Ok(());
         };
         let chunks = filling.region.chunks().to_vec();
-        let (sector, sectors) = container.append(&mut filling.region, compressor, *codec);
+        let (sector, sectors) = container.append(&mut filling.region, compressor);
         let location = Location {
             container: container.id(),
             sector,
@@ -237,7 +228,7 @@ impl Lane {
         let Some(container) = self.filling(class).container.take() else {
             return Ok(());
         };
-        let finished = container.finish(&mut self.compressor, self.codec);
+        let finished = container.finish(&mut self.compressor);
         self.shared.finished(&finished);
         self.shared
             .media

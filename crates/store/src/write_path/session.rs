@@ -8,7 +8,7 @@ use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{Reader, node_error};
 use crate::superblock::{MasterKey, commit_root};
 use chunking::FingerprintKey;
-use format::config::Config;
+use format::config::{Config, FEATURE_INCOMPAT_X86};
 use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::root::RootRecord;
@@ -69,6 +69,11 @@ pub(super) struct Shared {
 impl Shared {
     pub fn chunk_bytes_average(&self) -> usize {
         self.config.chunk_bytes_average as usize
+    }
+
+    /// Every reader of the pool knows the x86 branch filter.
+    pub fn may_filter(&self) -> bool {
+        self.config.features_incompat & FEATURE_INCOMPAT_X86 != 0
     }
 
     /// A lane was dropped and not taken back: nothing of this session can be committed.
