@@ -23,7 +23,7 @@ pub fn compression(data: &[u8]) {
     let raw_len = (usize::from(*a) << 12 | usize::from(*b)).min(RAW_BYTES_MAX);
     let mut decompressor = Decompressor::new().expect("memory");
     for packed in [Packed::Zstd, Packed::ZstdX86, Packed::Lz4] {
-        if let Ok(raw) = decompressor.unpack(packed, rest, raw_len) {
+        if let Ok(raw) = decompressor.unpack(packed, rest, raw_len, vec![7; 9]) {
             assert_eq!(raw.len(), raw_len);
         }
     }
@@ -43,7 +43,7 @@ pub fn compression(data: &[u8]) {
             continue;
         };
         assert!(stored.len() < rest.len());
-        let mut back = |len| decompressor.unpack(packed, &stored, len);
+        let mut back = |len| decompressor.unpack(packed, &stored, len, Vec::new());
         assert_eq!(back(rest.len()).as_deref(), Ok(rest));
         assert!(rest.is_empty() || back(rest.len() - 1).is_err());
     }

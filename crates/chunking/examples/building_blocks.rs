@@ -4,7 +4,9 @@
 //! `cargo run --release -p chunking --example building_blocks -- FILE [ROUNDS]`. Prints one JSON
 //! object. Called by `bench/`.
 
-use chunking::{Compression, Compressor, Decompressor, FingerprintKey, SealKey, Splitter, is_zero};
+use chunking::{
+    Compression, Compressor, Decompressor, FingerprintKey, SealKey, Splitter, is_zero, x86_branches,
+};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -71,52 +73,73 @@ fn main() {
             }
         }),
     );
+    row(
+        "x86_detect",
+        best(rounds, || {
+            black_box(
+                data.chunks(REGION)
+                    .filter(|r| x86_branches::pays(r))
+                    .count(),
+            );
+        }),
+    );
     let mut stored_default = Vec::new();
     let mut ratio = 0.0;
-    for (name, with) in [
-        ("lz4", Compression::Lz4),
-        ("zstd_1", Compression::Zstd(1)),
-        ("zstd_default", Compression::Default),
-        ("zstd_dense", Compression::Dense),
-        ("zstd_3", Compression::Zstd(3)),
+    for (name, with, filtering) in [
+        ("lz4", Compression::Lz4, false),
+        ("zstd_1", Compression::Zstd(1), false),
+        ("zstd_default_unfiltered", Compression::Default, false),
+        ("zstd_default", Compression::Default, true),
+        ("zstd_3", Compression::Zstd(3), false),
     ] {
-        let mut compressor = Compressor::new(with).expect("a known compression");
+        let mut compressor = Compressor::new(with, filtering).expect("a known compression");
         let mut out = Vec::with_capacity(REGION + 1024);
+        let mut raw = Vec::with_capacity(REGION);
         let mut total = 0;
         let seconds = best(rounds, || {
             total = 0;
             stored_default.clear();
             for region in data.chunks(REGION) {
                 out.clear();
-                if !compressor.compress(region, &mut out) {
+                raw.clear();
+                raw.extend_from_slice(region);
+                let packed = compressor.compress(&mut raw, &mut out);
+                if packed.is_none() {
                     out.extend_from_slice(region);
                 }
                 total += out.len();
-                if with == Compression::Default {
-                    stored_default.push(out.clone());
+                if name == "zstd_default" {
+                    stored_default.push((packed, out.clone()));
                 }
             }
         });
         row(name, seconds);
-        if with == Compression::Default {
-            ratio = total as f64 / data.len() as f64;
-            let mut decompressor = Decompressor::new().expect("memory");
-            row(
-                "unzstd_default",
-                best(rounds, || {
-                    for (stored, region) in stored_default.iter().zip(data.chunks(REGION)) {
-                        if stored.len() < region.len() {
-                            black_box(
-                                decompressor
-                                    .zstd(stored, region.len(), Vec::new())
-                                    .expect("our own bytes"),
-                            );
-                        }
-                    }
-                }),
-            );
-        }
+        ratio = match with {
+            Compression::Default => total as f64 / data.len() as f64,
+            _ => ratio,
+        };
     }
+    let mut decompressor = Decompressor::new().expect("memory");
+    let mut memory = Vec::new();
+    let mut unpack_all = || {
+        for ((packed, stored), region) in stored_default.iter().zip(data.chunks(REGION)) {
+            if let Some(packed) = packed {
+                let warm = std::mem::take(&mut memory);
+                let raw = decompressor.unpack(*packed, stored, region.len(), warm);
+                memory = black_box(raw.expect("our own bytes"));
+            }
+        }
+    };
+    row("unzstd_default", best(rounds, &mut unpack_all));
+    row(
+        "x86_filter_and_back",
+        best(rounds, || {
+            for region in data.chunks_mut(REGION).filter(|r| x86_branches::pays(r)) {
+                x86_branches::absolute(region);
+                black_box(x86_branches::relative(region));
+            }
+        }),
+    );
     let seal = SealKey::new(&[9; 32]);
     let mut region = data
         .get(..REGION.min(data.len()))
@@ -149,7 +172,7 @@ fn main() {
         "{{\"megabytes\":{megabytes:.0},{},\"ratio_default\":{ratio:.4},\"limit_image_one_core\":{:.0},\
          \"limit_tree_one_core\":{:.0}}}",
         numbers.join(","),
-        1.0 / (common + per("zstd_dense")),
+        1.0 / (common + per("zstd_default")),
         1.0 / (common + per("split") + per("zstd_default")),
     );
 }

@@ -8,9 +8,11 @@ mod manifest;
 mod specimen;
 
 use contents::{PASSWORD, RECOVERY};
+use format::container::RegionHeader;
 use manifest::{files_below, manifest_of};
 use sim::{Damage, Image, SimDisk};
 use specimen::{MEMORY_BYTES, media, noise, store_image};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,6 +97,43 @@ fn v1_encrypted() {
     reads_as_it_was("v1-encrypted", &[Some(recovery), Some(password)]);
 }
 
+/// How many regions there are of each codec.
+fn codecs(disk: &SimDisk) -> BTreeMap<u8, usize> {
+    let image = disk.image();
+    let files = image.files().into_iter().map(|(name, _)| name);
+    let containers = files.filter(|name| name.starts_with("containers"));
+    let headers = containers.flat_map(|name| {
+        let bytes = image.contents(&name).expect("listed").to_vec();
+        let sectors = bytes.chunks(512).map(RegionHeader::decode);
+        sectors.filter_map(Result::ok).collect::<Vec<_>>()
+    });
+    let mut counts = BTreeMap::new();
+    headers.for_each(|header| *counts.entry(header.codec as u8).or_default() += 1);
+    counts
+}
+
+#[test]
+fn v1_x86() {
+    reads_as_it_was("v1-x86", &[None]);
+    assert!(codecs(&disk("v1-clear")).keys().eq(&[0, 1, 2]));
+    assert!(codecs(&disk("v1-x86")).keys().eq(&[0, 1, 2, 3]));
+}
+
+#[test]
+fn a_pool_without_the_feature_never_gets_a_filtered_region() {
+    for (name, expected) in [("v1-clear", false), ("v1-x86", true)] {
+        let disk = disk(name);
+        let filtered = || codecs(&disk).get(&3).copied();
+        let before = filtered();
+        let pool = Pool::open(media(&disk, 10), None, OpenMode::Write, MEMORY_BYTES).unwrap();
+        let mut code = contents::code();
+        code.rotate_left(5000);
+        let added = store_image(&pool, "code", &code, chunking::Compression::Default);
+        assert!(added.restore(&pool).unwrap().is_empty());
+        assert_eq!(filtered() > before, expected);
+    }
+}
+
 #[test]
 fn canary_one_changed_byte_is_not_as_it_was() {
     let disk = disk("v1-clear");
@@ -118,9 +157,14 @@ fn canary_one_changed_byte_is_not_as_it_was() {
 #[test]
 #[ignore = "run once for a new version of the format"]
 fn make_golden_pools() {
-    for (name, encrypted) in [("v1-clear", false), ("v1-encrypted", true)] {
+    let pools = [
+        ("v1-clear", false, false),
+        ("v1-encrypted", true, false),
+        ("v1-x86", false, true),
+    ];
+    for (name, encrypted, code) in pools {
         if !golden(name).exists() {
-            contents::make(&golden(name), encrypted);
+            contents::make(&golden(name), encrypted, code);
         }
     }
 }

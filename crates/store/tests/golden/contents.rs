@@ -15,8 +15,9 @@ pub const PASSWORD: &[u8] = b"golden password";
 /// Their recovery key.
 pub const RECOVERY: [u8; 32] = *b"thirty-two bytes of recovery key";
 
-/// Makes a pool below `dir`, and the manifest beside it.
-pub fn make(dir: &Path, encrypted: bool) {
+/// Makes a pool below `dir`, and the manifest beside it; with `code`, one more session of machine
+/// code.
+pub fn make(dir: &Path, encrypted: bool, code: bool) {
     assert!(!dir.exists(), "golden pools are never written again");
     let disk = SimDisk::unrecorded(Image::new());
     let (password, recovery) = (
@@ -32,7 +33,7 @@ pub fn make(dir: &Path, encrypted: bool) {
     Pool::init(&media(&disk, 2026), &init).expect("init");
     let secret = encrypted.then_some(&recovery);
     let open = |seed, mode| Pool::open(media(&disk, seed), secret, mode, MEMORY_BYTES);
-    for (seed, compression, store) in [
+    let sessions = [
         (
             2027,
             Compression::Zstd(1),
@@ -40,7 +41,9 @@ pub fn make(dir: &Path, encrypted: bool) {
         ),
         (2028, Compression::Lz4, store_stream),
         (2029, Compression::None, store_tree),
-    ] {
+        (2032, Compression::Default, store_code),
+    ];
+    for (seed, compression, store) in sessions.into_iter().take(if code { 4 } else { 3 }) {
         let pool = open(seed, OpenMode::Write).expect("open to write");
         let options = LaneOptions {
             compression,
@@ -88,6 +91,25 @@ fn store_stream(pool: &Pool, mut session: WriteSession) {
     bytes.extend(noise(2, 3000));
     let root = session.main().store_object(&bytes, false).expect("store");
     let snapshot = snapshot(pool, SnapshotKind::Stream, "dump", root);
+    pool.commit(session, &[snapshot], &[]).expect("commit");
+}
+
+/// Calls near and far, forwards and back, and moves relative to `rip`.
+pub fn code() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for n in 0..600u32 {
+        bytes.extend([0x55, 0x89, n as u8, 0xE8]);
+        let target = n.wrapping_mul(n) % 23 * 300;
+        bytes.extend(target.wrapping_sub(bytes.len() as u32 + 4).to_le_bytes());
+        bytes.extend([0x48, 0x8D, 0x3D]);
+        bytes.extend((0x1234_5678u32 >> (n % 9)).to_le_bytes());
+    }
+    bytes
+}
+
+fn store_code(pool: &Pool, mut session: WriteSession) {
+    let root = session.main().store_object(&code(), false).expect("store");
+    let snapshot = snapshot(pool, SnapshotKind::Stream, "code", root);
     pool.commit(session, &[snapshot], &[]).expect("commit");
 }
 
