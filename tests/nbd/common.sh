@@ -33,6 +33,13 @@ nbdsh() {
     "$python" -m nbd "$@"
 }
 
+# Skips the script, aloud, unless this libnbd can ask for extended headers.
+requires_extended_headers() {
+    requires_nbdsh
+    nbdsh -c 'h.get_extended_headers_negotiated' 2>/dev/null ||
+        { echo "this libnbd does not know extended headers"; exit 77; }
+}
+
 # serve [--read-only] [--pattern] --size SIZE
 serve() {
     # The command may have arguments of its own.
@@ -44,6 +51,73 @@ serve() {
         [ $tries -lt 100 ] || { echo "server did not start"; cat "$dir/server.log"; exit 1; }
         sleep 0.1
     done
+}
+
+# The same, with exports that can be changed by control; only the example server can do that.
+serve_controlled() {
+    example_server "control input"
+    mkfifo "$dir/control"
+    # Open for reading too, so that opening does not wait.
+    exec 3<>"$dir/control"
+    printf '#!/bin/sh\nexec %s --control "$@" <"%s"\n' "$QUINTET_NBD_SERVER" "$dir/control" \
+        >"$dir/controlled"
+    chmod +x "$dir/controlled"
+    QUINTET_NBD_SERVER=$dir/controlled
+    serve "$@"
+}
+
+# Skips the script, aloud, unless the server is the example, which has what is named.
+example_server() {
+    case $QUINTET_NBD_SERVER in
+    *nbd_memory*) ;;
+    *) echo "this server has no $1"; exit 77 ;;
+    esac
+}
+
+# control COMMAND...: changes what is exported and waits until it is done.
+control() {
+    before=$(wc -l <"$dir/server.log")
+    echo "$*" >&3
+    tries=0
+    until [ "$(wc -l <"$dir/server.log")" -gt "$before" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || fail "no answer to $*"
+        sleep 0.05
+    done
+    answer=$(tail -1 "$dir/server.log")
+    case $answer in refused*) fail "$*: $answer" ;; esac
+}
+
+# In the background: nbdsh runs script, which calls step NAME to wait for next.
+nbdsh_steps() {
+    mkfifo "$dir/next"
+    {
+        echo 'import sys'
+        echo 'def step(name):'
+        echo '    print(name, flush=True)'
+        echo '    sys.stdin.readline()'
+        cat "$1"
+    } >"$dir/steps.py"
+    nbdsh -c "$(cat "$dir/steps.py")" <"$dir/next" >"$dir/steps.log" 2>&1 &
+    client=$!
+    exec 4>"$dir/next"
+}
+
+# reached STEP: waits until the script in the background is there.
+reached() {
+    until grep -qx "$1" "$dir/steps.log"; do
+        kill -0 "$client" 2>/dev/null || fail "$(cat "$dir/steps.log")"
+        sleep 0.05
+    done
+}
+
+next() {
+    echo >&4
+}
+
+# Waits for the end of the script in the background.
+ended() {
+    wait "$client" || fail "$(cat "$dir/steps.log")"
 }
 
 # True once the server accepts; before that a client would find no one.

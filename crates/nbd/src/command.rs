@@ -139,9 +139,6 @@ impl Export {
             }
             Command::BlockStatus => return self.block_status(request, payload, may_wait, out),
             Command::Write => {
-                if self.extended() && request.flags & flag::PAYLOAD_LEN == 0 {
-                    return Err(Errno::Invalid.into());
-                }
                 if may_wait {
                     volume.write(context, offset, payload, durability)?;
                 } else if durability == Durability::Durable && !self.read_only

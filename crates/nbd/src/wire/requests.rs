@@ -72,12 +72,13 @@ pub struct Request {
 
 impl Request {
     /// How many bytes of payload follow the request.
+    ///
+    /// The document wants PAYLOAD_LEN set on every extended WRITE, but qemu's client (10.0) leaves
+    /// it out and sends the payload all the same; its server takes both, and so does this one.
     pub fn payload_bytes(&self, extended: bool) -> u64 {
-        let has_payload = match extended {
-            true => self.flags & command_flag::PAYLOAD_LEN != 0,
-            false => self.command == Command::Write as u16,
-        };
-        if has_payload { self.len_bytes } else { 0 }
+        let write = self.command == Command::Write as u16;
+        let flagged = extended && self.flags & command_flag::PAYLOAD_LEN != 0;
+        if write || flagged { self.len_bytes } else { 0 }
     }
 }
 

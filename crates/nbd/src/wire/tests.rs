@@ -124,7 +124,18 @@ fn extended_request() {
         flags: 0,
         ..request
     };
-    assert_eq!(without.payload_bytes(true), 0);
+    assert_eq!(without.payload_bytes(true), 0x1_0000_0002, "as qemu does");
+    let flagged = Request {
+        command: Command::Read as u16,
+        ..request
+    };
+    assert_eq!(flagged.payload_bytes(true), 0x1_0000_0002);
+    assert_eq!(flagged.payload_bytes(false), 0);
+    let read = Request {
+        command: Command::Read as u16,
+        ..without
+    };
+    assert_eq!(read.payload_bytes(true), 0);
 }
 
 #[test]
