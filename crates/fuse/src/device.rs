@@ -1,0 +1,52 @@
+//! The end of `/dev/fuse` that belongs to one mount.
+//!
+//! Invariant: one read is one request, one write is one reply; both may be called from several
+//! threads at once. `mount` makes it, the session uses it.
+
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An open `/dev/fuse`, or in tests a socket that keeps messages apart.
+#[derive(Debug)]
+pub struct Device(OwnedFd);
+
+/// What came of waiting for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// A request of this length, bytes.
+    Request(usize),
+    /// The file system is not mounted any more.
+    Unmounted,
+}
+
+impl Device {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// Waits for a request.
+    pub(crate) fn receive(&self, into: &mut [u8]) -> Result<Received, Errno> {
+        loop {
+            match rustix::io::read(&self.0, &mut *into) {
+                Ok(0) | Err(Errno::NODEV) => return Ok(Received::Unmounted),
+                Ok(len) => return Ok(Received::Request(len)),
+                // The asker went away before we saw its request.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends one reply or notice.
+    pub(crate) fn send(&self, parts: &[&[u8]]) -> Result<(), Errno> {
+        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        rustix::io::writev(&self.0, &slices).map(drop)
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

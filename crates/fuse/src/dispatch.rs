@@ -1,0 +1,279 @@
+//! From a decoded request to a reply: one call of the file system.
+//!
+//! Invariant: every request that wants a reply gets exactly one, also when the file system
+//! panics; nothing longer than the kernel has room for. Sessions and fuzzers call this.
+
+use crate::file_system::{FileSystem, SeekTarget, Zeroing};
+use crate::listing::Listing;
+use crate::negotiation::REQUEST_BYTES_MAX;
+use crate::wire::constants::{NAME_BYTES_MAX, allocate, opcode, open, seek, set_attribute};
+use crate::wire::replies;
+use crate::wire::requests::{Header, Operation, Range};
+use rustix::io::Errno;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use volume::RequestContext;
+
+/// Flags of open(2) that ask for writing.
+const WRITING: u32 = 0o3;
+
+/// The body of a reply. Keeps its memory from one reply to the next.
+#[derive(Default)]
+pub(crate) struct Body {
+    small: Vec<u8>,
+    /// What was read; only the first `data_bytes` count.
+    data: Vec<u8>,
+    data_bytes: usize,
+}
+
+impl Body {
+    /// All bytes after the header of the reply.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self.data_bytes {
+            0 => &self.small,
+            len => self.data.get(..len).unwrap_or_default(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.small.clear();
+        self.data_bytes = 0;
+    }
+
+    /// Room for `len` bytes with anything in it.
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        if self.data.len() < len {
+            self.data.resize(len, 0);
+        }
+        self.data.get_mut(..len).unwrap_or_default()
+    }
+}
+
+/// Longer reads and writes are worth a thread of their own, bytes.
+const QUICK_BYTES_MAX: u32 = 128 << 10;
+
+/// True if the request is likely to be served without waiting for a device, and soon.
+pub(crate) fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) -> bool {
+    let node = header.node;
+    match *operation {
+        Operation::Read(Range {
+            handle,
+            offset,
+            len,
+        }) => {
+            let context = RequestContext::default();
+            len <= QUICK_BYTES_MAX && files.is_cached(context, node, handle, offset, u64::from(len))
+        }
+        Operation::Write { range, .. } => range.len <= QUICK_BYTES_MAX,
+        Operation::Sync { directory, .. } => directory,
+        Operation::Allocate { .. } | Operation::Seek { .. } => false,
+        Operation::Lookup { .. }
+        | Operation::GetAttributes
+        | Operation::SetAttributes { .. }
+        | Operation::ReadLink
+        | Operation::Open { .. }
+        | Operation::Release { .. }
+        | Operation::ReadDirectory { .. }
+        | Operation::GetXattr { .. }
+        | Operation::ListXattrs { .. } => files.is_quick(node),
+        Operation::Init(_)
+        | Operation::Destroy
+        | Operation::Forget { .. }
+        | Operation::BatchForget(_)
+        | Operation::Statistics
+        | Operation::Retrieved { .. }
+        | Operation::Other => true,
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// A reply with this error, or with the body.
+    Reply(Result<(), Errno>),
+    /// The kernel wants none.
+    Silence,
+}
+
+/// Carries one request out; the reply's body is in `body`.
+pub(crate) fn dispatch(
+    files: &dyn FileSystem,
+    header: &Header,
+    operation: &Operation<'_>,
+    body: &mut Body,
+) -> Outcome {
+    body.clear();
+    let silent = matches!(
+        operation,
+        Operation::Forget { .. } | Operation::BatchForget(_) | Operation::Retrieved { .. }
+    );
+    let attempt = AssertUnwindSafe(|| answer(files, header, operation, body));
+    // A panic in the file system is one failed request, not a process that waits for ever.
+    let result = catch_unwind(attempt).unwrap_or(Err(Errno::IO));
+    match silent {
+        true => Outcome::Silence,
+        false => Outcome::Reply(result),
+    }
+}
+
+fn answer(
+    files: &dyn FileSystem,
+    header: &Header,
+    operation: &Operation<'_>,
+    body: &mut Body,
+) -> Result<(), Errno> {
+    let node = header.node;
+    let context = RequestContext::default();
+    match *operation {
+        Operation::Lookup { name } => {
+            let found = files.lookup(node, checked_name(name)?)?;
+            replies::node(&mut body.small, &found);
+        }
+        Operation::GetAttributes => {
+            let (attributes, valid) = files.attributes(node)?;
+            replies::attributes(&mut body.small, &attributes, valid);
+        }
+        Operation::SetAttributes { valid, size } => {
+            if valid & set_attribute::SIZE == 0 {
+                return Err(Errno::PERM);
+            }
+            files.set_size(node, size)?;
+            let (attributes, valid) = files.attributes(node)?;
+            replies::attributes(&mut body.small, &attributes, valid);
+        }
+        Operation::ReadLink => body.small = files.read_link(node)?,
+        Operation::Open { flags, directory } => {
+            let (opened, kept, always) = match directory {
+                true => (files.open_directory(node)?, open::CACHE_DIR, 0),
+                false => {
+                    let opened = files.open(node, flags & WRITING != 0)?;
+                    (opened, 0, open::PARALLEL_DIRECT_WRITES)
+                }
+            };
+            let kept = match opened.keep_cache {
+                true => open::KEEP_CACHE | kept,
+                false => 0,
+            };
+            replies::opened(&mut body.small, opened.handle, always | kept);
+        }
+        Operation::Release { handle, directory } => match directory {
+            true => files.release_directory(node, handle),
+            false => files.release(node, handle),
+        },
+        Operation::Read(Range {
+            handle,
+            offset,
+            len,
+        }) => {
+            let into = body.room(len.min(REQUEST_BYTES_MAX) as usize);
+            body.data_bytes = files.read(context, node, handle, offset, into)?;
+        }
+        Operation::Write { range, data } => {
+            let Range { handle, offset, .. } = range;
+            let written = files.write(context, node, handle, offset, data)?;
+            replies::length(&mut body.small, written as u32);
+        }
+        Operation::ReadDirectory { range, plus } => {
+            let room = range.len.min(REQUEST_BYTES_MAX) as usize;
+            let mut listing = Listing::new(&mut body.small, room, plus);
+            files.list(node, range.handle, range.offset, &mut listing)?;
+        }
+        Operation::Sync { handle, directory } => {
+            if !directory {
+                files.sync(context, node, handle)?;
+            }
+        }
+        Operation::GetXattr { name, room } => {
+            let value = files.xattr(node, name)?;
+            put_xattr(value, room, body)?;
+        }
+        Operation::ListXattrs { room } => {
+            let mut list = Vec::new();
+            for name in files.xattr_names(node)? {
+                list.extend_from_slice(&name);
+                list.push(0);
+            }
+            put_xattr(list, room, body)?;
+        }
+        Operation::Statistics => {
+            replies::statistics(&mut body.small, &files.statistics());
+        }
+        Operation::Allocate {
+            handle,
+            offset,
+            len,
+            mode,
+        } => files.zero(context, node, handle, zeroing(mode)?, offset, len)?,
+        Operation::Seek {
+            handle,
+            offset,
+            whence,
+        } => {
+            let target = match whence {
+                seek::DATA => SeekTarget::Data,
+                seek::HOLE => SeekTarget::Hole,
+                _ => return Err(Errno::INVAL),
+            };
+            let found = files.seek(context, node, handle, offset, target)?;
+            replies::position(&mut body.small, found);
+        }
+        Operation::Destroy => {}
+        Operation::Other => return Err(refusal(header.opcode)),
+        // Only once, and not here.
+        Operation::Init(_) => return Err(Errno::IO),
+        Operation::Forget { lookups } => files.forget(node, lookups),
+        Operation::BatchForget(forgets) => {
+            for (node, lookups) in forgets.iter() {
+                files.forget(node, lookups);
+            }
+        }
+        Operation::Retrieved { .. } => {}
+    }
+    Ok(())
+}
+
+fn checked_name(name: &[u8]) -> Result<&[u8], Errno> {
+    match name {
+        [] => Err(Errno::INVAL),
+        name if name.len() > NAME_BYTES_MAX => Err(Errno::NAMETOOLONG),
+        name if name.contains(&b'/') => Err(Errno::INVAL),
+        name => Ok(name),
+    }
+}
+
+/// The value, or its length if that is all that was asked for.
+fn put_xattr(value: Vec<u8>, room: u32, body: &mut Body) -> Result<(), Errno> {
+    match room as usize {
+        0 => replies::length(&mut body.small, value.len() as u32),
+        room if value.len() > room => return Err(Errno::RANGE),
+        _ => body.small = value,
+    }
+    Ok(())
+}
+
+fn zeroing(mode: u32) -> Result<Zeroing, Errno> {
+    const HOLE: u32 = allocate::PUNCH_HOLE | allocate::KEEP_SIZE;
+    const RANGE_KEEPING_SIZE: u32 = allocate::ZERO_RANGE | allocate::KEEP_SIZE;
+    match mode {
+        HOLE => Ok(Zeroing::Hole),
+        allocate::ZERO_RANGE | RANGE_KEEPING_SIZE => Ok(Zeroing::Range),
+        // Space that is promised is not there before it is written.
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Names cannot be made or removed here; what is not known at all the kernel does by itself.
+fn refusal(code: u32) -> Errno {
+    match code {
+        opcode::SYMLINK
+        | opcode::MKNOD
+        | opcode::MKDIR
+        | opcode::UNLINK
+        | opcode::RMDIR
+        | opcode::RENAME
+        | opcode::RENAME2
+        | opcode::LINK
+        | opcode::CREATE
+        | opcode::TMPFILE => Errno::PERM,
+        _ => Errno::NOSYS,
+    }
+}

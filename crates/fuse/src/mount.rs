@@ -1,0 +1,165 @@
+//! Mounting and unmounting: with mount(2) where we may, with `fusermount3` where we may not.
+//!
+//! Invariant: what is mounted ignores set-user-ID bits and devices, whatever its files say. The
+//! program calls this before [`crate::Session`].
+
+mod fusermount;
+
+use crate::device::Device;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Who may do what with the mounted files.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// First column of the table of mounts; no `,` in it.
+    pub name: String,
+    /// The kernel refuses all changes.
+    pub read_only: bool,
+    /// Other users may look too.
+    pub allow_other: bool,
+    /// The kernel enforces modes, owners and ACLs.
+    pub enforce_permissions: bool,
+}
+
+/// Why mounting or unmounting did not work.
+#[derive(Debug)]
+pub enum MountError {
+    /// `/dev/fuse` cannot be opened.
+    Device(Errno),
+    /// mount(2) or umount(2) refused.
+    Refused(Errno),
+    /// Files are in use.
+    Busy,
+    /// `fusermount3` is not there or cannot be run.
+    NoFusermount(io::Error),
+    /// `fusermount3` refused, with what it said.
+    Fusermount(String),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(error) => {
+                write!(f, "/dev/fuse: {error} (is the kernel module fuse loaded?)")
+            }
+            Self::Refused(error) => write!(f, "{error}"),
+            Self::Busy => f.write_str("files are in use"),
+            Self::NoFusermount(error) => {
+                write!(
+                    f,
+                    "fusermount3: {error} (needed unless root; install fuse3)"
+                )
+            }
+            Self::Fusermount(said) => write!(f, "fusermount3: {said}"),
+        }
+    }
+}
+
+impl std::error::Error for MountError {}
+
+/// How it was mounted, so it is unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Direct,
+    Fusermount,
+}
+
+/// A new mount: nobody is served yet.
+#[derive(Debug)]
+pub struct Mounted {
+    /// For [`crate::Session::start`].
+    pub device: Device,
+    /// For the end.
+    pub unmounter: Unmounter,
+}
+
+/// Ends a mount.
+#[derive(Clone, Debug)]
+pub struct Unmounter {
+    mountpoint: PathBuf,
+    way: Way,
+}
+
+/// Mounts at `mountpoint`, an absolute path of a directory without links.
+pub fn mount(mountpoint: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
+    let (fd, way) = match directly(mountpoint, options) {
+        Err(MountError::Refused(Errno::PERM) | MountError::Device(Errno::ACCESS)) => {
+            (fusermount::mount(mountpoint, options)?, Way::Fusermount)
+        }
+        mounted => (mounted?, Way::Direct),
+    };
+    Ok(Mounted {
+        device: Device::new(fd),
+        unmounter: Unmounter {
+            mountpoint: mountpoint.to_owned(),
+            way,
+        },
+    })
+}
+
+fn directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let fd = rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(MountError::Device)?;
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={}",
+        fd.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    for option in kernel_options(options) {
+        data.push(',');
+        data.push_str(option);
+    }
+    let data = CString::new(data).map_err(|_| MountError::Refused(Errno::INVAL))?;
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    if options.read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    rustix::mount::mount(
+        options.name.as_str(),
+        mountpoint,
+        "fuse.quintet",
+        flags,
+        data.as_c_str(),
+    )
+    .map_err(MountError::Refused)?;
+    Ok(fd)
+}
+
+/// Options that mount(2) and `fusermount3` both pass on to the kernel.
+fn kernel_options(options: &MountOptions) -> impl Iterator<Item = &'static str> {
+    let chosen = [
+        (options.allow_other, "allow_other"),
+        (options.enforce_permissions, "default_permissions"),
+    ];
+    chosen
+        .into_iter()
+        .filter_map(|(wanted, option)| wanted.then_some(option))
+}
+
+impl Unmounter {
+    /// Unmounts. `Busy` while files are in use, unless `lazily`: then the name is free at once,
+    /// and the session ends with the last use.
+    pub fn unmount(&self, lazily: bool) -> Result<(), MountError> {
+        if self.way == Way::Fusermount {
+            return fusermount::unmount(&self.mountpoint, lazily);
+        }
+        let flags = match lazily {
+            true => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,
+            false => UnmountFlags::NOFOLLOW,
+        };
+        match rustix::mount::unmount(&self.mountpoint, flags) {
+            // Not a mount any more: somebody was faster.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(Errno::BUSY) => Err(MountError::Busy),
+            Err(error) => Err(MountError::Refused(error)),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The threads that serve one mounted file system.
+//!
+//! Invariant: a reply is one system call. What may wait for a device is served by a thread that
+//! has passed its turn on, so it holds up nobody while threads are left. The session ends when the
+//! file system is unmounted, by whomever.
+
+use crate::device::{Device, Received};
+use crate::dispatch::{Body, Outcome, dispatch, is_quick};
+use crate::file_system::FileSystem;
+use crate::negotiation::{Answer, REQUEST_BYTES_MAX, answer};
+use crate::turn::Turn;
+use crate::wire::constants::READ_BUFFER_BYTES_MIN;
+use crate::wire::replies::{self, header};
+use crate::wire::requests::{self, Operation, WRITE_BYTES};
+use rustix::io::Errno;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// How a session is served.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionOptions {
+    /// Threads: requests that may wait for a device at once.
+    pub threads: usize,
+    /// Writes may come.
+    pub writes: bool,
+    /// The kernel enforces the ACLs that the files' attributes hold.
+    pub enforce_acls: bool,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            threads: 16,
+            writes: true,
+            enforce_acls: false,
+        }
+    }
+}
+
+/// Why a session could not begin, or not go on.
+#[derive(Debug)]
+pub enum SessionError {
+    /// The kernel's FUSE is of Linux 3.14 or older.
+    KernelTooOld,
+    /// The kernel did not speak the protocol.
+    Protocol,
+    /// The device failed.
+    Device(Errno),
+    /// No thread could be started.
+    Threads(io::Error),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KernelTooOld => f.write_str("the kernel's FUSE is too old"),
+            Self::Protocol => f.write_str("the kernel did not begin the session as it should"),
+            Self::Device(error) => write!(f, "/dev/fuse: {error}"),
+            Self::Threads(error) => write!(f, "cannot start threads: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+/// A served file system.
+pub struct Session {
+    threads: Vec<JoinHandle<Result<(), Errno>>>,
+}
+
+impl Session {
+    /// Agrees with the kernel and starts the threads.
+    pub fn start(
+        device: Device,
+        files: Arc<dyn FileSystem>,
+        options: &SessionOptions,
+    ) -> Result<Self, SessionError> {
+        let served = Arc::new(Served {
+            device,
+            files,
+            turn: Turn::default(),
+        });
+        if !agree(&served.device, options)? {
+            return Ok(Self {
+                threads: Vec::new(),
+            });
+        }
+        let mut threads = Vec::new();
+        for _ in 0..options.threads.max(1) {
+            let served = Arc::clone(&served);
+            let buffer_bytes = buffer_bytes(options);
+            let thread = thread::Builder::new().name("fuse".to_owned());
+            match thread.spawn(move || served.run(buffer_bytes)) {
+                Ok(handle) => threads.push(handle),
+                Err(error) if threads.is_empty() => return Err(SessionError::Threads(error)),
+                Err(_) => break,
+            }
+        }
+        Ok(Self { threads })
+    }
+
+    /// Returns when the file system is not mounted any more.
+    pub fn wait(self) -> Result<(), SessionError> {
+        let mut result = Ok(());
+        for thread in self.threads {
+            // A panic in the file system is caught where it happens.
+            if let Ok(Err(error)) = thread.join() {
+                result = Err(SessionError::Device(error));
+            }
+        }
+        result
+    }
+}
+
+fn buffer_bytes(options: &SessionOptions) -> usize {
+    match options.writes {
+        true => REQUEST_BYTES_MAX as usize + requests::HEADER_BYTES + WRITE_BYTES,
+        false => READ_BUFFER_BYTES_MIN,
+    }
+}
+
+/// Answers the first request. False when the file system was unmounted before.
+fn agree(device: &Device, options: &SessionOptions) -> Result<bool, SessionError> {
+    let mut buffer = vec![0; READ_BUFFER_BYTES_MIN.max(buffer_bytes(options))];
+    loop {
+        let len = match device.receive(&mut buffer).map_err(SessionError::Device)? {
+            Received::Unmounted => return Ok(false),
+            Received::Request(len) => len,
+        };
+        let bytes = buffer.get(..len).unwrap_or_default();
+        let Some((asked, Operation::Init(offer))) = requests::decode(bytes) else {
+            return Err(SessionError::Protocol);
+        };
+        let mut body = Vec::new();
+        let (agreement, last) = match answer(&offer, options.writes, options.enforce_acls) {
+            Answer::Agreed(agreement) => (agreement, true),
+            Answer::AskAgain(agreement) => (agreement, false),
+            Answer::TooOld => {
+                let _ = reply(device, asked.unique, Err(Errno::PROTO), &[]);
+                return Err(SessionError::KernelTooOld);
+            }
+        };
+        replies::agreement(&mut body, &agreement);
+        reply(device, asked.unique, Ok(()), &body).map_err(SessionError::Device)?;
+        if last {
+            return Ok(true);
+        }
+    }
+}
+
+/// What the threads share.
+struct Served {
+    device: Device,
+    files: Arc<dyn FileSystem>,
+    turn: Turn,
+}
+
+impl Served {
+    /// One thread: request by request until the end.
+    fn run(&self, buffer_bytes: usize) -> Result<(), Errno> {
+        let mut buffer = vec![0; buffer_bytes];
+        let mut body = Body::default();
+        loop {
+            let mut turn = Some(self.turn.take());
+            while turn.is_some() {
+                let Received::Request(len) = self.device.receive(&mut buffer)? else {
+                    return Ok(());
+                };
+                let bytes = buffer.get(..len).unwrap_or_default();
+                let Some((asked, operation)) = requests::decode(bytes) else {
+                    if let Some(asked) = requests::decode_header(bytes) {
+                        reply(&self.device, asked.unique, Err(Errno::INVAL), &[])?;
+                    }
+                    continue;
+                };
+                if !is_quick(&*self.files, &asked, &operation) {
+                    turn = None;
+                }
+                let outcome = dispatch(&*self.files, &asked, &operation, &mut body);
+                if let Outcome::Reply(result) = outcome {
+                    reply(&self.device, asked.unique, result, body.as_bytes())?;
+                }
+            }
+        }
+    }
+}
+
+fn reply(
+    device: &Device,
+    unique: u64,
+    result: Result<(), Errno>,
+    body: &[u8],
+) -> Result<(), Errno> {
+    let sent = match result {
+        Ok(()) => device.send(&[&header(unique, 0, body.len()), body]),
+        Err(error) => device.send(&[&header(unique, -error.raw_os_error(), 0)]),
+    };
+    match sent {
+        // Whoever asked is gone; or all is over, which the next read tells.
+        Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+        // The kernel did not like this reply. It would let the process wait for ever.
+        Err(Errno::INVAL) if result.is_ok() => reply(device, unique, Err(Errno::IO), &[]),
+        sent => sent,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Whose turn it is to wait for requests.
+//!
+//! Invariant: one thread at a time waits in the kernel. It serves what is quick itself and asks for
+//! more; before it serves what may take long it passes the turn on. With all threads waiting in the
+//! kernel each request would wake another one: several times the processor time of a request that
+//! finds its bytes in memory (decision 14). Threads of a session call this.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Handed from thread to thread.
+#[derive(Default)]
+pub(crate) struct Turn {
+    taken: Mutex<bool>,
+    free: Condvar,
+}
+
+/// It is this thread's turn until this is dropped.
+pub(crate) struct Taken<'a>(&'a Turn);
+
+impl Turn {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the turn.
+    pub fn take(&self) -> Taken<'_> {
+        let mut taken = self.lock();
+        while *taken {
+            let woken = self.free.wait(taken);
+            taken = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken = true;
+        Taken(self)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() = false;
+        self.0.free.notify_one();
+    }
+}

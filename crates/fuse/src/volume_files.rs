@@ -1,0 +1,332 @@
+//! Volumes as files of fixed length in one directory: a [`FileSystem`] over [`volume::Volume`].
+//!
+//! Invariant: a node is never used again for another volume. What was written is durable after a
+//! sync of the file, as with a disk, and not before. Others may write the same volume over another
+//! front end: the page cache is dropped at every open, so that a newly opened file shows what is
+//! there. The program shows this beside its snapshots; tests and examples mount it alone.
+
+mod registry;
+mod sparse;
+
+pub use registry::{FixedVolumes, VolumeEntry, Volumes};
+pub use sparse::seek_extent;
+
+use crate::errno::errno;
+use crate::file_system::{
+    Attributes, FileSystem, Node, Opened, SeekTarget, Time, Zeroing, file_type,
+};
+use crate::listing::{Full, Listing};
+use crate::wire::{Handle, NodeId};
+use media::Clock;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use units::{UnixNanos, VolumeId};
+use volume::{Checked, Durability, RequestContext, Volume};
+
+/// Others may make, resize and delete volumes: the kernel asks again after this.
+const VALID: Duration = Duration::from_secs(1);
+/// As large as the kernel's requests are, bytes.
+const BLOCK_BYTES: u32 = 1 << 20;
+
+type OpenVolume = Arc<Checked<Arc<dyn Volume>>>;
+
+/// Volumes as files. See the module's head.
+pub struct VolumeFiles {
+    volumes: Arc<dyn Volumes>,
+    clock: Arc<dyn Clock>,
+    nodes: RwLock<Nodes>,
+    open: RwLock<HashMap<Handle, OpenVolume>>,
+    handles: AtomicU64,
+}
+
+/// Every volume that was ever looked up: some bytes each.
+#[derive(Default)]
+struct Nodes {
+    by_id: HashMap<VolumeId, NodeId>,
+    /// By number, the first after the top directory's.
+    known: Vec<Arc<Known>>,
+}
+
+struct Known {
+    id: VolumeId,
+    /// When it was last written through this mount, in ns since 1970; before all time if never.
+    written: AtomicI64,
+}
+
+/// Number of the first file's node.
+const FIRST_NODE: u64 = NodeId::ROOT.0 + 1;
+
+impl VolumeFiles {
+    /// Shows `volumes`; `clock` gives modification times.
+    pub fn new(volumes: Arc<dyn Volumes>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            volumes,
+            clock,
+            nodes: RwLock::default(),
+            open: RwLock::default(),
+            handles: AtomicU64::new(1),
+        }
+    }
+
+    fn known(&self, node: NodeId) -> Result<Arc<Known>, Errno> {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let place = node.0.checked_sub(FIRST_NODE);
+        place
+            .and_then(|place| nodes.known.get(place as usize).cloned())
+            .ok_or(Errno::NOENT)
+    }
+
+    fn node_of(&self, id: VolumeId) -> NodeId {
+        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = nodes.by_id.get(&id) {
+            return *node;
+        }
+        drop(nodes);
+        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        let next = NodeId(FIRST_NODE + nodes.known.len() as u64);
+        let node = *nodes.by_id.entry(id).or_insert(next);
+        if node == next {
+            nodes.known.push(Arc::new(Known {
+                id,
+                written: AtomicI64::new(i64::MIN),
+            }));
+        }
+        node
+    }
+
+    fn entry_node(&self, entry: &VolumeEntry) -> Result<Node, Errno> {
+        let node = self.node_of(entry.id);
+        let written = self.known(node)?.written.load(Relaxed);
+        Ok(Node {
+            node,
+            attributes: file_attributes(node, entry, written),
+            valid: VALID,
+        })
+    }
+
+    fn opened(&self, handle: Handle) -> Result<OpenVolume, Errno> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.get(&handle).cloned().ok_or(Errno::BADF)
+    }
+
+    fn was_written(&self, node: NodeId) -> Result<(), Errno> {
+        let UnixNanos(now) = self.clock.now();
+        self.known(node)?.written.fetch_max(now, Relaxed);
+        Ok(())
+    }
+}
+
+fn time(nanos: i64) -> Time {
+    const SECOND: i64 = 1_000_000_000;
+    Time {
+        seconds: nanos.div_euclid(SECOND),
+        nanos: nanos.rem_euclid(SECOND) as u32,
+    }
+}
+
+fn file_attributes(node: NodeId, entry: &VolumeEntry, written: i64) -> Attributes {
+    let modified = match written {
+        i64::MIN => entry.modified,
+        nanos => time(nanos),
+    };
+    Attributes {
+        inode: node.0,
+        size_bytes: entry.size_bytes,
+        blocks: Attributes::sparse_blocks(entry.size_bytes),
+        modified,
+        changed: modified,
+        mode: file_type::REGULAR | if entry.read_only { 0o400 } else { 0o600 },
+        links: 1,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        device: 0,
+        block_bytes: BLOCK_BYTES,
+    }
+}
+
+/// What of `len` bytes at `offset` lies within a volume of `size_bytes`.
+fn within(offset: u64, len: usize, size_bytes: u64) -> usize {
+    let left = size_bytes.saturating_sub(offset);
+    usize::try_from(left).map_or(len, |left| len.min(left))
+}
+
+impl FileSystem for VolumeFiles {
+    /// Opening and closing a volume may take its time.
+    fn is_quick(&self, node: NodeId) -> bool {
+        node == NodeId::ROOT
+    }
+
+    fn is_cached(
+        &self,
+        context: RequestContext,
+        _node: NodeId,
+        handle: Handle,
+        offset: u64,
+        len_bytes: u64,
+    ) -> bool {
+        let volume = self.opened(handle);
+        volume.is_ok_and(|volume| volume.is_cached(context, offset, len_bytes))
+    }
+
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
+        if parent != NodeId::ROOT {
+            return Err(Errno::NOTDIR);
+        }
+        let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
+        let entry = self.volumes.find(name).ok_or(Errno::NOENT)?;
+        self.entry_node(&entry)
+    }
+
+    fn attributes(&self, node: NodeId) -> Result<(Attributes, Duration), Errno> {
+        if node == NodeId::ROOT {
+            return Ok((Attributes::of_directory(node.0, Time::default()), VALID));
+        }
+        let known = self.known(node)?;
+        let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
+        let written = known.written.load(Relaxed);
+        Ok((file_attributes(node, &entry, written), VALID))
+    }
+
+    /// A disk keeps its size; setting what it has is no change.
+    fn set_size(&self, node: NodeId, size_bytes: u64) -> Result<(), Errno> {
+        let (attributes, _) = self.attributes(node)?;
+        match attributes.size_bytes == size_bytes {
+            true => Ok(()),
+            false => Err(Errno::PERM),
+        }
+    }
+
+    fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno> {
+        let known = self.known(node)?;
+        let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
+        if writes && entry.read_only {
+            return Err(Errno::ROFS);
+        }
+        let volume = self.volumes.open(known.id).map_err(|e| errno(&e))?;
+        let handle = Handle(self.handles.fetch_add(1, Relaxed));
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        open.insert(handle, Arc::new(Checked::new(volume)));
+        Ok(Opened {
+            handle,
+            keep_cache: false,
+        })
+    }
+
+    fn release(&self, _node: NodeId, handle: Handle) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let closed = open.remove(&handle);
+        drop(open);
+        // Closing a volume may take its time: nobody else waits for that.
+        drop(closed);
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        _node: NodeId,
+        handle: Handle,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        let volume = self.opened(handle)?;
+        let len = within(offset, into.len(), volume.size_bytes());
+        let into = into.get_mut(..len).unwrap_or_default();
+        if !into.is_empty() {
+            volume.read(context, offset, into).map_err(|e| errno(&e))?;
+        }
+        Ok(len)
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize, Errno> {
+        let volume = self.opened(handle)?;
+        let len = within(offset, data.len(), volume.size_bytes());
+        let fits = data.get(..len).unwrap_or_default();
+        if fits.is_empty() && !data.is_empty() {
+            return Err(Errno::NOSPC);
+        }
+        volume
+            .write(context, offset, fits, Durability::Volatile)
+            .map_err(|e| errno(&e))?;
+        self.was_written(node)?;
+        Ok(len)
+    }
+
+    fn sync(&self, context: RequestContext, _node: NodeId, handle: Handle) -> Result<(), Errno> {
+        self.opened(handle)?.flush(context).map_err(|e| errno(&e))
+    }
+
+    fn zero(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        how: Zeroing,
+        offset: u64,
+        len_bytes: u64,
+    ) -> Result<(), Errno> {
+        let volume = self.opened(handle)?;
+        let end = offset.checked_add(len_bytes).ok_or(Errno::FBIG)?;
+        let size_bytes = volume.size_bytes();
+        let done = match how {
+            // Beyond the end there is nothing to give back.
+            Zeroing::Hole => {
+                let len = end.min(size_bytes).saturating_sub(offset);
+                volume.discard(context, offset.min(size_bytes), len)
+            }
+            Zeroing::Range if end > size_bytes => return Err(Errno::NOSPC),
+            Zeroing::Range => {
+                let volatile = Durability::Volatile;
+                volume.write_zeroes(context, offset, len_bytes, true, volatile)
+            }
+        };
+        done.map_err(|e| errno(&e))?;
+        self.was_written(node)
+    }
+
+    fn seek(
+        &self,
+        context: RequestContext,
+        _node: NodeId,
+        handle: Handle,
+        offset: u64,
+        target: SeekTarget,
+    ) -> Result<u64, Errno> {
+        seek_extent(&*self.opened(handle)?, context, offset, target)
+    }
+
+    fn list(
+        &self,
+        _node: NodeId,
+        _handle: Handle,
+        from: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<(), Errno> {
+        let entries = self.volumes.list();
+        let mut add_all = || -> Result<(), Full> {
+            let first = listing.add_dots(from, NodeId::ROOT.0, NodeId::ROOT.0)?;
+            for (number, entry) in entries.iter().enumerate().skip(first) {
+                let next = Listing::position_after(number);
+                let name = entry.name.as_bytes();
+                // Files are looked up apart: there are few, and their sizes change.
+                let inode = self.node_of(entry.id).0;
+                listing.add(name, inode, file_type::REGULAR, next)?;
+            }
+            Ok(())
+        };
+        let _ = add_all();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+//! The layouts of the kernel's FUSE protocol, 7.23 to 7.38, as pure functions over bytes.
+//!
+//! Invariant: no I/O, no panic on any bytes; numbers are in the byte order of the machine, as the
+//! kernel's are. Source: `include/uapi/linux/fuse.h`. Sessions and dispatch call this.
+
+/// Names a node (a file, directory, ...) in requests. The top directory's is always the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// The top directory.
+    pub const ROOT: Self = Self(constants::ROOT_NODE);
+}
+
+/// Names an opened file or directory in requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Handle(pub u64);
+
+pub mod constants;
+mod cursor;
+pub mod notices;
+pub mod replies;
+pub mod requests;
+#[cfg(test)]
+mod tests;

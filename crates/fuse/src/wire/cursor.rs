@@ -1,0 +1,45 @@
+//! Takes numbers of the machine's byte order from bytes that nobody has checked yet.
+//!
+//! Invariant: never reads past the end; every decoder gives up on the first `None`.
+
+/// The bytes that are left.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    /// Starts at the first of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The next `len` bytes, if there are so many.
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    /// The bytes up to the next NUL, which is taken too.
+    pub fn name(&mut self) -> Option<&'a [u8]> {
+        let len = self.0.iter().position(|b| *b == 0)?;
+        let name = self.take(len)?;
+        self.take(1)?;
+        Some(name)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    /// The next four bytes as a number.
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    /// The next eight bytes as a number.
+    pub fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_ne_bytes)
+    }
+}

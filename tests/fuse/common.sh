@@ -1,0 +1,77 @@
+# Sourced by the behaviour scripts: a scratch directory, a mounted volume, and what they need.
+# The server is $QUINTET_FUSE_SERVER; run.sh sets it.
+set -euo pipefail
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-fuse.XXXXXX")
+mount=$dir/mount
+disk=$mount/disk
+server=
+loop=
+finish() {
+    local status=$?
+    umount -l "$dir/inner" 2>/dev/null || true
+    [ -z "$loop" ] || losetup -d "$loop" 2>/dev/null || true
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    umount -l "$mount" 2>/dev/null || fusermount3 -u -z "$mount" 2>/dev/null || true
+    rm -rf "$dir"
+    return $status
+}
+trap finish EXIT
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+# Skips the script, aloud, unless the tools are there.
+requires() {
+    local tool
+    for tool; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
+}
+
+requires_root() {
+    [ "$(id -u)" -eq 0 ] || skip "needs root"
+}
+
+requires_loop() {
+    requires_root
+    requires losetup mount
+    losetup -f >/dev/null 2>&1 || skip "there are no loop devices here"
+}
+
+# Shows a volume of SIZE bytes as $disk: show SIZE [OPTION...]
+show() {
+    local size=$1
+    shift
+    mkdir -p "$mount"
+    $QUINTET_FUSE_SERVER "$@" --size "$size" "$mount" >"$dir/server.log" 2>&1 &
+    server=$!
+    until grep -q ready "$dir/server.log"; do
+        kill -0 $server 2>/dev/null || fail "the server did not start: $(cat "$dir/server.log")"
+        sleep 0.05
+    done
+}
+
+# Unmounts; the server must end by itself, in good order.
+unshow() {
+    umount "$mount" 2>/dev/null || fusermount3 -u "$mount" || fail "cannot unmount"
+    local code=0
+    wait "$server" || code=$?
+    server=
+    [ $code -eq 0 ] || fail "the server ended with $code: $(cat "$dir/server.log")"
+}
+
+# attach [losetup option...]: $loop is a block device over $disk.
+attach() {
+    loop=$(losetup -f --show "$@" "$disk") || fail "losetup"
+}
+
+detach() {
+    losetup -d "$loop" || fail "losetup -d"
+    loop=
+}
