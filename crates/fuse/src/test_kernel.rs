@@ -35,7 +35,7 @@ pub(crate) fn range(handle: u64, offset: u64, len: u32) -> Vec<u8> {
 
 /// The offer of a kernel of version 7.`minor`, with all flags.
 pub(crate) fn offer(minor: u32) -> Vec<u8> {
-    let flags = u32::MAX & !(init::INIT_EXT as u32);
+    let flags = !(init::INIT_EXT as u32);
     [words(&[7, minor, 131_072, flags]), vec![0; 48]].concat()
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: one thread at a time waits in the kernel. It serves what is quick itself and asks for
 //! more; before it serves what may take long it passes the turn on. With all threads waiting in the
 //! kernel each request would wake another one: several times the processor time of a request that
-//! finds its bytes in memory (decision 14). Threads of a session call this.
+//! finds its bytes in memory (decision 16). Threads of a session call this.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -5,6 +5,7 @@
 //! front end: the page cache is dropped at every open, so that a newly opened file shows what is
 //! there. The program shows this beside its snapshots; tests and examples mount it alone.
 
+mod nodes;
 mod registry;
 mod sparse;
 
@@ -18,12 +19,13 @@ use crate::file_system::{
 use crate::listing::{Full, Listing};
 use crate::wire::{Handle, NodeId};
 use media::Clock;
+use nodes::Nodes;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use units::{UnixNanos, VolumeId};
+use units::UnixNanos;
 use volume::{Checked, Durability, RequestContext, Volume};
 
 /// Others may make, resize and delete volumes: the kernel asks again after this.
@@ -37,27 +39,10 @@ type OpenVolume = Arc<Checked<Arc<dyn Volume>>>;
 pub struct VolumeFiles {
     volumes: Arc<dyn Volumes>,
     clock: Arc<dyn Clock>,
-    nodes: RwLock<Nodes>,
+    nodes: Nodes,
     open: RwLock<HashMap<Handle, OpenVolume>>,
     handles: AtomicU64,
 }
-
-/// Every volume that was ever looked up: some bytes each.
-#[derive(Default)]
-struct Nodes {
-    by_id: HashMap<VolumeId, NodeId>,
-    /// By number, the first after the top directory's.
-    known: Vec<Arc<Known>>,
-}
-
-struct Known {
-    id: VolumeId,
-    /// When it was last written through this mount, in ns since 1970; before all time if never.
-    written: AtomicI64,
-}
-
-/// Number of the first file's node.
-const FIRST_NODE: u64 = NodeId::ROOT.0 + 1;
 
 impl VolumeFiles {
     /// Shows `volumes`; `clock` gives modification times.
@@ -65,41 +50,15 @@ impl VolumeFiles {
         Self {
             volumes,
             clock,
-            nodes: RwLock::default(),
+            nodes: Nodes::default(),
             open: RwLock::default(),
             handles: AtomicU64::new(1),
         }
     }
 
-    fn known(&self, node: NodeId) -> Result<Arc<Known>, Errno> {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        let place = node.0.checked_sub(FIRST_NODE);
-        place
-            .and_then(|place| nodes.known.get(place as usize).cloned())
-            .ok_or(Errno::NOENT)
-    }
-
-    fn node_of(&self, id: VolumeId) -> NodeId {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(node) = nodes.by_id.get(&id) {
-            return *node;
-        }
-        drop(nodes);
-        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
-        let next = NodeId(FIRST_NODE + nodes.known.len() as u64);
-        let node = *nodes.by_id.entry(id).or_insert(next);
-        if node == next {
-            nodes.known.push(Arc::new(Known {
-                id,
-                written: AtomicI64::new(i64::MIN),
-            }));
-        }
-        node
-    }
-
     fn entry_node(&self, entry: &VolumeEntry) -> Result<Node, Errno> {
-        let node = self.node_of(entry.id);
-        let written = self.known(node)?.written.load(Relaxed);
+        let node = self.nodes.of(entry.id);
+        let written = self.nodes.known(node)?.written.load(Relaxed);
         Ok(Node {
             node,
             attributes: file_attributes(node, entry, written),
@@ -114,7 +73,7 @@ impl VolumeFiles {
 
     fn was_written(&self, node: NodeId) -> Result<(), Errno> {
         let UnixNanos(now) = self.clock.now();
-        self.known(node)?.written.fetch_max(now, Relaxed);
+        self.nodes.known(node)?.written.fetch_max(now, Relaxed);
         Ok(())
     }
 }
@@ -184,7 +143,7 @@ impl FileSystem for VolumeFiles {
         if node == NodeId::ROOT {
             return Ok((Attributes::of_directory(node.0, Time::default()), VALID));
         }
-        let known = self.known(node)?;
+        let known = self.nodes.known(node)?;
         let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
         let written = known.written.load(Relaxed);
         Ok((file_attributes(node, &entry, written), VALID))
@@ -200,7 +159,7 @@ impl FileSystem for VolumeFiles {
     }
 
     fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno> {
-        let known = self.known(node)?;
+        let known = self.nodes.known(node)?;
         let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
         if writes && entry.read_only {
             return Err(Errno::ROFS);
@@ -318,7 +277,7 @@ impl FileSystem for VolumeFiles {
                 let next = Listing::position_after(number);
                 let name = entry.name.as_bytes();
                 // Files are looked up apart: there are few, and their sizes change.
-                let inode = self.node_of(entry.id).0;
+                let inode = self.nodes.of(entry.id).0;
                 listing.add(name, inode, file_type::REGULAR, next)?;
             }
             Ok(())

@@ -73,7 +73,11 @@ const BANNED: &[Banned] = &[
 const NEVER: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 
 /// Decoders of bytes from disk and network: a bad byte is an error, never a panic.
-const DECODERS: &[&str] = &["crates/format/src/", "crates/nbd/src/wire"];
+const DECODERS: &[&str] = &[
+    "crates/format/src/",
+    "crates/nbd/src/wire",
+    "crates/fuse/src/wire",
+];
 const PANICS: &[&str] = &[".unwrap()", "panic!", "unreachable!", "from_utf8_unchecked"];
 
 /// See the module's head.
