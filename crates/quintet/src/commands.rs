@@ -15,6 +15,7 @@ mod image;
 mod init;
 mod invocation;
 mod keys;
+mod known_snapshots;
 mod listing;
 mod ls;
 mod new_snapshot;

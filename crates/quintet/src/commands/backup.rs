@@ -3,6 +3,7 @@
 mod stream;
 
 use super::invocation::{Invocation, done_or_partly};
+use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
@@ -44,7 +45,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         .iter()
         .map(|p| p.as_os_str().as_bytes().to_vec())
         .collect();
-    let parent = find_parent(&pool, args, &identity, &stored_paths)?;
+    let parent = find_parent(invocation, &pool, args, &identity, &stored_paths)?;
     let progress = invocation.progress("backing up");
     if args.dry_run {
         return dry_run(
@@ -130,6 +131,7 @@ fn selection(
 
 /// The newest tree of this host and these paths, unless everything is to be read again.
 fn find_parent(
+    invocation: &Invocation,
     pool: &Pool,
     args: &BackupArgs,
     identity: &Identity,
@@ -138,16 +140,15 @@ fn find_parent(
     if args.force {
         return Ok(None);
     }
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, pool)?;
     if let Some(wanted) = &args.parent {
         let kind = Some(SnapshotKind::Tree);
-        return Ok(Some(
-            choose(&snapshots, wanted, kind, &SnapshotFilter::default())?.clone(),
-        ));
+        let chosen = choose(&snapshots, wanted, kind, &SnapshotFilter::default());
+        return Ok(Some(snapshots.found(chosen)?.clone()));
     }
-    let mut snapshots = snapshots.into_iter().rev();
-    Ok(snapshots
-        .find(|s| s.kind == SnapshotKind::Tree && s.host == identity.host && s.paths == paths))
+    let is_before =
+        |s: &&Snapshot| s.kind == SnapshotKind::Tree && s.host == identity.host && s.paths == paths;
+    Ok(snapshots.iter().rfind(is_before).cloned())
 }
 
 fn dry_run(

@@ -3,6 +3,7 @@
 //! Invariant: directories that are the same object are not read: comparing costs what differs.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{join, lookup, normal, top};
@@ -20,7 +21,7 @@ use store::{OpenMode, Pool, Reader};
 
 pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let before = side(&pool, &snapshots, &args.before)?;
     let after = side(&pool, &snapshots, &args.after)?;
     let mut diff = Diff {

@@ -3,7 +3,8 @@
 //! Invariant: results go out in order and verified; damage ends the output with an error rather
 //! than with other bytes.
 
-use super::invocation::Invocation;
+use super::invocation::{Invocation, done_or_partly};
+use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::cli::DumpArgs;
@@ -29,19 +30,20 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
     let (name, base) = split_path(&args.snapshot)?;
     let filter = SnapshotFilter::new(&args.filter)?;
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let inside = base.is_some() || args.inside.is_some();
     let kind = inside.then_some(SnapshotKind::Tree);
-    let snapshot = match choose(&snapshots, &name, kind, &filter) {
-        Err(_) if !inside && name != "latest" => choose_named(&snapshots, &name, &filter)?,
-        chosen => chosen?,
+    let chosen = match choose(&snapshots, &name, kind, &filter) {
+        Err(_) if !inside && name != "latest" => choose_named(&snapshots, &name, &filter),
+        chosen => chosen,
     };
+    let snapshot = snapshots.found(chosen)?;
     let mut output = Output::open(args.target.as_deref())?;
     let progress = invocation.progress("dumping");
     if !inside && snapshot.kind != SnapshotKind::Tree {
         output.object(pool.reader(), &snapshot.root, &progress)?;
         output.finish()?;
-        return Ok(Exit::Done);
+        return Ok(snapshots.exit_of(&name, Exit::Done));
     }
     let inside = args.inside.as_deref().unwrap_or_default().as_bytes();
     let path = normal(&[&base.unwrap_or_default(), &b"/"[..], inside].concat());
@@ -67,7 +69,7 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
         }
     }
     output.finish()?;
-    Ok(super::invocation::done_or_partly(progress.warnings()))
+    Ok(snapshots.exit_of(&name, done_or_partly(progress.warnings())))
 }
 
 /// Standard output or a new file.

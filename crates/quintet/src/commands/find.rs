@@ -3,6 +3,7 @@
 //! Invariant: a directory that many snapshots share is read once when only names are asked for.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
 use super::tree::{Step, join};
@@ -17,23 +18,23 @@ use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
-use store::{OpenMode, Reader};
+use store::{OpenMode, Reader, StoreError};
 use units::{Fingerprint, UnixNanos};
 
 pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Exit> {
     let mut search = Search::new(invocation, args)?;
     let pool = invocation.open(OpenMode::Read)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let all = pool.snapshots()?;
-    let mut meant = choose_several(&all, &args.snapshot, &filter)?;
+    let all = KnownSnapshots::of(invocation, &pool)?;
+    let mut meant = all.found(choose_several(&all, &args.snapshot, &filter))?;
     meant.retain(|s| s.kind == SnapshotKind::Tree);
     // Newest first: that is the one usually wanted.
     meant.reverse();
     let console = &invocation.console;
-    let mut matches = 0u64;
+    let (mut matches, mut damaged) = (0u64, 0u64);
     for snapshot in &meant {
         let mut first = true;
-        search.visit(pool.reader(), snapshot.root, b"", &mut |path, entry| {
+        let looked = search.visit(pool.reader(), snapshot.root, b"", &mut |path, entry| {
             if std::mem::take(&mut first) {
                 let time = calendar::local(snapshot.taken, &invocation.zone);
                 console.line(format!("in snapshot {} of {time}:", short_id(snapshot)))?;
@@ -48,7 +49,18 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
             let object = Object::message("match").text("snapshot", &snapshot.id.to_string());
             console.message(listing::node(object, path, entry))?;
             Ok(Step::Enter)
-        })?;
+        });
+        match looked {
+            // The others may still have it.
+            Err(e) if e.downcast_ref().is_some_and(StoreError::is_corruption) => {
+                damaged += 1;
+                let id = short_id(snapshot);
+                console.warn(format_args!("snapshot {id} is damaged in part: {e:#}"));
+            }
+            looked => {
+                looked?;
+            }
+        }
     }
     console.message(
         Object::message("summary")
@@ -58,7 +70,11 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     if matches == 0 {
         console.line(format!("nothing found in {} snapshots", meant.len()))?;
     }
-    Ok(Exit::Done)
+    let exit = match damaged {
+        0 => Exit::Done,
+        _ => Exit::Damaged,
+    };
+    Ok(all.exit_of_several(&args.snapshot, exit))
 }
 
 struct Search<'i> {

@@ -4,6 +4,7 @@ mod convert;
 
 use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose_named, short_id};
 use crate::backup::TreeOutcome;
@@ -39,13 +40,13 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     })?;
     let (host, time) = (args.host.as_deref(), args.time.as_deref());
     let identity = Identity::new(invocation, &pool, host, time, &args.tag)?;
-    let mut snapshots = pool.snapshots()?.into_iter().rev();
-    let parent = snapshots
-        .find(|s| s.kind == SnapshotKind::Image && s.name == args.name && s.host == identity.host);
+    let known = KnownSnapshots::of(invocation, &pool)?;
+    let parent = known
+        .iter()
+        .rfind(|s| s.kind == SnapshotKind::Image && s.name == args.name && s.host == identity.host);
     let unchanged = !args.force
         && !signature.is_empty()
         && parent
-            .as_ref()
             .is_some_and(|p| p.signature == signature && pool.reader().is_believed_whole(&p.root));
     if args.dry_run {
         let what = if unchanged {
@@ -60,7 +61,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     }
     let mut session = pool.begin(lane)?;
     let progress = invocation.progress_shown("importing", args.progress);
-    let root = match parent.as_ref().filter(|_| unchanged) {
+    let root = match parent.filter(|_| unchanged) {
         Some(parent) => parent.root,
         None => {
             // Other formats are converted to a temporary raw file first.
@@ -120,12 +121,13 @@ fn say(
 /// Runs `export`.
 pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = FilterArgs {
         host: args.host.clone(),
         ..FilterArgs::default()
     };
-    let snapshot = choose_named(&snapshots, &args.image, &SnapshotFilter::new(&filter)?)?;
+    let chosen = choose_named(&snapshots, &args.image, &SnapshotFilter::new(&filter)?);
+    let snapshot = snapshots.found(chosen)?;
     let progress = invocation.progress_shown("exporting", args.progress);
     progress.add_total(1, snapshot.root.len);
     progress.totals_known();
@@ -160,7 +162,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
             .integer("total_bytes", snapshot.root.len)
             .number("total_duration", seconds),
     )?;
-    Ok(Exit::Done)
+    Ok(snapshots.exit_of(&args.image, Exit::Done))
 }
 
 /// A new empty file, or with `force` an existing one or a device. What is left out is zero there:

@@ -1,6 +1,7 @@
 //! `ls`: lists files of a snapshot.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
@@ -16,9 +17,10 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
     let (name, base) = split_path(&args.snapshot)?;
     let base = base.unwrap_or_default();
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let snapshot = choose(&snapshots, &name, Some(SnapshotKind::Tree), &filter)?;
+    let chosen = choose(&snapshots, &name, Some(SnapshotKind::Tree), &filter);
+    let snapshot = snapshots.found(chosen)?;
     let root = top(snapshot)?;
     let console = &invocation.console;
     console.message(listing::snapshot(Object::message("snapshot"), snapshot))?;
@@ -66,5 +68,5 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
             },
         )?;
     }
-    Ok(Exit::Done)
+    Ok(snapshots.exit_of(&name, Exit::Done))
 }

@@ -1,6 +1,7 @@
 //! `restore`: a snapshot, or a part of it, into a directory.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, lookup, normal, top};
 use crate::cli::{OverwriteArg, RestoreArgs};
@@ -26,9 +27,10 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
         excludes: patterns(&args.exclude, &args.exclude_file)?,
     };
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let snapshot = choose(&snapshots, &wanted, Some(SnapshotKind::Tree), &filter)?;
+    let chosen = choose(&snapshots, &wanted, Some(SnapshotKind::Tree), &filter);
+    let snapshot = snapshots.found(chosen)?;
     let progress = invocation.progress("restoring");
     let path = normal(&path.unwrap_or_default());
     let (root, root_entry) = match lookup(pool.reader(), top(snapshot)?, &path)? {
@@ -110,11 +112,12 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             .integer("warnings", outcome.warnings)
             .number("total_duration", seconds),
     )?;
-    Ok(match outcome {
+    let exit = match outcome {
         _ if outcome.damaged > 0 => Exit::Damaged,
         _ if outcome.warnings > 0 || different > 0 => Exit::Partly,
         _ => Exit::Done,
-    })
+    };
+    Ok(snapshots.exit_of(&wanted, exit))
 }
 
 fn patterns(given: &[OsString], files: &[PathBuf]) -> anyhow::Result<Patterns> {

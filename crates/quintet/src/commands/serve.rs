@@ -4,6 +4,7 @@
 //! disturb it. Ends in good order on SIGINT and SIGTERM, with exit code 0.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_named, short_id, split_path};
 use super::tree::{Found, lookup, normal, top};
 use crate::calendar;
@@ -25,9 +26,9 @@ use store::{ImageVolume, OpenMode, Pool};
 
 pub(super) fn nbd(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let file = |name: &str| Source::file(&pool, &snapshots, name);
-    let chosen = chosen(&snapshots, &args.export, &file)?;
+    let chosen = snapshots.found(chosen(&snapshots, &args.export, &file))?;
     let mut exports = FixedExports::default();
     for (name, source) in &chosen {
         exports = exports.with(name, Arc::new(volume(invocation, &pool, source)));

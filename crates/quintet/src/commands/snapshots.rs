@@ -1,6 +1,7 @@
 //! `snapshots`: lists what is stored.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
 use super::table::Table;
@@ -15,8 +16,8 @@ use store::OpenMode;
 pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let all = pool.snapshots()?;
-    let mut meant = choose_several(&all, &args.snapshots, &filter)?;
+    let all = KnownSnapshots::of(invocation, &pool)?;
+    let mut meant = all.found(choose_several(&all, &args.snapshots, &filter))?;
     if let Some(count) = args.latest {
         meant = group(meant, GroupBy::default())
             .into_iter()
@@ -52,5 +53,5 @@ pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Resu
         1 => "1 snapshot".to_owned(),
         count => format!("{count} snapshots"),
     })?;
-    Ok(Exit::Done)
+    Ok(all.exit_of_several(&args.snapshots, Exit::Done))
 }

@@ -1,6 +1,7 @@
 //! `stats`: how much is stored, and how well.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
 use super::table::Table;
@@ -85,7 +86,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
 fn snapshots(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     let filter = SnapshotFilter::new(&args.filter)?;
     let pool = invocation.open(OpenMode::Read)?;
-    let all = pool.snapshots()?;
+    let all = KnownSnapshots::of(invocation, &pool)?;
     let meant = choose_several(&all, &[], &filter)?;
     let console = &invocation.console;
     let heading = [
@@ -128,5 +129,5 @@ fn snapshots(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> 
     )?;
     let (count, logical, added) = (meant.len(), sizes::display(logical), sizes::display(added));
     console.line(format!("{count} snapshots, {logical}, added {added}"))?;
-    Ok(Exit::Done)
+    Ok(all.exit_of_all(Exit::Done))
 }

@@ -3,6 +3,7 @@
 //! Invariant: cheap, whatever the pool's size: reads roots, keys and the catalog only.
 
 use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::short_id;
 use crate::calendar;
@@ -17,12 +18,17 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let place = invocation.settings.pool()?.display().to_string();
     let (config, record) = (pool.config(), pool.record());
     let (keys, _) = pool.keys()?;
-    let snapshots = pool.snapshots()?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let newest = snapshots.iter().max_by_key(|s| (s.taken, s.id));
     let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
     let notes = pool.notes();
-    let (state, action) = judge(notes.len(), pool.lost_commits().len(), snapshots.len());
+    let (state, action) = judge(
+        notes.len(),
+        pool.lost_commits().len(),
+        (snapshots.len(), snapshots.is_all()),
+    );
     let encrypted = config.seal != Seal::None;
+    let set_aside = pool.set_aside().len();
     let console = &invocation.console;
     let mut message = Object::message("status_report")
         .text("pool", &config.pool.to_string())
@@ -38,7 +44,8 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         .integer("snapshots", snapshots.len() as u64)
         .integer("logical_bytes", logical)
         .integer("stored_bytes", record.stored_bytes)
-        .integer("containers", record.containers);
+        .integer("containers", record.containers)
+        .integer("set_aside", set_aside as u64);
     if let Some(newest) = newest {
         message = message.object("newest", listing::snapshot(Object::new(), newest));
     }
@@ -65,6 +72,12 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     line("commit", &format!("{generation} of {committed}"))?;
     let (stored, containers) = (sizes::display(record.stored_bytes), record.containers);
     line("stored", &format!("{stored} in {containers} containers"))?;
+    if set_aside > 0 {
+        line(
+            "set aside",
+            &format!("{set_aside} places found damaged (see quintet check)"),
+        )?;
+    }
     let (count, logical) = (snapshots.len(), sizes::display(logical));
     line("snapshots", &format!("{count}, {logical} in all"))?;
     if let Some(newest) = newest {
@@ -79,8 +92,13 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
 fn judge(
     notes: usize,
     lost_commits: usize,
-    snapshots: usize,
+    (snapshots, is_all): (usize, bool),
 ) -> (&'static str, Option<&'static str>) {
+    if !is_all {
+        let action = "some snapshots cannot be listed; restore what you need of the others by their \
+                      names, and back up again";
+        return ("DAMAGED", Some(action));
+    }
     match (lost_commits, notes, snapshots) {
         (0, 0, 0) => (
             "ONLINE",
@@ -96,7 +114,7 @@ fn judge(
         ),
         _ => (
             "DAMAGED",
-            Some("run quintet check --read-data, then back up again what the lost commits added"),
+            Some("run quintet repair, then back up again what the lost commits added"),
         ),
     }
 }
@@ -107,11 +125,13 @@ mod tests {
 
     #[test]
     fn every_trouble_has_an_action() {
-        assert_eq!(judge(0, 0, 1), ("ONLINE", None));
-        assert!(judge(0, 0, 0).1.is_some());
-        assert_eq!(judge(2, 0, 1).0, "DEGRADED");
-        assert!(judge(2, 0, 1).1.is_some());
-        assert_eq!(judge(1, 1, 1).0, "DAMAGED");
-        assert!(judge(1, 1, 1).1.is_some());
+        let (all, none) = ((1, true), (0, true));
+        assert_eq!(judge(0, 0, all), ("ONLINE", None));
+        assert!(judge(0, 0, none).1.is_some());
+        assert_eq!(judge(2, 0, all).0, "DEGRADED");
+        assert!(judge(2, 0, all).1.is_some());
+        assert_eq!(judge(1, 1, all).0, "DAMAGED");
+        assert!(judge(1, 1, all).1.is_some());
+        assert_eq!(judge(0, 0, (5, false)).0, "DAMAGED");
     }
 }

@@ -1,0 +1,131 @@
+//! The snapshots that a command can see, and what it means when part of the catalog is damaged.
+//!
+//! Invariant: damage to the catalog never keeps anybody from what is readable, and never goes
+//! unsaid: it is warned of, and a command whose answer depends on the snapshots that cannot be read
+//! (a list, the latest one) ends with 21. Commands that remove or replace snapshots do not come
+//! here: they need to see all of them.
+
+use super::invocation::Invocation;
+use crate::exit::Exit;
+use format::snapshot::Snapshot;
+use std::ops::Deref;
+use store::{Pool, StoreError};
+
+/// Snapshots, oldest first.
+pub(super) struct KnownSnapshots {
+    readable: Vec<Snapshot>,
+    damage: Option<String>,
+}
+
+impl Deref for KnownSnapshots {
+    type Target = [Snapshot];
+
+    fn deref(&self) -> &[Snapshot] {
+        &self.readable
+    }
+}
+
+impl KnownSnapshots {
+    /// All that can be read; says aloud when that is not all.
+    pub fn of(invocation: &Invocation, pool: &Pool) -> anyhow::Result<Self> {
+        let (readable, damage) = pool.snapshots_readable()?;
+        let damage = damage.map(|e| e.to_string());
+        if let Some(damage) = &damage {
+            invocation.console.warn(format_args!(
+                "pool: some snapshots cannot be listed, others are not affected: {damage}"
+            ));
+        }
+        Ok(Self { readable, damage })
+    }
+
+    /// False when some cannot be read.
+    pub fn is_all(&self) -> bool {
+        self.damage.is_none()
+    }
+
+    /// What became of looking for one: one that is not there may be among those that cannot be
+    /// read.
+    pub fn found<T>(&self, choice: anyhow::Result<T>) -> anyhow::Result<T> {
+        let Some(damage) = &self.damage else {
+            return choice;
+        };
+        choice.map_err(|why| {
+            let damaged = StoreError::corruption("catalog", "its snapshots", damage);
+            anyhow::Error::new(damaged).context(why.to_string())
+        })
+    }
+
+    /// How a command ends whose answer speaks of all snapshots.
+    pub fn exit_of_all(&self, exit: Exit) -> Exit {
+        match exit {
+            Exit::Done | Exit::Partly if self.damage.is_some() => Exit::Damaged,
+            exit => exit,
+        }
+    }
+
+    /// How a command ends that was about the snapshot that the user called so: only one that is
+    /// called by its own name is surely the one that was meant.
+    pub fn exit_of(&self, called: &str, exit: Exit) -> Exit {
+        let state = called.rsplit_once('@').map_or(called, |(_, state)| state);
+        match !state.is_empty() && state.bytes().all(|b| b.is_ascii_hexdigit()) {
+            true => exit,
+            false => self.exit_of_all(exit),
+        }
+    }
+
+    /// The same of several; none named: all of them.
+    pub fn exit_of_several(&self, called: &[String], exit: Exit) -> Exit {
+        match called {
+            [] => self.exit_of_all(exit),
+            called => called
+                .iter()
+                .fold(exit, |exit, one| self.exit_of(one, exit)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::StoreErrorKind;
+
+    fn known(damage: Option<&str>) -> KnownSnapshots {
+        KnownSnapshots {
+            readable: Vec::new(),
+            damage: damage.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn damage_shows_where_it_may_matter() {
+        let (whole, hurt) = (known(None), known(Some("a leaf")));
+        assert_eq!(whole.exit_of_all(Exit::Done), Exit::Done);
+        assert_eq!(hurt.exit_of_all(Exit::Done), Exit::Damaged);
+        assert_eq!(hurt.exit_of_all(Exit::Failed), Exit::Failed);
+        for called in ["latest", "disk", "disk@latest", ""] {
+            assert_eq!(hurt.exit_of(called, Exit::Done), Exit::Damaged, "{called}");
+            assert_eq!(whole.exit_of(called, Exit::Done), Exit::Done);
+        }
+        let several = |called: &[&str]| {
+            let called: Vec<String> = called.iter().map(|c| (*c).to_owned()).collect();
+            hurt.exit_of_several(&called, Exit::Done)
+        };
+        assert_eq!(several(&[]), Exit::Damaged);
+        assert_eq!(several(&["12", "34"]), Exit::Done);
+        assert_eq!(several(&["latest", "34"]), Exit::Damaged);
+        for called in ["3f2a", "disk@3F2A"] {
+            assert_eq!(hurt.exit_of(called, Exit::Partly), Exit::Partly, "{called}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_found_may_be_damaged() {
+        let missing = || Err::<(), _>(anyhow::anyhow!("there is no snapshot 12"));
+        let error = known(Some("a leaf")).found(missing()).unwrap_err();
+        let kind = error.downcast_ref::<StoreError>().map(|e| e.kind);
+        assert_eq!(kind, Some(StoreErrorKind::Corruption));
+        assert!(format!("{error:#}").starts_with("there is no snapshot 12: "));
+        let error = known(None).found(missing()).unwrap_err();
+        assert!(error.downcast_ref::<StoreError>().is_none());
+    }
+}
