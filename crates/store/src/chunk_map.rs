@@ -263,7 +263,7 @@ impl ChunkMap {
             return Ok(false);
         }
         let entries = self.index.counters().entries;
-        self.index.reset(entries)?;
+        self.index.reset(entries);
         self.enter_from(&BTreeMap::new())?;
         *rescued = true;
         Ok(true)

@@ -10,8 +10,11 @@
 //! In memory: entries that wait for a merge (`delta`), hot buckets (`cache`), the overflow table and
 //! container numbers, all within the budget given. On the device: one file, see `table`.
 //!
-//! Invariant: an inserted place is a candidate of its fingerprint until the process ends, and after
-//! the next merge until the file is lost; of places inserted for the same fingerprint at least the
+//! A file that cannot be written fails nobody: what waits stays in memory, what finds no room there
+//! is dropped and counted, and the next open reads directories instead.
+//!
+//! Invariant: an inserted place is a candidate of its fingerprint until the process ends unless it
+//! was counted as dropped, and after the next merge until the file is lost; of places inserted for the same fingerprint at least the
 //! latest is. No lock is held across device I/O. Called by write path, read path and recovery.
 
 mod build;
@@ -117,7 +120,7 @@ impl FingerprintIndex {
     }
 
     /// Remembers where a chunk lies. May merge what waits into the file when the memory for that is
-    /// used up.
+    /// used up. Fails for a location that no container has, never for the file.
     pub fn insert(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
         loop {
             {
@@ -127,12 +130,12 @@ impl FingerprintIndex {
                     state.active.insert(record);
                     return Ok(());
                 }
-                if !self.writes {
+                if !self.writes || self.meters.rests.load(Relaxed) {
                     Meters::count(&self.meters.dropped);
                     return Ok(());
                 }
             }
-            self.merge_if_full()?;
+            self.merge_if_full();
         }
     }
 
@@ -162,31 +165,49 @@ impl FingerprintIndex {
                 .map_or(0, |table| table.geometry().buckets());
             self.shares.may_wait(state.pending(), buckets)
         };
-        if may_wait && !self.is_damaged() {
+        if may_wait && self.is_complete() {
             return Ok(false);
         }
-        self.merge(standing, Some(coverage))?;
-        Ok(!self.is_damaged())
+        self.merge(standing, Some(coverage))
+            .inspect_err(|e| self.meters.rest(e))?;
+        self.meters.rests.store(false, Relaxed);
+        Ok(self.is_complete())
     }
 
     /// Starts anew with an empty file that holds `entries` before it must grow: the way out of
     /// damage and imprecision, before inserting everything again. What other threads insert
-    /// meanwhile may be lost.
-    pub fn reset(&self, entries: u64) -> Result<()> {
+    /// meanwhile may be lost. When the new file cannot be made there is none: memory serves.
+    pub fn reset(&self, entries: u64) {
         let mut seated = self.seat.take();
-        if self.writes {
+        let made = self.writes.then(|| {
             let geometry = shares::first_size(entries);
-            let (table, standing) =
-                Builder::new(&self.site, geometry)?.finish(0, Tail::default())?;
-            *self.write_state() = State::empty(&self.shares).with(table);
-            self.meters.stands(&standing);
-            seated.standing = Some(standing);
-        } else {
-            *self.write_state() = State::empty(&self.shares);
+            Builder::new(&self.site, geometry)?.finish(0, Tail::default())
+        });
+        let mut state = State::empty(&self.shares);
+        seated.standing = None;
+        self.meters.rests.store(false, Relaxed);
+        match made {
+            Some(Ok((table, standing))) => {
+                state = state.with(table);
+                self.meters.stands(&standing);
+                seated.standing = Some(standing);
+            }
+            Some(Err(e)) => self.meters.rest(&e),
+            None => {}
         }
+        *self.write_state() = state;
         self.meters.dropped.store(0, Relaxed);
         self.meters.damaged.store(false, Relaxed);
-        Ok(())
+    }
+
+    /// Everything that was inserted can be found.
+    fn is_complete(&self) -> bool {
+        !self.is_damaged() && self.meters.dropped.load(Relaxed) == 0
+    }
+
+    /// Why the file could not be written, when that happened.
+    pub fn write_failure(&self) -> Option<&str> {
+        self.meters.first_failure.get().map(String::as_str)
     }
 
     /// Something that was indexed is not answered any more: coverage is void until
@@ -220,18 +241,18 @@ impl FingerprintIndex {
         })
     }
 
-    fn merge_if_full(&self) -> Result<()> {
+    fn merge_if_full(&self) {
         let mut seated = self.seat.take();
         // Another thread may have merged while this one waited for the seat.
         if self.read_state().active.has_room() {
-            return Ok(());
+            return;
         }
-        match &mut seated.standing {
+        let merged = match &mut seated.standing {
             Some(standing) => self.merge(standing, None),
-            None => Err(StoreError::new(
-                StoreErrorKind::Invalid,
-                "index without a file",
-            )),
+            None => Err(StoreError::new(StoreErrorKind::Invalid, "no index file")),
+        };
+        if let Err(e) = merged {
+            self.meters.rest(&e);
         }
     }
 

@@ -322,6 +322,12 @@ impl Pool {
         self.chunks.counts()
     }
 
+    /// Why the fingerprint index could not be written, when that happened. It is a cache: what was
+    /// stored is stored; the next process reads directories instead, and may be slow.
+    pub fn index_failure(&self) -> Option<String> {
+        self.chunks.index.write_failure().map(str::to_owned)
+    }
+
     /// What reading cost.
     pub fn read_counts(&self) -> ReadCounts {
         self.reader.counts()

@@ -13,7 +13,7 @@ use crate::index::FingerprintIndex;
 use crate::read_path::Reader;
 use crate::superblock::{MasterKey, Newest, Notes, newest_root};
 use format::root::RootRecord;
-use media::{Media, MediaErrorKind};
+use media::Media;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -183,25 +183,13 @@ fn open_index(
     writable: bool,
 ) -> Result<(Arc<ChunkMap>, bool)> {
     let share = |n: usize| memory_bytes / 16 * n;
+    let (disk, share_bytes) = (Arc::clone(&media.disk), share(INDEX_SHARE));
     let opened = if writable {
-        match media.disk.make_dir("cache") {
-            Ok(_) => {}
-            Err(e) if e.kind == MediaErrorKind::Exists => {}
-            Err(e) => return Err(e.into()),
-        }
-        FingerprintIndex::open(
-            Arc::clone(&media.disk),
-            INDEX_PATH,
-            pool,
-            share(INDEX_SHARE),
-        )?
+        // Without its directory there is no index file, which is no reason to do without a backup.
+        let _ = media.disk.make_dir("cache");
+        FingerprintIndex::open(disk, INDEX_PATH, pool, share_bytes)
     } else {
-        FingerprintIndex::open_read_only(
-            Arc::clone(&media.disk),
-            INDEX_PATH,
-            pool,
-            share(INDEX_SHARE),
-        )?
+        FingerprintIndex::open_read_only(disk, INDEX_PATH, pool, share_bytes)
     };
     // An index from another time may claim containers that this root does not have.
     let ahead =

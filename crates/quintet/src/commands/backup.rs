@@ -81,7 +81,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     snapshot.directories = outcome.directories;
     snapshot.logical_bytes = outcome.bytes;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
-    let (snapshot, counts) = commit(&pool, session, snapshot, started)?;
+    let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
     Ok(done_or_partly(outcome.failures))

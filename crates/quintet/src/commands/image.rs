@@ -92,7 +92,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     snapshot.files = 1;
     snapshot.signature = signature;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
-    let (snapshot, counts) = commit(&pool, session, snapshot, started)?;
+    let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     let outcome = TreeOutcome {
         files: 1,

@@ -64,8 +64,9 @@ impl Identity {
     }
 }
 
-/// Commits a new snapshot.
+/// Commits a new snapshot; warns when the index will be missed.
 pub(super) fn commit(
+    console: &Console,
     pool: &Pool,
     mut session: WriteSession,
     mut snapshot: Snapshot,
@@ -75,6 +76,11 @@ pub(super) fn commit(
     snapshot.added_bytes = counts.stored_bytes;
     snapshot.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
+    if let Some(why) = pool.index_failure() {
+        console.warn(format_args!(
+            "the fingerprint index could not be written, which does no harm but takes time: {why}"
+        ));
+    }
     Ok((snapshot, committed.counts))
 }
 

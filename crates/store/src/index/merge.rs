@@ -150,12 +150,11 @@ impl FingerprintIndex {
         written
     }
 
-    /// A damaged index promises nothing.
+    /// A damaged or incomplete index promises nothing.
     pub(super) fn believable(&self, coverage: &Coverage) -> Coverage {
-        if self.is_damaged() {
-            Coverage::new()
-        } else {
-            coverage.clone()
+        match self.is_complete() {
+            true => coverage.clone(),
+            false => Coverage::new(),
         }
     }
 

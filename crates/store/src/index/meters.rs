@@ -3,6 +3,8 @@
 //! Invariant: counting never blocks; the numbers of one moment need not belong together.
 
 use super::table::{Standing, Table};
+use std::fmt::Display;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// What the index did and what it is, for metrics and tests.
@@ -18,6 +20,8 @@ pub struct IndexCounters {
     pub bad_buckets: u64,
     /// Entries that found no room within the memory budget. Not 0: the index is incomplete.
     pub dropped: u64,
+    /// Times that the file could not be written.
+    pub write_failures: u64,
     /// Entries, in the file and waiting; an entry inserted twice may count twice until merged.
     pub entries: u64,
     /// Of these, those in the overflow table.
@@ -38,6 +42,11 @@ pub(super) struct Meters {
     pub(super) false_positives: AtomicU64,
     pub(super) bad_buckets: AtomicU64,
     pub(super) dropped: AtomicU64,
+    pub(super) write_failures: AtomicU64,
+    /// The first of them, in words.
+    pub(super) first_failure: OnceLock<String>,
+    /// The file could not be written: only commits try again.
+    pub(super) rests: AtomicBool,
     /// Entries in the file's buckets, as of the last merge.
     pub(super) file_entries: AtomicU64,
     /// Bytes of the file, as of the last merge.
@@ -67,12 +76,20 @@ impl Meters {
             false_positives: self.false_positives.load(Relaxed),
             bad_buckets: self.bad_buckets.load(Relaxed),
             dropped: self.dropped.load(Relaxed),
+            write_failures: self.write_failures.load(Relaxed),
             entries: self.file_entries.load(Relaxed)
                 + state.overflow_entries
                 + state.pending_entries,
             file_bytes: self.file_bytes.load(Relaxed),
             ..state
         }
+    }
+
+    /// The file could not be written.
+    pub(super) fn rest(&self, why: &dyn Display) {
+        Self::count(&self.write_failures);
+        let _ = self.first_failure.set(why.to_string());
+        self.rests.store(true, Relaxed);
     }
 
     /// A bucket is lost, and with it what the coverage promised.

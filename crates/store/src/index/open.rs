@@ -11,7 +11,6 @@ use super::shares::Shares;
 use super::state::State;
 use super::table::{Standing, Table, read_header};
 use super::{Coverage, FingerprintIndex};
-use crate::Result;
 use format::bytes::Fault;
 use format::index::{Record, Seed, Tail};
 use media::{Disk, DiskFile, MediaErrorKind};
@@ -57,20 +56,22 @@ struct Loaded {
 
 impl FingerprintIndex {
     /// Opens the index at `path`; makes an empty one when there is none that can be believed. The
-    /// caller holds the pool's lock. Uses at most about `memory_bytes` (1 MiB at least).
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        path: &str,
-        pool: PoolId,
-        memory_bytes: usize,
-    ) -> Result<Opened> {
-        let opened = Self::open_with(disk, path, pool, memory_bytes, true);
+    /// caller holds the pool's lock. When none can be made it lives in memory. Uses at most about `memory_bytes` (1 MiB at least).
+    pub fn open(disk: Arc<dyn Disk>, path: &str, pool: PoolId, memory_bytes: usize) -> Opened {
+        let mut opened = Self::open_with(disk, path, pool, memory_bytes, true);
         // What an interrupted growth left, if anything.
         let _ = opened.index.site.disk.remove(&opened.index.site.new_path());
         if opened.found != Found::Loaded {
-            opened.index.reset(0)?;
+            opened.index.reset(0);
         }
-        Ok(opened)
+        let index = &mut opened.index;
+        if index.write_failure().is_some() {
+            // Like a reader without a file.
+            index.writes = false;
+            index.shares = index.shares.without_file();
+            index.state = RwLock::new(State::empty(&index.shares));
+        }
+        opened
     }
 
     /// Opens the index without the pool's lock and never writes: what is inserted stays in memory,
@@ -80,8 +81,8 @@ impl FingerprintIndex {
         path: &str,
         pool: PoolId,
         memory_bytes: usize,
-    ) -> Result<Opened> {
-        Ok(Self::open_with(disk, path, pool, memory_bytes, false))
+    ) -> Opened {
+        Self::open_with(disk, path, pool, memory_bytes, false)
     }
 
     fn open_with(

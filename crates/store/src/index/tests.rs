@@ -54,12 +54,12 @@ fn covers(next: u64) -> Coverage {
 }
 
 fn open(disk: &Arc<TestDisk>, memory_bytes: usize) -> Opened {
-    FingerprintIndex::open(Arc::clone(disk) as Arc<dyn Disk>, PATH, POOL, memory_bytes).unwrap()
+    FingerprintIndex::open(Arc::clone(disk) as Arc<dyn Disk>, PATH, POOL, memory_bytes)
 }
 
 fn open_read_only(disk: &Arc<TestDisk>, memory_bytes: usize) -> Opened {
     let disk = Arc::clone(disk) as Arc<dyn Disk>;
-    FingerprintIndex::open_read_only(disk, PATH, POOL, memory_bytes).unwrap()
+    FingerprintIndex::open_read_only(disk, PATH, POOL, memory_bytes)
 }
 
 fn lookup(index: &FingerprintIndex, fingerprint: &Fingerprint) -> Vec<Location> {

@@ -37,7 +37,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Stream, root);
     snapshot.name = args.stdin_filename.clone();
     snapshot.files = 1;
-    let (snapshot, counts) = commit(&pool, session, snapshot, started)?;
+    let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     let outcome = TreeOutcome {
         files: 1,

@@ -27,7 +27,7 @@ fn run(disk: Arc<dyn Disk>) {
     let known: Vec<_> = (0..COUNT).map(|_| dice.fingerprint()).collect();
     let unknown: Vec<_> = (0..COUNT).map(|_| dice.fingerprint()).collect();
     let more: Vec<_> = (0..200_000).map(|_| dice.fingerprint()).collect();
-    let opened = FingerprintIndex::open(Arc::clone(&disk), PATH, POOL, 256 * MIB).unwrap();
+    let opened = FingerprintIndex::open(Arc::clone(&disk), PATH, POOL, 256 * MIB);
     let index = opened.index;
     measure("insert 1 M", COUNT, || {
         for (n, fingerprint) in (0..).zip(&known) {
@@ -39,7 +39,7 @@ fn run(disk: Arc<dyn Disk>) {
     });
     println!("{:?}", index.counters());
     drop(index);
-    let opened = FingerprintIndex::open(Arc::clone(&disk), PATH, POOL, 256 * MIB).unwrap();
+    let opened = FingerprintIndex::open(Arc::clone(&disk), PATH, POOL, 256 * MIB);
     let index = opened.index;
     measure("look up 1 M, warming", COUNT, || {
         look_up_all(&index, &known)
@@ -65,7 +65,7 @@ fn run(disk: Arc<dyn Disk>) {
             assert!(index.commit(&covers(2 + round)).unwrap())
         });
     }
-    index.reset(2 * COUNT).unwrap();
+    index.reset(2 * COUNT);
     (0..)
         .zip(&known)
         .for_each(|(n, fp)| index.insert(fp, location(n)).unwrap());
@@ -77,9 +77,7 @@ fn run(disk: Arc<dyn Disk>) {
         assert!(index.commit(&covers(7)).unwrap())
     });
     drop(index);
-    let small = FingerprintIndex::open_read_only(disk, PATH, POOL, MIB)
-        .unwrap()
-        .index;
+    let small = FingerprintIndex::open_read_only(disk, PATH, POOL, MIB).index;
     measure("look up 1 M known, page cache only", COUNT, || {
         look_up_all(&small, &known)
     });

@@ -162,7 +162,7 @@ fn a_first_size_needs_no_growth() {
     assert_eq!(shares::first_size(0).log2(), 6);
     let disk = TestDisk::new();
     let index = open(&disk, 4 * MIB).index;
-    index.reset(100_000).unwrap();
+    index.reset(100_000);
     let bytes = index.counters().file_bytes;
     let fingerprints = fill(&index, &mut Dice(27), 100_000);
     index.commit(&covers(1)).unwrap();

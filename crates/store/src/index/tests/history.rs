@@ -67,7 +67,7 @@ impl Caller {
             misses.len()
         );
         if self.index.is_damaged() {
-            self.index.reset(self.order.len() as u64).unwrap();
+            self.index.reset(self.order.len() as u64);
             assert!(!self.index.is_damaged());
             for (n, fingerprint) in (0..).zip(&self.order) {
                 self.index.insert(fingerprint, location(n)).unwrap();
