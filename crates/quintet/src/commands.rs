@@ -31,30 +31,50 @@ mod table;
 mod tag;
 mod tree;
 
+use crate::caller::Caller;
 use crate::cli::{Cli, Command, ServeCommand};
 use crate::console::{Console, Loudness};
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
-use crate::settings::{Environment, Settings};
+use crate::settings::Settings;
 use clap::Parser;
 use clap::error::ErrorKind;
 use invocation::Invocation;
 use std::ffi::OsString;
+use std::io::Write;
 use std::sync::Arc;
 
 /// Runs one command line. The process should end with the exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.collect();
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
-        Err(e) => return usage(&e, &arguments),
+    let caller = match Caller::of_process() {
+        Ok(caller) => caller,
+        Err(e) => {
+            eprintln!("quintet: {e}");
+            return Exit::Failed;
+        }
     };
-    let console = Arc::new(Console::new(Loudness {
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run_for(caller, cli),
+        Err(e) => usage(&caller, &e, &arguments),
+    }
+}
+
+/// Runs one command for a caller.
+fn run_for(caller: Caller, cli: Cli) -> Exit {
+    let loudness = Loudness {
         json: cli.global.json,
         quiet: cli.global.quiet,
         verbose: cli.global.verbose,
-    }));
-    let outcome = start(cli, &console);
+    };
+    let console = match Console::new(loudness, &caller) {
+        Ok(console) => Arc::new(console),
+        Err(e) => {
+            // There is nobody left to tell when that fails too.
+            let _ = writeln!(&caller.streams().error, "quintet: {e}");
+            return Exit::Failed;
+        }
+    };
+    let outcome = start(caller, cli, &console);
     let outcome = match console.flush() {
         Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("output")),
         _ => outcome,
@@ -72,16 +92,19 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
 }
 
 /// Help goes to standard output and is no failure; what cannot be parsed fails with code 1.
-fn usage(error: &clap::Error, arguments: &[OsString]) -> Exit {
+fn usage(caller: &Caller, error: &clap::Error, arguments: &[OsString]) -> Exit {
     let asked = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     );
-    if !asked && arguments.iter().any(|argument| argument == "--json") {
-        let console = Console::new(Loudness {
-            json: true,
-            ..Loudness::default()
-        });
+    let json = Loudness {
+        json: true,
+        ..Loudness::default()
+    };
+    if !asked
+        && arguments.iter().any(|argument| argument == "--json")
+        && let Ok(console) = Console::new(json, caller)
+    {
         console.fail(Exit::Failed.code(), error.to_string().trim_end());
         return Exit::Failed;
     }
@@ -92,11 +115,9 @@ fn usage(error: &clap::Error, arguments: &[OsString]) -> Exit {
     }
 }
 
-fn start(cli: Cli, console: &Arc<Console>) -> anyhow::Result<Exit> {
-    let environment = Environment::of_process();
-    let settings = Settings::new(&cli.global, &environment)?;
-    let interrupt = Interrupt::install()?;
-    let invocation = Invocation::new(settings, environment, Arc::clone(console), interrupt);
+fn start(caller: Caller, cli: Cli, console: &Arc<Console>) -> anyhow::Result<Exit> {
+    let settings = Settings::new(&cli.global, &caller.environment)?;
+    let invocation = Invocation::new(settings, caller, Arc::clone(console));
     dispatch(&invocation, cli.command)
 }
 

@@ -8,9 +8,11 @@ mod printable;
 
 pub use printable::printable;
 
+use crate::caller::Caller;
 use crate::filesystem::PathError;
 use crate::json::Object;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -38,22 +40,24 @@ pub struct Console {
     loudness: Loudness,
     streams: Mutex<Streams>,
     out_is_terminal: bool,
-    err_is_terminal: bool,
+    /// Standard error, if it is one.
+    terminal: Option<File>,
 }
 
 impl Console {
-    /// Over the process's own streams.
-    pub fn new(loudness: Loudness) -> Self {
-        Self {
+    /// Over the streams of whoever runs the command.
+    pub fn new(loudness: Loudness, caller: &Caller) -> io::Result<Self> {
+        let (out, err) = (&caller.streams().output, &caller.streams().error);
+        Ok(Self {
             loudness,
-            out_is_terminal: io::stdout().is_terminal(),
-            err_is_terminal: io::stderr().is_terminal(),
+            out_is_terminal: out.is_terminal(),
+            terminal: err.is_terminal().then(|| err.try_clone()).transpose()?,
             streams: Mutex::new(Streams {
-                out: Box::new(BufWriter::with_capacity(64 << 10, io::stdout())),
-                err: Box::new(io::stderr()),
+                out: Box::new(BufWriter::with_capacity(64 << 10, caller.output()?)),
+                err: caller.error()?,
                 painted: false,
             }),
-        }
+        })
     }
 
     /// Into memory: gives the console and what it wrote to output and error.
@@ -62,7 +66,7 @@ impl Console {
         let console = Self {
             loudness,
             out_is_terminal: false,
-            err_is_terminal: false,
+            terminal: None,
             streams: Mutex::new(Streams {
                 out: Box::new(out.clone()),
                 err: Box::new(err.clone()),
@@ -84,7 +88,7 @@ impl Console {
 
     /// A progress line can be drawn.
     pub fn paints(&self) -> bool {
-        self.err_is_terminal && !self.loudness.quiet && !self.loudness.json
+        self.terminal.is_some() && !self.loudness.quiet && !self.loudness.json
     }
 
     /// A line of results for people; silent in JSON, where [`Console::message`] says it.
@@ -180,9 +184,11 @@ impl Console {
 
     /// Columns of the terminal that shows progress.
     pub fn columns(&self) -> usize {
-        let size = rustix::termios::tcgetwinsize(io::stderr());
+        let size = self.terminal.as_ref().map(rustix::termios::tcgetwinsize);
         // Some terminals do not know.
-        let columns = size.ok().map(|size| usize::from(size.ws_col));
+        let columns = size
+            .and_then(Result::ok)
+            .map(|size| usize::from(size.ws_col));
         columns
             .filter(|columns| *columns > 0)
             .unwrap_or(80)

@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod calendar;
+pub mod caller;
 pub mod cli;
 pub mod commands;
 pub mod console;

@@ -31,7 +31,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         return stream::run(invocation, args);
     }
     let started = Instant::now();
-    let paths = source_paths::collect(args)?;
+    let paths = source_paths::collect(&invocation.caller, args)?;
     let selection = selection(invocation, args, &paths)?;
     let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
     let mode = if args.dry_run {

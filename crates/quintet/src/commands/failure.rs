@@ -24,14 +24,17 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         return Some(Exit::Interrupted);
     }
     if let Some(e) = cause.downcast_ref::<io::Error>() {
-        return (e.kind() == io::ErrorKind::BrokenPipe).then_some(Exit::OutputClosed);
+        return of_io(e);
     }
     if let Some(e) = cause.downcast_ref::<PathError>() {
-        return (e.source.kind() == io::ErrorKind::BrokenPipe).then_some(Exit::OutputClosed);
+        return of_io(&e.source);
     }
     match cause.downcast_ref::<IngestError>() {
         Some(IngestError::Store(e)) => return Some(of_store(e)),
-        Some(IngestError::Source(_)) => return Some(Exit::Failed),
+        Some(IngestError::Source(e)) => {
+            let stopped = of_io(&e.source).filter(|exit| *exit == Exit::Interrupted);
+            return Some(stopped.unwrap_or(Exit::Failed));
+        }
         None => {}
     }
     match cause.downcast_ref::<ExportError>() {
@@ -44,6 +47,13 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         Some(RestoreError::Target(e)) => known(e),
         None => None,
     }
+}
+
+fn of_io(e: &io::Error) -> Option<Exit> {
+    if e.get_ref().is_some_and(|inner| inner.is::<Interrupted>()) {
+        return Some(Exit::Interrupted);
+    }
+    (e.kind() == io::ErrorKind::BrokenPipe).then_some(Exit::OutputClosed)
 }
 
 fn of_store(e: &StoreError) -> Exit {
@@ -93,6 +103,11 @@ mod tests {
             (PasswordError::Interrupted.into(), Exit::Interrupted),
             (anyhow::anyhow!("words"), Exit::Failed),
             (gone().into(), Exit::OutputClosed),
+            (
+                IngestError::Source(PathError::new("read", "x", io::Error::other(Interrupted)))
+                    .into(),
+                Exit::Interrupted,
+            ),
             (
                 ExportError::Target(PathError::new("write", "x", gone())).into(),
                 Exit::OutputClosed,

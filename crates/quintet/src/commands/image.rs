@@ -65,7 +65,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
         Some(parent) => parent.root,
         None => {
             // Other formats are converted to a temporary raw file first.
-            let converted = convert::to_raw(&args.image, args.format)?;
+            let converted = convert::to_raw(&invocation.caller, &args.image, args.format)?;
             let image = match &converted {
                 Some(raw) => RawImage::open(raw.path())?,
                 None => original,
@@ -146,7 +146,7 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
     };
     match args.format {
         ImageFormat::Raw => write(&args.out)?,
-        format => convert::from_raw(&args.out, format, args.force, write)?,
+        format => convert::from_raw(&invocation.caller, &args.out, format, args.force, write)?,
     }
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);

@@ -22,12 +22,7 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     let place = invocation.settings.pool()?.display().to_string();
     let secret = match args.no_encryption {
         true => None,
-        false => Some(
-            invocation
-                .settings
-                .password
-                .read_new(&invocation.interrupt)?,
-        ),
+        false => Some(invocation.settings.password.read_new(&invocation.caller)?),
     };
     let media = invocation.media(true)?;
     let recovery = match &args.recovery_key_file {

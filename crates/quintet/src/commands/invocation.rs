@@ -1,10 +1,11 @@
 //! One run of the program: its settings, its streams, and the way into the pool.
 
+use crate::caller::Caller;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::settings::{Environment, Settings, parse_compression};
+use crate::settings::{Settings, parse_compression};
 use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
@@ -22,28 +23,23 @@ const CONTAINER_BYTES: usize = 16 << 20;
 pub(super) struct Invocation {
     /// Checked settings.
     pub settings: Settings,
-    /// For names of users and hosts.
-    pub environment: Environment,
+    /// Who runs it.
+    pub caller: Caller,
     /// All output.
     pub console: Arc<Console>,
-    /// Signals.
+    /// The caller's wish to stop.
     pub interrupt: Interrupt,
     /// The user's time zone.
     pub zone: TimeZone,
 }
 
 impl Invocation {
-    pub fn new(
-        settings: Settings,
-        environment: Environment,
-        console: Arc<Console>,
-        interrupt: Interrupt,
-    ) -> Self {
+    pub fn new(settings: Settings, caller: Caller, console: Arc<Console>) -> Self {
         Self {
             settings,
-            environment,
+            interrupt: caller.interrupt.clone(),
+            caller,
             console,
-            interrupt,
             zone: TimeZone::system(),
         }
     }
@@ -89,7 +85,7 @@ impl Invocation {
         match Pool::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
             Err(e) if e.kind == StoreErrorKind::WrongKey => {
-                let secret = self.settings.password.read(&self.interrupt)?;
+                let secret = self.settings.password.read(&self.caller)?;
                 Ok(Pool::open(media, Some(&secret), mode, memory)?)
             }
             opened => Ok(opened?),
@@ -147,7 +143,7 @@ impl Invocation {
     pub fn user(&self) -> String {
         let named = ["USER", "LOGNAME"]
             .iter()
-            .find_map(|name| self.environment.text(name).ok().flatten());
+            .find_map(|name| self.caller.environment.text(name).ok().flatten());
         named.unwrap_or_else(|| rustix::process::geteuid().as_raw().to_string())
     }
 

@@ -129,7 +129,7 @@ fn add_password(
         Some(file) => PasswordSource::File(file.clone()),
         None => PasswordSource::Terminal,
     };
-    let secret = source.read_new(&invocation.interrupt)?;
+    let secret = source.read_new(&invocation.caller)?;
     let label = args.label.clone().unwrap_or_else(|| invocation.user());
     let new = NewSecret {
         secret: &secret,

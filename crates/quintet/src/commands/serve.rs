@@ -173,7 +173,7 @@ fn announce(
         console.detail(format_args!("export {name}"));
     }
     // Type=notify of systemd.
-    if let Some(socket) = invocation.environment.value("NOTIFY_SOCKET") {
+    if let Some(socket) = invocation.caller.environment.value("NOTIFY_SOCKET") {
         notify(socket).context("NOTIFY_SOCKET")?;
     }
     Ok(())

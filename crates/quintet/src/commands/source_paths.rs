@@ -3,6 +3,7 @@
 //! Invariant: a path stored in a snapshot is absolute and has no `.` or `..`; links are kept as the
 //! user wrote them, but for those that a `..` leads back through.
 
+use crate::caller::Caller;
 use crate::cli::BackupArgs;
 use crate::filesystem::capture::Directory;
 use crate::selection::Patterns;
@@ -31,10 +32,10 @@ pub(super) fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// All paths of a backup, sorted, none below another. At least one of them is there.
-pub(super) fn collect(args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn collect(caller: &Caller, args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     let mut given: Vec<OsString> = args.paths.clone();
     for file in &args.files_from {
-        for line in lines(file, b'\n')? {
+        for line in lines(caller, file, b'\n')? {
             let line = line.trim_ascii();
             if !line.is_empty() && !line.starts_with(b"#") {
                 expand(line, &mut given)
@@ -43,11 +44,11 @@ pub(super) fn collect(args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     for file in &args.files_from_verbatim {
-        let lines = lines(file, b'\n')?;
+        let lines = lines(caller, file, b'\n')?;
         given.extend(lines.iter().map(|line| os(line)));
     }
     for file in &args.files_from_raw {
-        let lines = lines(file, 0)?;
+        let lines = lines(caller, file, 0)?;
         given.extend(lines.iter().map(|line| os(line)));
     }
     if given.is_empty() {
@@ -76,10 +77,10 @@ pub(super) fn collect(args: &BackupArgs) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn lines(file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
+fn lines(caller: &Caller, file: &Path, separator: u8) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut bytes = Vec::new();
     if file == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut bytes)?;
+        caller.input()?.read_to_end(&mut bytes)?;
     } else {
         bytes = std::fs::read(file).with_context(|| file.display().to_string())?;
     }
@@ -147,7 +148,7 @@ mod tests {
         let crate::cli::Command::Backup(args) = cli.command else {
             panic!("not a backup");
         };
-        collect(&args)
+        collect(&Caller::detached(), &args)
     }
 
     #[test]

@@ -5,8 +5,9 @@
 use super::SettingError;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 /// Longest line of a file that holds a location or a secret.
@@ -30,6 +31,16 @@ impl Environment {
         Self(owned.collect())
     }
 
+    /// Of these.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
+    /// All of them, empty ones too.
+    pub fn all(&self) -> &BTreeMap<OsString, OsString> {
+        &self.0
+    }
+
     /// The value, if set and not empty.
     pub fn value(&self, name: &str) -> Option<&OsStr> {
         let value = self.0.get(OsStr::new(name))?;
@@ -48,11 +59,18 @@ impl Environment {
 
 /// The first line of a file that `name` points at.
 pub(super) fn first_line(name: &str, path: &Path) -> Result<OsString, SettingError> {
-    let refuse =
-        |e: &dyn std::fmt::Display| SettingError::new(name, format!("{}: {e}", path.display()));
+    first_line_of(name, &path.display(), std::fs::File::open(path))
+}
+
+/// ... of an open file; `place` is for the message.
+pub(super) fn first_line_of(
+    name: &str,
+    place: &dyn std::fmt::Display,
+    file: std::io::Result<File>,
+) -> Result<OsString, SettingError> {
+    let refuse = |e: &dyn std::fmt::Display| SettingError::new(name, format!("{place}: {e}"));
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+    file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|e| refuse(&e))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(refuse(&"is too long"));
@@ -63,9 +81,4 @@ pub(super) fn first_line(name: &str, path: &Path) -> Result<OsString, SettingErr
         true => Err(refuse(&"its first line is empty")),
         false => Ok(OsString::from_vec(line.to_vec())),
     }
-}
-
-/// Bytes of the first line, for secrets.
-pub(super) fn secret_line(name: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
-    first_line(name, path).map(|line| line.as_bytes().to_vec())
 }

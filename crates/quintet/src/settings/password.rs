@@ -8,14 +8,13 @@ use super::SettingError;
 use super::environment::{self, Environment};
 use super::recovery_key::RecoveryKey;
 use super::terminal;
+use crate::caller::Caller;
 use crate::cli::PasswordArgs;
-use crate::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use store::SecretKey;
 
 /// A way to a secret.
@@ -154,37 +153,37 @@ impl PasswordSource {
     }
 
     /// The secret that opens a pool.
-    pub fn read(&self, interrupt: &Interrupt) -> Result<SecretKey, PasswordError> {
-        self.read_as(PasswordSources::OPEN, false, interrupt)
+    pub fn read(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::OPEN, false, caller)
     }
 
     /// A secret that is about to be set: on a terminal, typed twice.
-    pub fn read_new(&self, interrupt: &Interrupt) -> Result<SecretKey, PasswordError> {
-        self.read_as(PasswordSources::NEW, true, interrupt)
+    pub fn read_new(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::NEW, true, caller)
     }
 
     fn read_as(
         &self,
         names: PasswordSources,
         new: bool,
-        interrupt: &Interrupt,
+        caller: &Caller,
     ) -> Result<SecretKey, PasswordError> {
         let password = match self {
             Self::Given(password) => password.clone(),
-            Self::File(path) => environment::secret_line("password file", path)?,
-            Self::Command(words) => run(words)?,
-            // Opening the descriptor's own name needs no ownership of the descriptor.
+            Self::File(path) => environment::first_line("password file", path)?.into_vec(),
+            Self::Command(words) => run(words, caller)?,
             Self::Descriptor(number) => {
-                let path = format!("/proc/self/fd/{number}");
-                environment::secret_line("QUINTET_PASSPHRASE_FD", Path::new(&path))?
+                let file = caller.passphrase(*number);
+                let name = "QUINTET_PASSPHRASE_FD";
+                environment::first_line_of(name, number, file)?.into_vec()
             }
             Self::RecoveryKeyFile(path) => {
                 let key = RecoveryKey::read(path)?;
                 return Ok(SecretKey::Recovery(key.0));
             }
             Self::Terminal => {
-                let password = terminal::ask(names.prompt, interrupt)?;
-                if new && terminal::ask("The same again", interrupt)? != password {
+                let password = terminal::ask(names.prompt, caller)?;
+                if new && terminal::ask("The same again", caller)? != password {
                     return Err(PasswordError::Differ);
                 }
                 password
@@ -216,15 +215,14 @@ fn only_one<const N: usize>(
 }
 
 /// Runs a program, without a shell, and takes the first line that it prints.
-fn run(words: &[OsString]) -> Result<Vec<u8>, SettingError> {
+fn run(words: &[OsString], caller: &Caller) -> Result<Vec<u8>, SettingError> {
     let refuse = |why: String| SettingError::new("password command", why);
     let (program, arguments) = words
         .split_first()
         .ok_or_else(|| refuse("is empty".into()))?;
-    let output = Command::new(program)
-        .args(arguments)
-        .stderr(Stdio::inherit())
-        .output()
+    let output = caller
+        .program(program)
+        .and_then(|mut command| command.args(arguments).output())
         .map_err(|e| refuse(format!("{}: {e}", program.display())))?;
     if !output.status.success() {
         return Err(refuse(format!("{}: {}", program.display(), output.status)));

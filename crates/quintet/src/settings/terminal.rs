@@ -4,27 +4,22 @@
 //! it ends. Uses the controlling terminal, not standard input, which may be a pipe with data.
 
 use super::password::PasswordError;
+use crate::caller::Caller;
 use crate::interrupt::Interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 
 const PASSWORD_BYTES_MAX: usize = 4096;
-/// How long a signal may wait for being noticed.
-const SIGNAL_POLL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
 
 /// Shows `prompt` and reads one line without showing it.
-pub(super) fn ask(prompt: &str, interrupt: &Interrupt) -> Result<Vec<u8>, PasswordError> {
-    let opened = OpenOptions::new().read(true).write(true).open("/dev/tty");
-    let mut terminal = opened.map_err(|_| PasswordError::NoSource)?;
+pub(super) fn ask(prompt: &str, caller: &Caller) -> Result<Vec<u8>, PasswordError> {
+    let mut terminal = caller.terminal().ok_or(PasswordError::NoSource)?;
     let _silence = Silence::begin(&terminal)?;
     write!(terminal, "{prompt}: ").map_err(PasswordError::Terminal)?;
-    let line = read_line(&terminal, interrupt);
+    let line = read_line(&terminal, &caller.interrupt);
     // The user's own line end was not shown either.
     writeln!(terminal).map_err(PasswordError::Terminal)?;
     line
@@ -33,16 +28,8 @@ pub(super) fn ask(prompt: &str, interrupt: &Interrupt) -> Result<Vec<u8>, Passwo
 fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, PasswordError> {
     let mut line = Vec::new();
     let mut byte = [0];
-    while !interrupt.requested() {
-        // A signal does not end a read: look for it while nothing is typed.
-        match poll(
-            &mut [PollFd::new(terminal, PollFlags::IN)],
-            Some(&SIGNAL_POLL),
-        ) {
-            Ok(0) | Err(Errno::INTR) => continue,
-            Ok(_) => {}
-            Err(e) => return Err(PasswordError::Terminal(e.into())),
-        }
+    // What is typed after the wish to stop is no answer.
+    while !interrupt.requested() && interrupt.wait_for(terminal, PollFlags::IN).is_ok() {
         match rustix::io::read(terminal, &mut byte) {
             Ok(0) => return Ok(line),
             Ok(_) if byte == *b"\n" => return Ok(line),

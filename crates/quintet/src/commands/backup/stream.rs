@@ -58,14 +58,14 @@ fn read_stream(
     let name = args.stdin_filename.clone();
     if args.stdin {
         let stream = Stream {
-            reader: std::io::stdin().lock(),
+            reader: invocation.caller.input()?,
             name,
         };
         let workers = invocation.workers();
         return Ok(ingest_stream(session, stream, lane, workers, progress)?);
     }
-    let mut child = start(args)?;
-    let Some(output) = child.stdout.take() else {
+    let mut child = start(invocation, args)?;
+    let Some(output) = invocation.caller.input_from(&mut child) else {
         bail!("the command has no output");
     };
     let root = ingest_stream(
@@ -82,22 +82,21 @@ fn read_stream(
         // It may be waiting for us to read on.
         let _ = child.kill();
     }
-    let status = child.wait().context("command")?;
-    let root = root?;
+    let status = invocation.caller.wait(&mut child);
+    let (root, status) = (root?, status?);
     if !status.success() {
         bail!("command: {status}; nothing was stored");
     }
     Ok(root)
 }
 
-fn start(args: &BackupArgs) -> anyhow::Result<Child> {
+fn start(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<Child> {
     let Some((program, rest)) = args.paths.split_first() else {
         bail!("--stdin-from-command needs a command");
     };
-    std::process::Command::new(program)
-        .args(rest)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
+    invocation
+        .caller
+        .program(program)
+        .and_then(|mut command| command.args(rest).stdout(Stdio::piped()).spawn())
         .with_context(|| program.display().to_string())
 }

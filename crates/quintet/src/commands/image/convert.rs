@@ -2,21 +2,21 @@
 //!
 //! Invariant: the converted raw file is temporary, sparse, private, and gone afterwards.
 
+use crate::caller::Caller;
 use crate::cli::ImageFormat;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// A private temporary file, removed when dropped.
 pub struct TemporaryRaw(PathBuf);
 
 impl TemporaryRaw {
-    fn new() -> anyhow::Result<Self> {
+    fn new(caller: &Caller) -> anyhow::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
         let mut tries = 0u32;
         loop {
             let name = format!("quintet-{}-{tries}", std::process::id());
-            let directory = std::env::temp_dir().join(name);
+            let directory = caller.temporary_directory().join(name);
             match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
                 Ok(()) => return Ok(Self(directory)),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && tries < 1000 => {
@@ -40,12 +40,16 @@ impl Drop for TemporaryRaw {
 }
 
 /// The image as a raw file; `None` when it is one.
-pub fn to_raw(image: &Path, format: ImageFormat) -> anyhow::Result<Option<RawPath>> {
+pub fn to_raw(
+    caller: &Caller,
+    image: &Path,
+    format: ImageFormat,
+) -> anyhow::Result<Option<RawPath>> {
     if format == ImageFormat::Raw {
         return Ok(None);
     }
-    let raw = TemporaryRaw::new()?;
-    convert(image, format, &raw.path(), ImageFormat::Raw)?;
+    let raw = TemporaryRaw::new(caller)?;
+    convert(caller, image, format, &raw.path(), ImageFormat::Raw)?;
     Ok(Some(RawPath {
         path: raw.path(),
         _owner: raw,
@@ -67,6 +71,7 @@ impl RawPath {
 
 /// Lets `write` make a raw file and converts it to `out`.
 pub fn from_raw(
+    caller: &Caller,
     out: &Path,
     format: ImageFormat,
     force: bool,
@@ -78,26 +83,28 @@ pub fn from_raw(
             out.display()
         );
     }
-    let raw = TemporaryRaw::new()?;
+    let raw = TemporaryRaw::new(caller)?;
     write(&raw.path())?;
-    convert(&raw.path(), ImageFormat::Raw, out, format)
+    convert(caller, &raw.path(), ImageFormat::Raw, out, format)
 }
 
 fn convert(
+    caller: &Caller,
     from: &Path,
     format: ImageFormat,
     to: &Path,
     to_format: ImageFormat,
 ) -> anyhow::Result<()> {
-    let status = Command::new("qemu-img")
+    let mut command = caller.program("qemu-img".as_ref())?;
+    command
         .args(["convert", "-f", format.name(), "-O", to_format.name()])
         .arg("--")
-        .args([from, to])
-        .stdin(Stdio::null())
-        .status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => bail!("qemu-img convert: {status}"),
+        .args([from, to]);
+    match command.spawn() {
+        Ok(mut child) => match caller.wait(&mut child)? {
+            status if status.success() => Ok(()),
+            status => bail!("qemu-img convert: {status}"),
+        },
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             let other = if format == ImageFormat::Raw {
                 to_format
