@@ -5,6 +5,7 @@
 
 use crate::x86_branches;
 use std::fmt;
+use std::io::Cursor;
 use zstd::zstd_safe::CParameter;
 
 /// What to compress with.
@@ -48,7 +49,7 @@ impl std::error::Error for CompressError {}
 pub struct Compressor {
     with: Compression,
     filtering: bool,
-    /// Output before it is appended: zeroed once, not for every region.
+    /// LZ4's output before it is appended: zeroed once, not for every region.
     scratch: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
@@ -98,47 +99,62 @@ impl Compressor {
     /// Appends the compressed form of `raw` to `out` and says how it came about, or appends
     /// nothing when it would not be smaller. Then `raw` is as it was; else it is scratch.
     pub fn compress(&mut self, raw: &mut [u8], out: &mut Vec<u8>) -> Option<Packed> {
-        let room = match self.with {
-            Compression::None => return None,
-            Compression::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
-            // What does not fit is no smaller, and zstd says so early.
-            Compression::Zstd(_) | Compression::Default => raw.len(),
-        };
-        if self.scratch.len() < room {
-            self.scratch.resize(room, 0);
-        }
-        let into = self.scratch.get_mut(..room).unwrap_or_default();
         let filtered = self.filtering && x86_branches::pays(raw);
         if filtered {
             x86_branches::absolute(raw);
         }
-        let (packed, written) = match &mut self.zstd {
-            None => (Packed::Lz4, lz4_flex::block::compress_into(raw, into).ok()),
-            Some(context) => (
-                if filtered {
+        let start = out.len();
+        let (packed, smaller) = match &mut self.zstd {
+            Some(context) => {
+                let packed = if filtered {
                     Packed::ZstdX86
                 } else {
                     Packed::Zstd
-                },
-                context.compress_to_buffer(raw, into).ok(),
-            ),
+                };
+                (packed, append_zstd(context, raw, out))
+            }
+            None if self.with == Compression::Lz4 => {
+                (Packed::Lz4, append_lz4(&mut self.scratch, raw, out))
+            }
+            None => return None,
         };
-        let smaller = written
-            .filter(|len| *len < raw.len())
-            .and_then(|len| self.scratch.get(..len));
-        match smaller {
-            Some(smaller) => {
-                out.extend_from_slice(smaller);
-                Some(packed)
-            }
-            None => {
-                if filtered {
-                    x86_branches::relative(raw);
-                }
-                None
-            }
+        if smaller {
+            return Some(packed);
         }
+        out.truncate(start);
+        if filtered {
+            x86_branches::relative(raw);
+        }
+        None
     }
+}
+
+/// False when it did not get smaller; what was appended then means nothing.
+fn append_zstd(
+    context: &mut zstd::bulk::Compressor<'static>,
+    raw: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
+    // Straight behind what is there: a buffer between would be read and written once more.
+    let start = out.len();
+    out.reserve(raw.len());
+    let mut place = Cursor::new(std::mem::take(out));
+    place.set_position(start as u64);
+    let written = context.compress_to_buffer(raw, &mut place);
+    *out = place.into_inner();
+    written.is_ok_and(|len| len < raw.len())
+}
+
+/// The same with LZ4, which wants memory that is initialised.
+fn append_lz4(scratch: &mut Vec<u8>, raw: &[u8], out: &mut Vec<u8>) -> bool {
+    let room = lz4_flex::block::get_maximum_output_size(raw.len());
+    if scratch.len() < room {
+        scratch.resize(room, 0);
+    }
+    let written = lz4_flex::block::compress_into(raw, scratch).ok();
+    let packed = written.and_then(|len| scratch.get(..len));
+    out.extend_from_slice(packed.unwrap_or_default());
+    packed.is_some_and(|packed| packed.len() < raw.len())
 }
 
 /// Decompresses one region after another.

@@ -21,6 +21,12 @@ pub enum Put {
 /// returned, or that began after [`Blobs::adopt`] named it. All methods may be called from many
 /// threads.
 pub trait Blobs: Send + Sync {
+    /// An empty buffer to fill for a put. One that an earlier put gave back is mapped already;
+    /// fresh memory the kernel hands out page by page.
+    fn buffer(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Stores `bytes` under `name`. With [`Put::Replace`] and [`Put::New`] an error may also surface
     /// at the next call, barriers included; the blob becomes visible some time before the next
     /// barrier returns. With [`Put::IfAbsent`] the blob is visible on return.

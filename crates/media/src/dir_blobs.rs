@@ -8,10 +8,12 @@
 
 mod open_files;
 mod queue;
+mod spare;
 
 use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put};
 use open_files::OpenFiles;
 use queue::Queue;
+use spare::SpareBuffers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -37,6 +39,7 @@ struct Shared {
     disk: Arc<dyn Disk>,
     queue: Queue,
     open: OpenFiles,
+    spare: SpareBuffers,
     unnamed_next: AtomicU64,
 }
 
@@ -58,6 +61,7 @@ impl DirBlobs {
             disk,
             queue: Queue::new(queue_max),
             open: OpenFiles::default(),
+            spare: SpareBuffers::new(count),
             unnamed_next: AtomicU64::new(0),
         });
         let threads = (0..count)
@@ -93,7 +97,9 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.queue.take() {
             let running = self.queue.running(job.number);
-            running.end(self.store(&job.name, &job.bytes, job.how));
+            let result = self.store(&job.name, &job.bytes, job.how);
+            self.spare.give(job.bytes);
+            running.end(result);
         }
     }
 
@@ -163,6 +169,10 @@ impl Shared {
 }
 
 impl Blobs for DirBlobs {
+    fn buffer(&self) -> Vec<u8> {
+        self.shared.spare.take()
+    }
+
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
         if self.inline || how == Put::IfAbsent {
             self.shared.queue.accept("put", name)?;

@@ -103,7 +103,8 @@ fn run_lanes<'a, T>(
     let context = Context {
         progress,
         queue,
-        buffers: crossbeam_channel::bounded(QUEUE_MAX),
+        // As many as there can be: in the queue, with each worker, with the reader.
+        buffers: crossbeam_channel::bounded(QUEUE_MAX + lanes.len() + 1),
         failed: Mutex::new(None),
         stop: AtomicBool::new(false),
     };

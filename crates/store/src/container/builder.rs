@@ -76,7 +76,8 @@ pub(crate) struct Finished {
 }
 
 impl ContainerBuilder {
-    /// An empty container with a fresh salt. `capacity` is what the blob is expected to reach.
+    /// An empty container with a fresh salt, in the memory of `blob`. `capacity` is what it is
+    /// expected to reach.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         pool: PoolId,
@@ -86,11 +87,13 @@ impl ContainerBuilder {
         seal: Seal,
         master: &MasterKey,
         random: &dyn Random,
+        mut blob: Vec<u8>,
         capacity: usize,
     ) -> Self {
         let mut salt = [0; 32];
         random.fill(&mut salt);
-        let mut blob = Vec::with_capacity(capacity);
+        blob.clear();
+        blob.reserve(capacity);
         blob.resize(HEADER_BYTES, 0);
         Self {
             header: ContainerHeader {

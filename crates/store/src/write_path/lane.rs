@@ -212,7 +212,8 @@ impl Lane {
     /// Makes sure that a container of the class is open and returns its number.
     pub(super) fn open_container(&mut self, class: ContainerClass) -> ContainerId {
         let capacity = match class {
-            ContainerClass::Data => self.options.container_bytes,
+            // With room for the directory: growing would move all of it.
+            ContainerClass::Data => self.options.container_bytes / 16 * 17,
             ContainerClass::Recipe => RECIPE_REGION_BYTES,
         };
         let shared = Arc::clone(&self.shared);

@@ -91,6 +91,7 @@ impl Shared {
             self.config.seal,
             &self.master,
             &*self.media.random,
+            self.media.blobs.buffer(),
             capacity,
         )
     }
