@@ -3,14 +3,16 @@
 //! Invariant: when a call returns, memory is within the budget, but for frames that callers hold.
 //! Clean chunks go before unwritten pages, which are also bounded by themselves.
 
+use crate::arena::Owner;
 use crate::clean::CleanPages;
 use crate::content::Identity;
 use crate::counters::Counters;
 use crate::events::PageEvents;
-use crate::memory::{Frame, Memory, Run};
+use crate::extent::Run;
+use crate::memory::{Frame, Lacking, Memory};
 use crate::policy::EvictionPolicy;
 use crate::unwritten::UnwrittenPages;
-use crate::{Options, PAGE_BYTES, Place, Use};
+use crate::{CHUNK_BYTES_MAX, Options, PAGE_BYTES, Place, Use};
 use std::sync::Arc;
 use units::Fingerprint;
 
@@ -34,9 +36,11 @@ impl PageCache {
         let memory = Memory::new(options.bytes_max);
         let domain = (options.seed, options.bytes_max);
         let clean = CleanPages::new(domain, policy, Arc::clone(&memory), Arc::clone(&events));
-        let unwritten = UnwrittenPages::new(options.seed, Arc::clone(&memory), events);
+        let unwritten_bytes_max = options.unwritten_bytes_max.min(options.bytes_max);
+        let domain = (options.seed, unwritten_bytes_max);
+        let unwritten = UnwrittenPages::new(domain, Arc::clone(&memory), events);
         Self {
-            unwritten_bytes_max: options.unwritten_bytes_max.min(options.bytes_max),
+            unwritten_bytes_max,
             clean,
             unwritten,
             memory,
@@ -63,8 +67,8 @@ impl PageCache {
     }
 
     /// Keeps a chunk, whose bytes the caller has verified against `fingerprint`, and says that
-    /// `alias` has this content and no other. What is longer than [`crate::CHUNK_BYTES_MAX`] is
-    /// handed back and not kept.
+    /// `alias` has this content and no other. What is longer than [`CHUNK_BYTES_MAX`], or finds no
+    /// room as callers hold all frames, is handed back and not kept.
     pub fn insert(
         &self,
         fingerprint: &Fingerprint,
@@ -74,11 +78,13 @@ impl PageCache {
     ) -> Frame {
         debug_assert!(!fingerprint.is_hole(), "holes take no memory");
         let identity = Identity::of(fingerprint);
-        let run = self.obtain(bytes);
-        if bytes.len() > crate::CHUNK_BYTES_MAX {
-            return Frame(run);
-        }
-        let kept = self.clean.insert(&identity, run, alias, for_use);
+        let kept = match self.obtain(bytes) {
+            Some(run) => self.clean.insert(&identity, run, alias, for_use),
+            None => {
+                alias.inspect(|place| self.clean.forget_place(*place));
+                Arc::new(Run::alone(bytes))
+            }
+        };
         self.settle();
         Frame(kept)
     }
@@ -146,13 +152,50 @@ impl PageCache {
         self.clean.evict() || self.unwritten.evict()
     }
 
-    fn obtain(&self, bytes: &[u8]) -> Arc<Run> {
-        self.memory.obtain(bytes, &mut || self.evict())
+    /// A copy of `bytes` within the budget; `None` when callers hold all there is.
+    fn obtain(&self, bytes: &[u8]) -> Option<Arc<Run>> {
+        if bytes.len() > CHUNK_BYTES_MAX {
+            return None;
+        }
+        loop {
+            let cleared = match self.memory.obtain(bytes) {
+                Ok(run) => return Some(run),
+                Err(Lacking::Window) => self.clear_window(bytes),
+                Err(Lacking::Room) => None,
+            };
+            if cleared.is_some() || !self.evict() {
+                return cleared.or_else(|| self.clear_window(bytes));
+            }
+        }
     }
 
-    /// Tables have grown: makes room for them.
+    /// Moves what lies in a window of that size to free memory elsewhere.
+    fn clear_window(&self, bytes: &[u8]) -> Option<Arc<Run>> {
+        let window = self.memory.close_window(bytes.len())?;
+        window.owners.iter().for_each(|owner| self.vacate(*owner));
+        self.memory.open_window(&window, bytes)
+    }
+
+    fn vacate(&self, owner: Owner) {
+        if UnwrittenPages::owns(owner) {
+            self.unwritten.vacate(owner);
+        } else {
+            self.clean.vacate(owner);
+        }
+    }
+
+    /// Tables have grown: an extent makes room for them.
     fn settle(&self) {
-        while self.memory.is_over() && (self.memory.release_free() || self.evict()) {}
+        let mut failed = 0;
+        while self.memory.is_over() {
+            while !self.memory.can_spare_an_extent() && self.evict() {}
+            let Some((extent, owners)) = self.memory.close_extent(failed) else {
+                // Callers hold some of each; the next call tries again.
+                return;
+            };
+            owners.into_iter().for_each(|owner| self.vacate(owner));
+            failed += usize::from(!self.memory.remove_extent(extent));
+        }
     }
 }
 

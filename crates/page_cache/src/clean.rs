@@ -7,7 +7,8 @@
 use crate::content::{ContentShard, Identity, SHARDS, SLOT_BITS};
 use crate::counters::Counters;
 use crate::events::PageEvents;
-use crate::memory::{Memory, Run};
+use crate::extent::Run;
+use crate::memory::Memory;
 use crate::policy::{EvictionPolicy, FrameHeat, FrameId, Heat};
 use crate::table::HashTable;
 use crate::{Place, Use, hash_pair, lock};
@@ -50,15 +51,20 @@ impl CleanPages {
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
+        // An eighth of the memory: twelve places for each chunk of 4 KiB.
+        let aliases_max = bytes_max / 8 / ALIAS_BYTES;
+        // Address space, with a quarter more as shards are not equal.
+        let room = |entries: u64, shards: usize| entries as usize / shards * 5 / 4 + 64;
+        let frames = bytes_max / crate::PAGE_BYTES as u64;
+        let aliases = aliases_max + frames;
+        let content = || ContentShard::new(room(frames, SHARDS), room(aliases, SHARDS));
+        let places = || Places::with_room(room(aliases, PLACE_SHARDS));
         let pages = Self {
             seed,
-            places: (0..PLACE_SHARDS).map(|_| Mutex::default()).collect(),
-            contents: (0..SHARDS)
-                .map(|_| Mutex::new(ContentShard::new()))
-                .collect(),
+            places: (0..PLACE_SHARDS).map(|_| Mutex::new(places())).collect(),
+            contents: (0..SHARDS).map(|_| Mutex::new(content())).collect(),
             policy: Mutex::new(policy),
-            // An eighth of the memory: twelve places for each chunk of 4 KiB.
-            aliases_max: bytes_max / 8 / ALIAS_BYTES,
+            aliases_max,
             aliases: AtomicU64::new(0),
             memory,
             events,
@@ -160,10 +166,14 @@ impl CleanPages {
                 let before = content.memory_bytes();
                 let frame = content.insert(identity, Arc::clone(&run), for_use);
                 let now = content.memory_bytes();
+                if let Some(frame) = frame {
+                    let owner = global(identity.shard, frame);
+                    self.memory.set_owner(&run, owner);
+                }
                 drop(content);
                 self.memory.adjust(before, now);
                 if let Some(frame) = frame {
-                    let heat = identity.heat(run.len());
+                    let heat = identity.heat(run.bytes().len());
                     self.tell_policy(FrameId(global(identity.shard, frame)), heat, for_use);
                 }
                 run
@@ -266,22 +276,47 @@ impl CleanPages {
         let mut policy = lock(&self.policy);
         let victim = policy.victim(&mut Heating(self));
         drop(policy);
-        let Some(FrameId(id)) = victim else {
-            return false;
-        };
+        if let Some(FrameId(id)) = victim {
+            self.drop_frame(id, true);
+        }
+        victim.is_some()
+    }
+
+    fn drop_frame(&self, id: u32, is_forgotten_by_policy: bool) {
         let (shard, frame) = local(id);
-        self.content(shard).begin_eviction(frame);
-        loop {
-            let mut content = self.content(shard);
-            let Some(place) = content.oldest_place(frame) else {
-                // Bytes are given back after the lock is.
-                let run = content.end_eviction(frame);
-                drop(content);
-                drop(run);
-                return true;
-            };
+        let mut content = self.content(shard);
+        if !content.begin_eviction(frame, is_forgotten_by_policy) {
+            return;
+        }
+        while let Some(place) = content.oldest_place(frame) {
             drop(content);
             self.forget_if(place, |found| found == id);
+            content = self.content(shard);
+        }
+        let run = content.end_eviction(frame);
+        // Bytes are given back after the lock is.
+        drop(content);
+        drop(run);
+    }
+
+    /// The frame is to leave where it is: it moves, or else it is evicted, unless it is read now.
+    pub fn vacate(&self, id: u32) {
+        let (shard, frame) = local(id);
+        let mut content = self.content(shard);
+        let Some(run) = content.movable(frame) else {
+            return;
+        };
+        match self.memory.relocate(run.bytes()) {
+            Some(moved) => {
+                self.memory.set_owner(&moved, id);
+                let left = std::mem::replace(run, moved);
+                drop(content);
+                drop(left);
+            }
+            None => {
+                drop(content);
+                self.drop_frame(id, false);
+            }
         }
     }
 

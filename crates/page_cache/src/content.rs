@@ -9,9 +9,9 @@
 //! among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a chance of 2^69 / 2^92, one in
 //! eight million pools. Identity takes 7 bytes in the frame and at most 9 in the table: 16.
 
-use crate::memory::Run;
+use crate::extent::Run;
 use crate::policy::Heat;
-use crate::table::HashTable;
+use crate::table::{HashTable, push_exactly, touched_bytes};
 use crate::{Place, Use};
 use std::sync::Arc;
 use units::Fingerprint;
@@ -63,10 +63,11 @@ fn heat_of(key: &[u8; 7], bytes: usize) -> Heat {
 
 /// A chunk in memory; 24 bytes.
 struct Entry {
-    /// `None` in a free slot.
+    /// `None` in a free slot, and in one that waits for the policy to forget it.
     run: Option<Arc<Run>>,
     aliases: u32,
-    /// Newest alias, `NONE` without; in a free slot the next free one.
+    /// Newest alias, `NONE` without; in a free slot the next free one; in one that waits, the
+    /// bytes that the policy counts.
     newest: u32,
     key: [u8; 7],
     flags: u8,
@@ -74,10 +75,12 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 24);
 
-/// In the flags: hits, fetched ahead and not wanted yet, being evicted.
+/// In the flags: hits; fetched ahead and not wanted yet; evicted, or about to be; no longer known
+/// to the policy.
 const HITS: u8 = 3;
 const UNTOUCHED: u8 = 4;
 const LEAVING: u8 = 8;
+const UNKNOWN: u8 = 16;
 
 /// A place of a frame; 32 bytes.
 struct Alias {
@@ -114,21 +117,20 @@ pub(crate) struct ContentShard {
 }
 
 impl ContentShard {
-    pub fn new() -> Self {
+    /// Empty; with address space for so many frames and aliases.
+    pub fn new(frames: usize, aliases: usize) -> Self {
         Self {
-            table: HashTable::default(),
-            frames: Vec::new(),
+            table: HashTable::with_room(frames),
+            frames: Vec::with_capacity(frames),
             frame_free: NONE,
-            aliases: Vec::new(),
+            aliases: Vec::with_capacity(aliases),
             alias_free: NONE,
             counters: ShardCounters::default(),
         }
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes()
-            + self.frames.capacity() * size_of::<Entry>()
-            + self.aliases.capacity() * size_of::<Alias>()
+        self.table.memory_bytes() + touched_bytes(&self.frames) + touched_bytes(&self.aliases)
     }
 
     fn entry(&self, frame: u32) -> Option<&Entry> {
@@ -173,7 +175,7 @@ impl ContentShard {
                 *slot = entry;
                 free
             }
-            None => push_slowly(&mut self.frames, entry)?,
+            None => push_slot(&mut self.frames, entry)?,
         };
         self.table.insert(identity.hash, frame);
         self.counters.frames += 1;
@@ -188,34 +190,64 @@ impl ContentShard {
         };
         let hits = entry.flags & HITS;
         entry.flags -= u8::from(hits > 0);
+        let waiting = entry.newest as usize;
+        let bytes = entry.run.as_ref().map_or(waiting, |r| r.bytes().len());
         Heat {
             hits,
-            ..heat_of(&entry.key, entry.run.as_ref().map_or(0, |r| r.len()))
+            ..heat_of(&entry.key, bytes)
         }
     }
 
-    /// From now on the frame is not found by content and gets no more aliases.
-    pub fn begin_eviction(&mut self, frame: u32) {
+    /// From now on the frame is not found by content and gets no more aliases. False when there
+    /// is nothing to evict: it is gone already, or somebody else is about to.
+    pub fn begin_eviction(&mut self, frame: u32, is_forgotten_by_policy: bool) -> bool {
         let Some(entry) = self.frames.get_mut(frame as usize) else {
-            return;
+            return false;
         };
+        if is_forgotten_by_policy {
+            entry.flags |= UNKNOWN;
+        }
+        if entry.flags & LEAVING != 0 {
+            if entry.run.is_none() {
+                self.free_slot(frame);
+            }
+            return false;
+        }
         entry.flags |= LEAVING;
         let [a, b, ..] = entry.key;
         let hash = u64::from_be_bytes([a, b, 0, 0, 0, 0, 0, 0]);
         let found = self.table.remove_with(hash, HOME_BITS, frame);
         debug_assert!(found, "a frame that stays is in the table");
+        true
     }
 
-    /// Frees the slot of a frame that has no alias left.
+    /// Takes the bytes of a frame that has no alias left. Its slot is free when the policy has
+    /// forgotten the frame; otherwise it waits until it does.
     pub fn end_eviction(&mut self, frame: u32) -> Option<Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
         debug_assert!(entry.flags & LEAVING != 0 && entry.aliases == 0);
         let run = entry.run.take();
-        entry.newest = self.frame_free;
-        self.frame_free = frame;
         self.counters.frames -= 1;
         self.counters.evictions += 1;
+        if entry.flags & UNKNOWN != 0 {
+            self.free_slot(frame);
+        } else {
+            entry.newest = run.as_ref().map_or(0, |r| r.bytes().len()) as u32;
+        }
         run
+    }
+
+    fn free_slot(&mut self, frame: u32) {
+        if let Some(entry) = self.frames.get_mut(frame as usize) {
+            debug_assert!(entry.flags & UNKNOWN != 0 && entry.run.is_none());
+            entry.newest = std::mem::replace(&mut self.frame_free, frame);
+        }
+    }
+
+    /// The frame's bytes, to be moved: when it has some, and nobody holds them but the frame.
+    pub fn movable(&mut self, frame: u32) -> Option<&mut Arc<Run>> {
+        let entry = self.frames.get_mut(frame as usize)?;
+        entry.run.as_mut().filter(|run| Arc::strong_count(run) == 1)
     }
 
     /// Whether that slot is an alias of `place`; the frame then.
@@ -260,10 +292,10 @@ impl ContentShard {
                 *slot = alias;
                 free
             }
-            None => push_slowly(&mut self.aliases, alias)?,
+            None => push_slot(&mut self.aliases, alias)?,
         };
         let entry = self.frames.get_mut(frame as usize)?;
-        let bytes = entry.run.as_ref().map_or(0, |r| r.len()) as u64;
+        let bytes = entry.run.as_ref().map_or(0, |r| r.bytes().len()) as u64;
         let newest = std::mem::replace(&mut entry.newest, id);
         entry.aliases += 1;
         self.counters.places += 1;
@@ -296,7 +328,7 @@ impl ContentShard {
             entry.newest = NONE;
             return;
         }
-        self.counters.bytes_shared -= entry.run.as_ref().map_or(0, |r| r.len()) as u64;
+        self.counters.bytes_shared -= entry.run.as_ref().map_or(0, |r| r.bytes().len()) as u64;
         if entry.newest == id {
             entry.newest = older;
         }
@@ -319,15 +351,10 @@ impl ContentShard {
     }
 }
 
-/// Grows by an eighth, as doubling would waste a quarter on average.
-fn push_slowly<T>(slots: &mut Vec<T>, value: T) -> Option<u32> {
+fn push_slot<T>(slots: &mut Vec<T>, value: T) -> Option<u32> {
     let len = slots.len();
-    if len >= SLOTS_MAX {
-        return None;
-    }
-    if len == slots.capacity() {
-        slots.reserve_exact(len / 8 + 4);
-    }
-    slots.push(value);
-    Some(len as u32)
+    (len < SLOTS_MAX).then(|| {
+        push_exactly(slots, value);
+        len as u32
+    })
 }

@@ -5,13 +5,15 @@
 //! unwritten page is known by place and version only, so it is never served for another address;
 //! memory, tables included, stays within one budget. Everything here may be lost at any moment.
 //! Called by the store, which verifies bytes before it inserts them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_op_in_unsafe_fn)]
 
+mod arena;
 mod cache;
 mod clean;
 mod content;
 mod counters;
 mod events;
+mod extent;
 mod memory;
 mod policy;
 mod table;

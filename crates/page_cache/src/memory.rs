@@ -1,17 +1,20 @@
-//! The budget, and the allocations that frames are made of.
+//! The budget, and frames within it.
 //!
-//! Invariant: whatever this room allocates is charged here, with what the allocator adds, until it
-//! is given back to the allocator. A buffer that nobody holds any more waits in a free list (still
-//! charged) for the next chunk of its size: memory that a guest has touched once is much cheaper
-//! than memory that it has not. Called by the cache.
+//! Invariant: all memory of this room is charged here, with what the allocator adds. Chunks lie in
+//! extents that are kept until tables need their room: memory that a guest has touched once is much
+//! cheaper than memory that it has not, and no mix of chunk sizes can fragment the allocator's heap.
+//! Called by both sides and by `cache`, which makes room.
 
-use crate::{CHUNK_BYTES_MAX, lock};
+use crate::CHUNK_BYTES_MAX;
+use crate::arena::{Arena, Owner, Window};
+use crate::extent::{Extent, GRANULE_BYTES, Run, SLAB_BYTES};
+use crate::lock;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 /// A chunk or page in memory. Clones are cheap; the bytes live as long as any clone does, also
-/// after the cache has evicted them.
+/// after the cache has evicted them (their memory cannot be used for anything else so long).
 #[derive(Clone)]
 pub struct Frame(pub(crate) Arc<Run>);
 
@@ -19,7 +22,7 @@ impl Deref for Frame {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0.bytes
+        self.0.bytes()
     }
 }
 
@@ -29,57 +32,57 @@ impl AsRef<[u8]> for Frame {
     }
 }
 
-/// Bytes that give themselves back to the budget.
-pub(crate) struct Run {
-    bytes: Box<[u8]>,
-    memory: Arc<Memory>,
-}
-
-impl Run {
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    pub fn fill(&mut self, bytes: &[u8]) {
-        debug_assert_eq!(self.bytes.len(), bytes.len());
-        self.bytes.copy_from_slice(bytes);
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.memory.give_back(std::mem::take(&mut self.bytes));
-    }
-}
-
-/// What `Arc<Run>` takes: two counts, a slice, a pointer; and the allocator's header.
-const RUN_BYTES: u64 = allocation_bytes(16 + 16 + 8);
-
 /// What the allocator takes for `len` bytes: eight in front, in steps of sixteen.
 const fn allocation_bytes(len: usize) -> u64 {
     ((len + 8).next_multiple_of(16)) as u64
 }
 
-#[derive(Default)]
-struct Free {
-    /// Buffers of 4, 8, 16, 32 and 64 KiB.
-    by_class: [Vec<Box<[u8]>>; 5],
+/// What `Arc<Run>` takes: two counts and the run.
+const RUN_BYTES: u64 = allocation_bytes(16 + size_of::<Run>());
+/// Of the budget, the part that may lie free in pieces too small for what is wanted: a 64th.
+const SLACK: u64 = 64;
+/// Of the budget, the part that is one extent; but 2 MiB at most.
+const EXTENTS: u64 = 128;
+const EXTENT_SLABS_MAX: u64 = 16;
+
+/// Why there is no room.
+pub(crate) enum Lacking {
+    /// Something has to be evicted.
+    Room,
+    /// There is enough, in pieces that are too small.
+    Window,
 }
 
 /// See the module's head.
 pub(crate) struct Memory {
     bytes_max: u64,
     used: AtomicU64,
-    free: Mutex<Free>,
+    /// Runs now, and the most there ever were: the allocator keeps their memory for others.
+    runs: AtomicU64,
+    runs_most: AtomicU64,
+    arena: Mutex<Arena>,
+    extent_slabs: usize,
+    itself: Weak<Memory>,
 }
 
 impl Memory {
     pub fn new(bytes_max: u64) -> Arc<Self> {
-        Arc::new(Self {
+        let slabs = (bytes_max / EXTENTS / SLAB_BYTES as u64).clamp(1, EXTENT_SLABS_MAX);
+        let extent_slabs = 1 << slabs.ilog2();
+        let slabs_max = bytes_max as usize / SLAB_BYTES;
+        Arc::new_cyclic(|itself| Self {
             bytes_max,
             used: AtomicU64::new(0),
-            free: Mutex::default(),
+            runs: AtomicU64::new(0),
+            runs_most: AtomicU64::new(0),
+            arena: Mutex::new(Arena::new(extent_slabs, slabs_max)),
+            extent_slabs,
+            itself: Weak::clone(itself),
         })
+    }
+
+    fn arena(&self) -> MutexGuard<'_, Arena> {
+        lock(&self.arena)
     }
 
     pub fn used(&self) -> u64 {
@@ -107,60 +110,98 @@ impl Memory {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A frame with these bytes. `evict` makes something go, or says that nothing is left; then
-    /// the frame is over the budget: all of it is held by callers.
-    pub fn obtain(self: &Arc<Self>, bytes: &[u8], evict: &mut dyn FnMut() -> bool) -> Arc<Run> {
-        let cost = allocation_bytes(bytes.len()) + RUN_BYTES;
-        loop {
-            if let Some(mut buffer) = self.reuse(bytes.len()) {
-                self.charge(RUN_BYTES);
-                buffer.copy_from_slice(bytes);
-                return self.run(buffer);
+    /// An extent, the page that aligns it, its bits.
+    fn extent_cost(&self) -> u64 {
+        (self.extent_slabs * (SLAB_BYTES + size_of::<u64>())) as u64 + 4096 + 128
+    }
+
+    /// A copy of `bytes` in free memory; a new extent when there is room for one.
+    pub fn obtain(&self, bytes: &[u8]) -> Result<Arc<Run>, Lacking> {
+        debug_assert!(bytes.len() <= CHUNK_BYTES_MAX);
+        let mut arena = self.arena();
+        if let Some(run) = arena.allocate(bytes) {
+            drop(arena);
+            return Ok(self.keep(run));
+        }
+        if self.used() + self.extent_cost() <= self.bytes_max {
+            let before = arena.memory_bytes();
+            let home = Weak::clone(&self.itself);
+            let slab_first = arena.slab_next();
+            arena.add(Extent::new(self.extent_slabs, slab_first, home));
+            self.adjust(before, arena.memory_bytes());
+            self.charge(self.extent_cost());
+            if let Some(run) = arena.allocate(bytes) {
+                drop(arena);
+                return Ok(self.keep(run));
             }
-            if self.used() + cost <= self.bytes_max || !(self.release_free() || evict()) {
-                self.charge(cost);
-                return self.run(bytes.into());
-            }
+        }
+        let free_bytes = arena.free_granules() * GRANULE_BYTES as u64;
+        let is_scattered = free_bytes > (self.bytes_max / SLACK).max(2 * bytes.len() as u64);
+        Err(if is_scattered {
+            Lacking::Window
+        } else {
+            Lacking::Room
+        })
+    }
+
+    /// A copy of `bytes` in free memory, if there is a place already.
+    pub fn relocate(&self, bytes: &[u8]) -> Option<Arc<Run>> {
+        let run = self.arena().allocate(bytes)?;
+        Some(self.keep(run))
+    }
+
+    fn keep(&self, run: Run) -> Arc<Run> {
+        let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        let most = self.runs_most.fetch_max(runs, Ordering::Relaxed);
+        self.charge(runs.saturating_sub(most) * RUN_BYTES);
+        Arc::new(run)
+    }
+
+    /// From now on that run has an owner, who can be asked to leave.
+    pub fn set_owner(&self, run: &Run, owner: Owner) {
+        if let Some(position) = run.position() {
+            self.arena().set_owner(position, owner);
         }
     }
 
-    fn run(self: &Arc<Self>, bytes: Box<[u8]>) -> Arc<Run> {
-        let memory = Arc::clone(self);
-        Arc::new(Run { bytes, memory })
+    /// A run of so many granules goes; `clear` marks them free.
+    pub fn freed<R>(&self, position: (u32, u32), granules: u32, clear: impl FnOnce() -> R) {
+        self.runs.fetch_sub(1, Ordering::Relaxed);
+        let mut arena = self.arena();
+        clear();
+        arena.freed(position, granules);
     }
 
-    fn reuse(&self, len: usize) -> Option<Box<[u8]>> {
-        let class = class_of(len)?;
-        lock(&self.free).by_class.get_mut(class)?.pop()
+    /// Closes a window for `len` bytes, whose owners have to leave.
+    pub fn close_window(&self, len: usize) -> Option<Window> {
+        self.arena().close_window(len)
     }
 
-    /// Gives one free buffer to the allocator; false when there is none.
-    pub fn release_free(&self) -> bool {
-        let mut free = lock(&self.free);
-        let buffer = free.by_class.iter_mut().find_map(Vec::pop);
-        drop(free);
-        let Some(buffer) = buffer else {
-            return false;
-        };
-        self.credit(allocation_bytes(buffer.len()));
-        true
+    /// Opens it; `bytes` are there now, when all owners have left.
+    pub fn open_window(&self, window: &Window, bytes: &[u8]) -> Option<Arc<Run>> {
+        let run = self.arena().open_window(window, bytes)?;
+        Some(self.keep(run))
     }
 
-    fn give_back(&self, buffer: Box<[u8]>) {
-        self.credit(RUN_BYTES);
-        let class = class_of(buffer.len());
-        let mut free = lock(&self.free);
-        match class.and_then(|class| free.by_class.get_mut(class)) {
-            Some(list) if !self.is_over() => list.push(buffer),
-            _ => {
-                drop(free);
-                self.credit(allocation_bytes(buffer.len()));
-            }
+    /// Whether what one extent holds would find room in the others.
+    pub fn can_spare_an_extent(&self) -> bool {
+        let granules = self.extent_slabs * SLAB_BYTES / GRANULE_BYTES;
+        self.arena().free_granules() >= granules as u64
+    }
+
+    /// Closes the extent that is emptied most cheaply, or the `nth` after it; its owners have to
+    /// leave.
+    pub fn close_extent(&self, nth: usize) -> Option<(usize, Vec<Owner>)> {
+        self.arena().close_extent(nth)
+    }
+
+    /// Gives that extent to the allocator when all owners have left; opens it otherwise.
+    pub fn remove_extent(&self, number: usize) -> bool {
+        let removed = self.arena().remove_extent(number);
+        let is_removed = removed.is_some();
+        if is_removed {
+            self.credit(self.extent_cost());
         }
+        is_removed
     }
-}
-
-fn class_of(len: usize) -> Option<usize> {
-    let whole = len.is_power_of_two() && (4096..=CHUNK_BYTES_MAX).contains(&len);
-    whole.then(|| (len.ilog2() - 12) as usize)
 }

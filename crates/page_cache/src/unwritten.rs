@@ -5,10 +5,12 @@
 //! the lock of its shard. Eviction is CLOCK over slots: no page takes more than its slot, however
 //! often it is written.
 
+use crate::arena::Owner;
 use crate::counters::Counters;
 use crate::events::PageEvents;
-use crate::memory::{Memory, Run};
-use crate::table::HashTable;
+use crate::extent::Run;
+use crate::memory::Memory;
+use crate::table::{HashTable, push_exactly, touched_bytes};
 use crate::{PAGE_BYTES, hash_pair, lock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const SHARDS: usize = 64;
 const SLOT_BITS: u32 = 24;
 const NONE: u32 = u32::MAX;
+/// Set in the numbers that this side gives as an owner.
+const OWNER: Owner = 1 << 31;
 
 struct Page {
     object: u64,
@@ -47,11 +51,15 @@ pub(crate) struct UnwrittenPages {
     events: Arc<dyn PageEvents>,
 }
 
+fn owner(shard: usize, id: u32) -> Owner {
+    OWNER | (shard as u32) << SLOT_BITS | id
+}
+
 impl Shard {
-    fn new() -> Self {
+    fn new(pages: usize) -> Self {
         Self {
-            table: HashTable::default(),
-            pages: Vec::new(),
+            table: HashTable::with_room(pages),
+            pages: Vec::with_capacity(pages),
             free: NONE,
             hand: 0,
             hits: 0,
@@ -69,11 +77,11 @@ impl Shard {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes() + self.pages.capacity() * size_of::<Page>()
+        self.table.memory_bytes() + touched_bytes(&self.pages)
     }
 
-    /// Takes a new page in; gives its bytes back when the shard is full.
-    fn add(&mut self, hash: u64, page: Page) -> Result<(), Option<Arc<Run>>> {
+    /// Takes a new page in; `None` when the shard is full.
+    fn add(&mut self, hash: u64, page: Page) -> Option<u32> {
         let free = self.free;
         let id = match self.pages.get_mut(free as usize) {
             Some(slot) => {
@@ -84,17 +92,14 @@ impl Shard {
             None => {
                 let len = self.pages.len();
                 if len >= HashTable::<SLOT_BITS>::IDS_MAX as usize {
-                    return Err(page.run);
+                    return None;
                 }
-                if len == self.pages.capacity() {
-                    self.pages.reserve_exact(len / 8 + 4);
-                }
-                self.pages.push(page);
+                push_exactly(&mut self.pages, page);
                 len as u32
             }
         };
         self.table.insert(hash, id);
-        Ok(())
+        Some(id)
     }
 
     /// Frees a slot; its place and bytes.
@@ -125,8 +130,14 @@ impl Shard {
 }
 
 impl UnwrittenPages {
-    pub fn new(seed: u64, memory: Arc<Memory>, events: Arc<dyn PageEvents>) -> Self {
-        let shards: Vec<_> = (0..SHARDS).map(|_| Mutex::new(Shard::new())).collect();
+    pub fn new(
+        (seed, bytes_max): (u64, u64),
+        memory: Arc<Memory>,
+        events: Arc<dyn PageEvents>,
+    ) -> Self {
+        // Address space, with a quarter more as shards are not equal.
+        let room = (bytes_max as usize / PAGE_BYTES / SHARDS) * 5 / 4 + 64;
+        let shards: Vec<_> = (0..SHARDS).map(|_| Mutex::new(Shard::new(room))).collect();
         memory.adjust(0, size_of_val(shards.as_slice()));
         Self {
             // Another secret than that of clean places.
@@ -172,35 +183,44 @@ impl UnwrittenPages {
         true
     }
 
-    pub fn put(&self, (object, page): (u64, u64), version: u64, run: Arc<Run>) {
+    /// Keeps a page. Without bytes there was no room: what is here is older, and goes.
+    pub fn put(&self, (object, page): (u64, u64), version: u64, run: Option<Arc<Run>>) {
         let hash = hash_pair(self.seed, object, page);
+        let number = hash as usize % SHARDS;
         let mut shard = self.shard(hash);
         let found = shard.find(hash, object, page);
-        if let Some(held) = found.and_then(|id| shard.pages.get_mut(id as usize)) {
-            if held.version < version {
+        let held = found.and_then(|id| Some((id, shard.pages.get_mut(id as usize)?)));
+        match (held, run) {
+            (Some((_, held)), _) if held.version >= version => {}
+            (Some((id, held)), Some(run)) => {
+                self.memory.set_owner(&run, owner(number, id));
                 held.version = version;
                 held.used = true;
                 let old = held.run.replace(run);
                 drop(shard);
                 drop(old);
             }
-            return;
-        }
-        let before = shard.memory_bytes();
-        let added = shard.add(
-            hash,
-            Page {
-                object,
-                page,
-                version,
-                run: Some(run),
-                used: false,
-            },
-        );
-        self.memory.adjust(before, shard.memory_bytes());
-        if added.is_ok() {
-            self.count.fetch_add(1, Ordering::Relaxed);
-            self.events.dirtied(object, page);
+            (Some((id, _)), None) => self.spill(shard, id),
+            (None, Some(run)) => {
+                let before = shard.memory_bytes();
+                let added = shard.add(
+                    hash,
+                    Page {
+                        object,
+                        page,
+                        version,
+                        run: Some(Arc::clone(&run)),
+                        used: false,
+                    },
+                );
+                self.memory.adjust(before, shard.memory_bytes());
+                if let Some(id) = added {
+                    self.memory.set_owner(&run, owner(number, id));
+                    self.count.fetch_add(1, Ordering::Relaxed);
+                    self.events.dirtied(object, page);
+                }
+            }
+            (None, None) => {}
         }
     }
 
@@ -254,6 +274,7 @@ impl UnwrittenPages {
             let pages: Vec<(u32, u64)> = shard.pages.iter().enumerate().filter_map(of).collect();
             for (id, page) in pages {
                 shard.remove(hash_pair(self.seed, object, page), id);
+                shard.spills += 1;
                 self.count.fetch_sub(1, Ordering::Relaxed);
                 self.events.spilled(object, page);
             }
@@ -265,22 +286,51 @@ impl UnwrittenPages {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for n in 0..SHARDS {
             let mut shard = lock(&self.shards[turn.wrapping_add(n) % SHARDS]);
-            let Some(id) = shard.victim() else {
-                continue;
-            };
-            let victim = shard.pages.get(id as usize);
-            let Some((object, page)) = victim.map(|p| (p.object, p.page)) else {
-                continue;
-            };
-            let run = shard.remove(hash_pair(self.seed, object, page), id);
-            shard.spills += 1;
-            self.count.fetch_sub(1, Ordering::Relaxed);
-            self.events.spilled(object, page);
-            drop(shard);
-            drop(run);
-            return true;
+            if let Some(id) = shard.victim() {
+                self.spill(shard, id);
+                return true;
+            }
         }
         false
+    }
+
+    fn spill(&self, mut shard: MutexGuard<'_, Shard>, id: u32) {
+        let victim = shard.pages.get(id as usize);
+        let Some((object, page)) = victim.map(|p| (p.object, p.page)) else {
+            return;
+        };
+        let run = shard.remove(hash_pair(self.seed, object, page), id);
+        shard.spills += 1;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.events.spilled(object, page);
+        // Bytes are given back after the lock is.
+        drop(shard);
+        drop(run);
+    }
+
+    /// Whether an owner is a page of this side.
+    pub fn owns(owner: Owner) -> bool {
+        owner & OWNER != 0
+    }
+
+    /// The page is to leave where it is: it moves, or else it is spilled, unless it is read now.
+    pub fn vacate(&self, owner: Owner) {
+        let id = owner & ((1 << SLOT_BITS) - 1);
+        let mut shard = lock(&self.shards[(owner >> SLOT_BITS) as usize % SHARDS]);
+        let held = shard.pages.get_mut(id as usize);
+        let held = held.and_then(|p| p.run.as_mut());
+        let Some(run) = held.filter(|run| Arc::strong_count(run) == 1) else {
+            return;
+        };
+        match self.memory.relocate(run.bytes()) {
+            Some(moved) => {
+                self.memory.set_owner(&moved, owner);
+                let left = std::mem::replace(run, moved);
+                drop(shard);
+                drop(left);
+            }
+            None => self.spill(shard, id),
+        }
     }
 
     pub fn count(&self, counters: &mut Counters) {

@@ -15,13 +15,20 @@ const SMALL: u64 = 10;
 /// Hits in the small queue that lead to the main queue.
 const PROMOTED_FROM: u8 = 2;
 
-#[derive(Default)]
 struct Queue {
     frames: VecDeque<FrameId>,
     bytes: u64,
 }
 
 impl Queue {
+    /// All of a queue's room is written, round and round; growing later would leave holes.
+    fn new(bytes_max: u64) -> Self {
+        Self {
+            frames: VecDeque::with_capacity(bytes_max as usize / crate::PAGE_BYTES),
+            bytes: 0,
+        }
+    }
+
     fn push(&mut self, frame: FrameId, bytes: u32) {
         self.frames.push_back(frame);
         self.bytes += u64::from(bytes);
@@ -39,8 +46,8 @@ impl S3Fifo {
     /// For a cache of `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
         Self {
-            small: Queue::default(),
-            main: Queue::default(),
+            small: Queue::new(bytes_max),
+            main: Queue::new(bytes_max),
             ghosts: Ghosts::new(bytes_max / SMALL * (SMALL - 1)),
         }
     }

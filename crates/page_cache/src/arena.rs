@@ -1,0 +1,333 @@
+//! Where free memory is: runs of granules in slabs, and who owns the others.
+//!
+//! Invariant: an open slab stands in the list of the length of its longest free run; a closed one in
+//! none, so that nothing is put there while it is cleared. The bits themselves are the extents';
+//! this is an index of them. Called by `memory`, under its lock.
+
+use crate::extent::{Extent, Run, granules};
+use crate::table::touched_bytes;
+use std::sync::Arc;
+
+const NONE: u32 = u32::MAX;
+/// Slabs that a search for a window looks at.
+const LOOKED_AT: usize = 16;
+
+/// Who has a run: a number that the sides of the cache give.
+pub(crate) type Owner = u32;
+
+struct Slab {
+    /// Longest run of free granules, as the list says.
+    longest: u32,
+    closed: bool,
+    previous: u32,
+    next: u32,
+    /// Of each run's first granule; `NONE` elsewhere, and before its owner is known.
+    owners: [Owner; 64],
+}
+
+/// A window of a slab that is to be free: its owners have to leave.
+pub(crate) struct Window {
+    slab: u32,
+    first: u32,
+    granules: u32,
+    pub owners: Vec<Owner>,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(crate) struct Arena {
+    extents: Vec<Option<Arc<Extent>>>,
+    slabs: Vec<Slab>,
+    slabs_per_extent: usize,
+    /// First slab of each length, from 1 on; and one bit for each list that is not empty.
+    lists: Vec<u32>,
+    filled: u64,
+    free_granules: u64,
+    /// Where the next search for a window starts.
+    hand: usize,
+}
+
+/// Length of the longest run of ones.
+fn longest_run(mut free: u64) -> u32 {
+    let mut longest = 0;
+    while free != 0 {
+        free &= free << 1;
+        longest += 1;
+    }
+    longest
+}
+
+/// Lowest place where `granules` ones stand in a row.
+fn first_run(free: u64, granules: u32) -> Option<u32> {
+    let (mut starts, mut length) = (free, 1);
+    while length < granules {
+        let more = length.min(granules - length);
+        starts &= starts >> more;
+        length += more;
+    }
+    (starts != 0).then(|| starts.trailing_zeros())
+}
+
+impl Arena {
+    /// Without memory; with address space to index `slabs_max`.
+    pub fn new(slabs_per_extent: usize, slabs_max: usize) -> Self {
+        Self {
+            slabs: Vec::with_capacity(slabs_max),
+            extents: Vec::with_capacity(slabs_max / slabs_per_extent),
+            slabs_per_extent,
+            lists: vec![NONE; 64],
+            ..Self::default()
+        }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        touched_bytes(&self.slabs) + touched_bytes(&self.extents)
+    }
+
+    /// Granules in open slabs that nobody owns.
+    pub fn free_granules(&self) -> u64 {
+        self.free_granules
+    }
+
+    /// Number of the first slab of the extent that is added next.
+    pub fn slab_next(&self) -> u32 {
+        let gap = self.extents.iter().position(Option::is_none);
+        (gap.unwrap_or(self.extents.len()) * self.slabs_per_extent) as u32
+    }
+
+    /// Takes an extent in, whose first slab has the number `slab_next`.
+    pub fn add(&mut self, extent: Arc<Extent>) {
+        let first = self.slab_next();
+        let number = first as usize / self.slabs_per_extent.max(1);
+        if number == self.extents.len() {
+            self.extents.push(None);
+            self.slabs.extend((0..self.slabs_per_extent).map(|_| Slab {
+                longest: 0,
+                closed: true,
+                previous: NONE,
+                next: NONE,
+                owners: [NONE; 64],
+            }));
+        }
+        if let Some(place) = self.extents.get_mut(number) {
+            *place = Some(extent);
+        }
+        for slab in first..first + self.slabs_per_extent as u32 {
+            self.open(slab);
+        }
+    }
+
+    fn extent_of(&self, slab: u32) -> Option<(&Arc<Extent>, usize)> {
+        let number = slab as usize / self.slabs_per_extent;
+        let extent = self.extents.get(number)?.as_ref()?;
+        Some((extent, slab as usize % self.slabs_per_extent))
+    }
+
+    fn free(&self, slab: u32) -> u64 {
+        self.extent_of(slab)
+            .map_or(0, |(extent, within)| extent.free(within))
+    }
+
+    /// A copy of `bytes`, when there is a place for it.
+    pub fn allocate(&mut self, bytes: &[u8]) -> Option<Run> {
+        let wanted = granules(bytes.len());
+        // The shortest that is long enough: long runs stay for long chunks.
+        let lists = self.filled >> (wanted - 1).min(63) << (wanted - 1).min(63);
+        let list = (lists != 0 && wanted <= 64).then(|| lists.trailing_zeros())?;
+        let slab = *self.lists.get(list as usize)?;
+        self.allocate_in(slab, bytes)
+    }
+
+    fn allocate_in(&mut self, slab: u32, bytes: &[u8]) -> Option<Run> {
+        let wanted = granules(bytes.len());
+        let (extent, within) = self.extent_of(slab)?;
+        let first = first_run(extent.free(within), wanted)?;
+        let run = extent.claim(within, first, bytes)?;
+        let slab_is_open = self.slabs.get(slab as usize).is_some_and(|s| !s.closed);
+        if slab_is_open {
+            self.free_granules -= u64::from(wanted);
+            self.relist(slab);
+        }
+        Some(run)
+    }
+
+    /// From now on the run at that place has an owner.
+    pub fn set_owner(&mut self, (slab, first): (u32, u32), owner: Owner) {
+        let owners = self.slabs.get_mut(slab as usize).map(|s| &mut s.owners);
+        if let Some(place) = owners.and_then(|o| o.get_mut(first as usize)) {
+            *place = owner;
+        }
+    }
+
+    /// A run of so many granules is free again: its bits are clear.
+    pub fn freed(&mut self, (slab, first): (u32, u32), granules: u32) {
+        self.set_owner((slab, first), NONE);
+        if self.slabs.get(slab as usize).is_some_and(|s| !s.closed) {
+            self.free_granules += u64::from(granules);
+            self.relist(slab);
+        }
+    }
+
+    /// Closes the slab of the window that is cleared most cheaply among the next few.
+    pub fn close_window(&mut self, len: usize) -> Option<Window> {
+        // Aligned, so that windows of one size do not cut each other's.
+        let granules = granules(len).next_power_of_two().min(64);
+        let count = self.slabs.len();
+        let mut best: Option<(u32, u32, u32)> = None;
+        for _ in 0..LOOKED_AT.min(count) {
+            self.hand = (self.hand + 1) % count;
+            let slab = self.hand as u32;
+            if self.slabs.get(self.hand).is_none_or(|s| s.closed) {
+                continue;
+            }
+            let free = self.free(slab);
+            for first in (0..64).step_by(granules as usize) {
+                let window = (u64::MAX >> (64 - granules)) << first;
+                let taken = (window & !free).count_ones();
+                if best.is_none_or(|(least, ..)| taken < least) {
+                    best = Some((taken, slab, first));
+                }
+            }
+        }
+        let (_, slab, first) = best?;
+        self.close(slab);
+        let owners = self.owners(slab, first, granules);
+        Some(Window {
+            slab,
+            first,
+            granules,
+            owners,
+        })
+    }
+
+    /// Owners of the runs that reach into the window. A run of unknown owner stays where it is.
+    fn owners(&self, slab: u32, first: u32, granules: u32) -> Vec<Owner> {
+        let Some(of) = self.slabs.get(slab as usize).map(|s| &s.owners) else {
+            return Vec::new();
+        };
+        // The last run that begins before the window may reach into it.
+        let begins = |at: &u32| of.get(*at as usize).is_some_and(|o| *o != NONE);
+        let from = (0..first).rev().find(begins).unwrap_or(first);
+        let all = from..first + granules;
+        all.filter_map(|at| of.get(at as usize).copied())
+            .filter(|owner| *owner != NONE)
+            .collect()
+    }
+
+    /// Opens the window's slab, with `bytes` in the window when it is free now.
+    pub fn open_window(&mut self, window: &Window, bytes: &[u8]) -> Option<Run> {
+        let mask = (u64::MAX >> (64 - window.granules)) << window.first;
+        let is_free = self.free(window.slab) & mask == mask;
+        let (extent, within) = self.extent_of(window.slab)?;
+        let run = match is_free {
+            true => extent.claim(within, window.first, bytes),
+            false => None,
+        };
+        self.open(window.slab);
+        run
+    }
+
+    /// Closes the extent that has most free granules, or the `nth` after it; its owners have to
+    /// leave.
+    pub fn close_extent(&mut self, nth: usize) -> Option<(usize, Vec<Owner>)> {
+        let free = |number: usize| {
+            let slabs = self.slabs_of(number);
+            let is_open = |s: &u32| self.slabs.get(*s as usize).is_some_and(|s| !s.closed);
+            let open = slabs.clone().all(|s| is_open(&s));
+            (open && self.extents.get(number).is_some_and(Option::is_some))
+                .then(|| slabs.map(|s| self.free(s).count_ones()).sum::<u32>())
+        };
+        let all = 0..self.extents.len();
+        let mut by_free: Vec<_> = all.filter_map(|n| Some((free(n)?, n))).collect();
+        by_free.sort_unstable_by(|a, b| b.cmp(a));
+        let (_, number) = *by_free.get(nth)?;
+        let mut owners = Vec::new();
+        for slab in self.slabs_of(number) {
+            self.close(slab);
+            owners.extend(self.owners(slab, 0, 64));
+        }
+        Some((number, owners))
+    }
+
+    /// Hands the extent out when all of it is free now; opens it again otherwise.
+    pub fn remove_extent(&mut self, number: usize) -> Option<Arc<Extent>> {
+        let mut slabs = self.slabs_of(number);
+        if slabs.clone().all(|slab| self.free(slab) == u64::MAX) {
+            return self.extents.get_mut(number)?.take();
+        }
+        slabs.by_ref().for_each(|slab| self.open(slab));
+        None
+    }
+
+    fn slabs_of(&self, extent: usize) -> std::ops::Range<u32> {
+        let first = extent * self.slabs_per_extent;
+        first as u32..(first + self.slabs_per_extent) as u32
+    }
+
+    fn open(&mut self, slab: u32) {
+        let free = self.free(slab);
+        self.free_granules += u64::from(free.count_ones());
+        if let Some(of) = self.slabs.get_mut(slab as usize) {
+            of.closed = false;
+        }
+        self.relist(slab);
+    }
+
+    fn close(&mut self, slab: u32) {
+        self.free_granules -= u64::from(self.free(slab).count_ones());
+        self.unlist(slab);
+        if let Some(of) = self.slabs.get_mut(slab as usize) {
+            of.closed = true;
+        }
+    }
+
+    fn relist(&mut self, slab: u32) {
+        let longest = longest_run(self.free(slab));
+        if self
+            .slabs
+            .get(slab as usize)
+            .is_none_or(|s| s.longest == longest)
+        {
+            return;
+        }
+        self.unlist(slab);
+        let Some(head) = longest
+            .checked_sub(1)
+            .and_then(|n| self.lists.get_mut(n as usize))
+        else {
+            return;
+        };
+        let next = std::mem::replace(head, slab);
+        self.filled |= 1 << (longest - 1);
+        if let Some(of) = self.slabs.get_mut(next as usize) {
+            of.previous = slab;
+        }
+        if let Some(of) = self.slabs.get_mut(slab as usize) {
+            (of.longest, of.previous, of.next) = (longest, NONE, next);
+        }
+    }
+
+    fn unlist(&mut self, slab: u32) {
+        let Some(of) = self.slabs.get_mut(slab as usize) else {
+            return;
+        };
+        let Some(list) = std::mem::take(&mut of.longest).checked_sub(1) else {
+            return;
+        };
+        let (previous, next) = (of.previous, of.next);
+        if let Some(of) = self.slabs.get_mut(next as usize) {
+            of.previous = previous;
+        }
+        if let Some(of) = self.slabs.get_mut(previous as usize) {
+            of.next = next;
+        } else if let Some(head) = self.lists.get_mut(list as usize) {
+            *head = next;
+            if next == NONE {
+                self.filled &= !(1 << list);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

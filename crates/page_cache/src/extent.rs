@@ -1,0 +1,261 @@
+//! Memory from the allocator in large pieces, and the ranges of it that frames are.
+//!
+//! All unsafe code of this room is here. Invariant: a run owns its granules alone, from the moment
+//! their bits were clear and it set them until it clears them again; so a run may be read through
+//! `&` and written through `&mut` like a box. Whoever chooses wrong granules gets nothing. Called by
+//! the arena.
+
+use crate::memory::Memory;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Runs begin and end at multiples of this.
+pub(crate) const GRANULE_BYTES: usize = 2048;
+/// No run leaves its slab: 64 granules.
+pub(crate) const SLAB_BYTES: usize = 64 * GRANULE_BYTES;
+
+/// A piece of memory.
+pub(crate) struct Extent {
+    start: NonNull<u8>,
+    layout: Layout,
+    /// One word a slab, one bit a granule: set while a run owns it.
+    taken: Box<[AtomicU64]>,
+    /// Number of the first slab.
+    slab_first: u32,
+    home: Weak<Memory>,
+}
+
+// SAFETY: the memory behind `start` is reached through runs only, each of which owns its range.
+unsafe impl Send for Extent {}
+// SAFETY: as above; everything else in an extent is atomic or never changes.
+unsafe impl Sync for Extent {}
+
+impl Extent {
+    /// A piece of `slabs` slabs, the first of which has that number; `home` hears of freed ones.
+    pub fn new(slabs: usize, slab_first: u32, home: Weak<Memory>) -> Arc<Self> {
+        let taken = (0..slabs).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Self::allocate(slabs * SLAB_BYTES, taken, slab_first, home))
+    }
+
+    fn allocate(
+        bytes: usize,
+        taken: Box<[AtomicU64]>,
+        slab_first: u32,
+        home: Weak<Memory>,
+    ) -> Self {
+        // A page, so that a page of 4 KiB lies in as few as possible.
+        let layout = Layout::array::<u8>(bytes.max(1)).and_then(|l| l.align_to(4096));
+        let Ok(layout) = layout else {
+            handle_alloc_error(Layout::new::<u8>());
+        };
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc(layout) });
+        let Some(start) = start else {
+            handle_alloc_error(layout);
+        };
+        Self {
+            start,
+            layout,
+            taken,
+            slab_first,
+            home,
+        }
+    }
+
+    /// Granules of a slab that nobody owns, one bit each.
+    pub fn free(&self, slab: usize) -> u64 {
+        self.taken
+            .get(slab)
+            .map_or(0, |word| !word.load(Ordering::Acquire))
+    }
+
+    /// A copy of `bytes` in a slab, from granule `first` on; `None` when these are not all free.
+    pub fn claim(self: &Arc<Self>, slab: usize, first: u32, bytes: &[u8]) -> Option<Run> {
+        let mask = mask(first, granules(bytes.len()))?;
+        let word = self.taken.get(slab)?;
+        let before = word.fetch_or(mask, Ordering::Acquire);
+        if before & mask != 0 {
+            // Those that were clear are ours, and go back.
+            word.fetch_and(before | !mask, Ordering::Release);
+            return None;
+        }
+        let at = slab * SLAB_BYTES + first as usize * GRANULE_BYTES;
+        let mut run = Run {
+            extent: Arc::clone(self),
+            at: u32::try_from(at).ok()?,
+            len: 0,
+        };
+        run.write(bytes);
+        Some(run)
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; no run is left, as runs hold the extent.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+/// Granules that `len` bytes take.
+pub(crate) fn granules(len: usize) -> u32 {
+    len.div_ceil(GRANULE_BYTES).max(1) as u32
+}
+
+fn mask(first: u32, granules: u32) -> Option<u64> {
+    let ones = match granules {
+        1..=64 => u64::MAX >> (64 - granules),
+        _ => return None,
+    };
+    (first + granules <= 64).then(|| ones << first)
+}
+
+/// Bytes in memory; gives its granules back when it is dropped.
+pub(crate) struct Run {
+    extent: Arc<Extent>,
+    /// From the start of the extent, bytes.
+    at: u32,
+    len: u32,
+}
+
+impl Run {
+    /// A copy of `bytes` outside of all slabs, of any length.
+    pub fn alone(bytes: &[u8]) -> Self {
+        let extent = Extent::allocate(bytes.len(), Box::default(), u32::MAX, Weak::new());
+        let mut run = Self {
+            extent: Arc::new(extent),
+            at: 0,
+            len: 0,
+        };
+        run.write(bytes);
+        run
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `write` has initialized `len` bytes from `at` on, within the allocation, and
+        // they are this run's alone (see `claim`; who is alone has the whole extent).
+        unsafe {
+            std::slice::from_raw_parts(
+                self.extent.start.as_ptr().add(self.at as usize),
+                self.len as usize,
+            )
+        }
+    }
+
+    /// Writes over bytes of the same length.
+    pub fn fill(&mut self, bytes: &[u8]) {
+        assert_eq!(self.len as usize, bytes.len(), "a run keeps its length");
+        self.write(bytes);
+    }
+
+    /// The range from `at` on that this run owns has room for `bytes`.
+    fn write(&mut self, bytes: &[u8]) {
+        debug_assert!(self.at as usize + bytes.len() <= self.extent.layout.size());
+        // SAFETY: the range lies within the allocation, and is this run's alone, which is
+        // borrowed mutably; so nobody reads it now and `bytes` is not part of it.
+        unsafe {
+            let to = self.extent.start.as_ptr().add(self.at as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        self.len = bytes.len() as u32;
+    }
+
+    /// Slab and first granule; `None` outside of all slabs.
+    pub fn position(&self) -> Option<(u32, u32)> {
+        let (slab, first) = self.within();
+        self.extent.taken.get(slab)?;
+        Some((self.extent.slab_first + slab as u32, first))
+    }
+
+    fn within(&self) -> (usize, u32) {
+        let granule = self.at as usize / GRANULE_BYTES;
+        (granule / 64, granule as u32 % 64)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let (slab, first) = self.within();
+        let mask = mask(first, granules(self.len as usize));
+        let (Some(word), Some(mask)) = (self.extent.taken.get(slab), mask) else {
+            return;
+        };
+        let clear = || word.fetch_and(!mask, Ordering::Release);
+        match self.extent.home.upgrade() {
+            Some(home) => {
+                let slab = self.extent.slab_first + slab as u32;
+                home.freed((slab, first), mask.count_ones(), clear);
+            }
+            None => {
+                clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(slabs: usize) -> Arc<Extent> {
+        Extent::new(slabs, 0, Weak::new())
+    }
+
+    #[test]
+    fn nobody_gets_what_is_taken() {
+        let extent = extent(2);
+        let one = extent.claim(1, 3, &[1; 5000]).expect("all is free");
+        assert_eq!(extent.free(1), !0b111000);
+        for first in 1..=5 {
+            assert!(extent.claim(1, first, &[2; 6000]).is_none(), "{first}");
+        }
+        assert_eq!(extent.free(1), !0b111000, "what was tried left nothing");
+        assert!(extent.claim(1, 62, &[2; 6000]).is_none(), "beyond the slab");
+        assert!(extent.claim(2, 0, &[2]).is_none(), "beyond the extent");
+        let two = extent.claim(1, 6, &[2; 6000]).expect("free");
+        assert!(one.bytes().iter().all(|b| *b == 1) && one.bytes().len() == 5000);
+        assert!(two.bytes().iter().all(|b| *b == 2) && two.bytes().len() == 6000);
+        assert_eq!(two.position(), Some((1, 6)));
+        drop(one);
+        assert_eq!(extent.free(1), !0b111000000);
+    }
+
+    #[test]
+    fn a_run_outlives_who_made_it() {
+        let mut run = {
+            let extent = extent(1);
+            extent.claim(0, 0, &[7; SLAB_BYTES]).expect("all is free")
+        };
+        run.fill(&[8; SLAB_BYTES]);
+        assert!(run.bytes().iter().all(|b| *b == 8));
+        let alone = Run::alone(&[3; 3 * SLAB_BYTES + 1]);
+        assert_eq!(alone.bytes().len(), 3 * SLAB_BYTES + 1);
+        assert_eq!(alone.position(), None);
+        assert_eq!(Run::alone(&[]).bytes(), &[] as &[u8]);
+    }
+
+    /// Threads fight for the granules of one slab; each sees only its own bytes in what it got.
+    #[test]
+    fn threads_never_share_a_granule() {
+        let extent = extent(1);
+        std::thread::scope(|scope| {
+            for thread in 0..3u8 {
+                let extent = &extent;
+                scope.spawn(move || {
+                    for n in 0..2000u32 {
+                        let len = 1 + (n as usize * 977) % 9000;
+                        let first = (n * 31 + u32::from(thread)) % 60;
+                        let Some(run) = extent.claim(0, first, &vec![thread; len]) else {
+                            continue;
+                        };
+                        std::thread::yield_now();
+                        assert!(run.bytes().iter().all(|b| *b == thread));
+                    }
+                });
+            }
+        });
+        assert_eq!(extent.free(0), u64::MAX);
+    }
+}
