@@ -9,6 +9,7 @@ use crate::table::touched_bytes;
 use std::sync::Arc;
 
 const NONE: u32 = u32::MAX;
+const REST: u32 = u32::MAX - 1;
 /// Slabs that a search for a window looks at.
 const LOOKED_AT: usize = 16;
 
@@ -21,7 +22,8 @@ struct Slab {
     closed: bool,
     previous: u32,
     next: u32,
-    /// Of each run's first granule; `NONE` elsewhere, and before its owner is known.
+    /// Of each run's first granule, and `REST` of its others; `NONE` of free granules, and before
+    /// the owner is known.
     owners: [Owner; 64],
 }
 
@@ -151,17 +153,23 @@ impl Arena {
         Some(run)
     }
 
-    /// From now on the run at that place has an owner.
-    pub fn set_owner(&mut self, (slab, first): (u32, u32), owner: Owner) {
-        let owners = self.slabs.get_mut(slab as usize).map(|s| &mut s.owners);
-        if let Some(place) = owners.and_then(|o| o.get_mut(first as usize)) {
-            *place = owner;
+    /// From now on the run of so many granules at that place has an owner.
+    pub fn set_owner(&mut self, (slab, first): (u32, u32), granules: u32, owner: Owner) {
+        self.mark((slab, first), granules, (owner, REST));
+    }
+
+    fn mark(&mut self, (slab, first): (u32, u32), granules: u32, (begin, rest): (Owner, Owner)) {
+        let of = self.slabs.get_mut(slab as usize).map(|s| &mut s.owners);
+        let range = first as usize..(first + granules) as usize;
+        if let Some(places) = of.and_then(|o| o.get_mut(range)) {
+            places.fill(rest);
+            places.iter_mut().take(1).for_each(|place| *place = begin);
         }
     }
 
     /// A run of so many granules is free again: its bits are clear.
     pub fn freed(&mut self, (slab, first): (u32, u32), granules: u32) {
-        self.set_owner((slab, first), NONE);
+        self.mark((slab, first), granules, (NONE, NONE));
         if self.slabs.get(slab as usize).is_some_and(|s| !s.closed) {
             self.free_granules += u64::from(granules);
             self.relist(slab);
@@ -205,13 +213,14 @@ impl Arena {
         let Some(of) = self.slabs.get(slab as usize).map(|s| &s.owners) else {
             return Vec::new();
         };
-        // The last run that begins before the window may reach into it.
-        let begins = |at: &u32| of.get(*at as usize).is_some_and(|o| *o != NONE);
-        let from = (0..first).rev().find(begins).unwrap_or(first);
-        let all = from..first + granules;
-        all.filter_map(|at| of.get(at as usize).copied())
-            .filter(|owner| *owner != NONE)
-            .collect()
+        let at = |granule: u32| of.get(granule as usize).copied().unwrap_or(NONE);
+        // A run that begins before the window may reach into it.
+        let mut from = first;
+        while from > 0 && at(from) == REST {
+            from -= 1;
+        }
+        let owners = (from..first + granules).map(at);
+        owners.filter(|owner| *owner < REST).collect()
     }
 
     /// Opens the window's slab, with `bytes` in the window when it is free now.

@@ -5,7 +5,6 @@
 
 use crate::arena::Owner;
 use crate::clean::CleanPages;
-use crate::content::Identity;
 use crate::counters::Counters;
 use crate::events::PageEvents;
 use crate::extent::Run;
@@ -60,8 +59,10 @@ impl PageCache {
         alias: Option<Place>,
         for_use: Use,
     ) -> Option<Frame> {
-        let identity = Identity::of(fingerprint);
-        let found = self.clean.by_content(&identity, alias, for_use).map(Frame);
+        let found = self
+            .clean
+            .by_content(fingerprint, alias, for_use)
+            .map(Frame);
         self.settle();
         found
     }
@@ -77,9 +78,8 @@ impl PageCache {
         for_use: Use,
     ) -> Frame {
         debug_assert!(!fingerprint.is_hole(), "holes take no memory");
-        let identity = Identity::of(fingerprint);
         let kept = match self.obtain(bytes) {
-            Some(run) => self.clean.insert(&identity, run, alias, for_use),
+            Some(run) => self.clean.insert(fingerprint, run, alias, for_use),
             None => {
                 alias.inspect(|place| self.clean.forget_place(*place));
                 Arc::new(Run::alone(bytes))
@@ -131,7 +131,7 @@ impl PageCache {
 
     /// Whether [`by_content`](Self::by_content) would find it; counts as nothing.
     pub fn is_content_resident(&self, fingerprint: &Fingerprint) -> bool {
-        self.clean.contains(&Identity::of(fingerprint))
+        self.clean.contains(fingerprint)
     }
 
     /// Whether [`unwritten`](Self::unwritten) would find it; counts as nothing.

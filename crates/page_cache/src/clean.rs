@@ -4,7 +4,7 @@
 //! its shard; a content shard may be locked under it, never the other way round, and never two of
 //! one kind. The policy's lock comes before content shards. Nothing is locked across I/O.
 
-use crate::content::{ContentShard, Identity, SHARDS, SLOT_BITS};
+use crate::content::{ContentShard, Identity, SHARDS_MAX, SHARDS_MIN, SLOT_BITS};
 use crate::counters::Counters;
 use crate::events::PageEvents;
 use crate::extent::Run;
@@ -14,10 +14,12 @@ use crate::table::HashTable;
 use crate::{Place, Use, hash_pair, lock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use units::Fingerprint;
 
 /// Numbers of aliases and frames: content shard, then slot.
-const GLOBAL_BITS: u32 = SLOT_BITS + SHARDS.ilog2();
-const PLACE_SHARDS: usize = 64;
+const GLOBAL_BITS: u32 = SLOT_BITS + SHARDS_MAX.ilog2();
+/// Memory for each content shard; there are a quarter as many shards of places.
+const SHARD_BYTES: u64 = 2 << 20;
 /// Memory of an alias: itself and its word, bytes.
 const ALIAS_BYTES: u64 = 41;
 
@@ -56,13 +58,16 @@ impl CleanPages {
         // Address space, with a quarter more as shards are not equal.
         let room = |entries: u64, shards: usize| entries as usize / shards * 5 / 4 + 64;
         let frames = bytes_max / crate::PAGE_BYTES as u64;
+        let shards = (bytes_max / SHARD_BYTES).next_power_of_two() as usize;
+        let shards = shards.clamp(SHARDS_MIN, SHARDS_MAX);
+        let place_shards = shards / 4;
         let aliases = aliases_max + frames;
-        let content = || ContentShard::new(room(frames, SHARDS), room(aliases, SHARDS));
-        let places = || Places::with_room(room(aliases, PLACE_SHARDS));
+        let content = || ContentShard::new(room(frames, shards), room(aliases, shards));
+        let places = || Places::with_room(room(aliases, place_shards));
         let pages = Self {
             seed,
-            places: (0..PLACE_SHARDS).map(|_| Mutex::new(places())).collect(),
-            contents: (0..SHARDS).map(|_| Mutex::new(content())).collect(),
+            places: (0..place_shards).map(|_| Mutex::new(places())).collect(),
+            contents: (0..shards).map(|_| Mutex::new(content())).collect(),
             policy: Mutex::new(policy),
             aliases_max,
             aliases: AtomicU64::new(0),
@@ -77,11 +82,11 @@ impl CleanPages {
 
     fn places(&self, hash: u64) -> MutexGuard<'_, Places> {
         // The table uses the top bits first.
-        lock(&self.places[hash as usize % PLACE_SHARDS])
+        lock(&self.places[hash as usize % self.places.len()])
     }
 
     fn content(&self, shard: usize) -> MutexGuard<'_, ContentShard> {
-        lock(&self.contents[shard % SHARDS])
+        lock(&self.contents[shard % self.contents.len()])
     }
 
     /// Does something with a place's alias (a slot of the shard) and its frame (a number).
@@ -122,16 +127,22 @@ impl CleanPages {
         found.is_some()
     }
 
-    pub fn contains(&self, identity: &Identity) -> bool {
-        self.content(identity.shard).find(identity).is_some()
+    fn identity(&self, fingerprint: &Fingerprint) -> Identity {
+        Identity::of(fingerprint, self.contents.len())
+    }
+
+    pub fn contains(&self, fingerprint: &Fingerprint) -> bool {
+        let identity = self.identity(fingerprint);
+        self.content(identity.shard).find(&identity).is_some()
     }
 
     pub fn by_content(
         &self,
-        identity: &Identity,
+        fingerprint: &Fingerprint,
         alias: Option<Place>,
         for_use: Use,
     ) -> Option<Arc<Run>> {
+        let identity = &self.identity(fingerprint);
         let mut content = self.content(identity.shard);
         let found = content.find(identity);
         let run = found.and_then(|frame| content.touch(frame, for_use));
@@ -149,11 +160,12 @@ impl CleanPages {
     /// Keeps `run` unless its content is here already; hands out what is kept.
     pub fn insert(
         &self,
-        identity: &Identity,
+        fingerprint: &Fingerprint,
         run: Arc<Run>,
         alias: Option<Place>,
         for_use: Use,
     ) -> Arc<Run> {
+        let identity = &self.identity(fingerprint);
         let mut content = self.content(identity.shard);
         let held = content.find(identity);
         let held = held.and_then(|frame| content.touch(frame, Use::Scan));
@@ -263,7 +275,7 @@ impl CleanPages {
     }
 
     pub fn forget_object(&self, object: u64) {
-        for shard in 0..SHARDS {
+        for shard in 0..self.contents.len() {
             let places = self.content(shard).places_of(object);
             for place in places {
                 self.forget_place(place);
@@ -321,7 +333,7 @@ impl CleanPages {
     }
 
     pub fn count(&self, counters: &mut Counters) {
-        for shard in 0..SHARDS {
+        for shard in 0..self.contents.len() {
             let of = self.content(shard).counters;
             counters.hits_by_place += of.hits_by_place;
             counters.hits_by_content += of.hits_by_content;

@@ -4,10 +4,11 @@
 //! names it, and is in the ring that starts at the frame. A frame that is being evicted is no
 //! longer in the table, and keeps its slot until its last alias is gone.
 //!
-//! Of a fingerprint 92 bits are compared: 8 choose the shard, 44 are in the table's word, 40 more
-//! in the frame. Fingerprints are keyed, so nobody without the key can look for two that agree;
-//! among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a chance of 2^69 / 2^92, one in
-//! eight million pools. Identity takes 7 bytes in the frame and at most 9 in the table: 16.
+//! Of a fingerprint 88 to 92 bits are compared: 4 to 8 choose the shard, 44 are in the table's word,
+//! 40 more in the frame. Fingerprints are keyed, so nobody without the key can look for two that
+//! agree. Among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a chance of 2^69 / 2^88, one in
+//! half a million pools; and it does harm only if one of the two is read while the other is in
+//! memory. Identity takes 7 bytes in the frame and at most 8.9 in the table.
 
 use crate::extent::Run;
 use crate::policy::Heat;
@@ -16,8 +17,9 @@ use crate::{Place, Use};
 use std::sync::Arc;
 use units::Fingerprint;
 
-/// Shards of the content side; a power of two, at most 256.
-pub(crate) const SHARDS: usize = 256;
+/// Shards of the content side: a power of two between these.
+pub(crate) const SHARDS_MIN: usize = 16;
+pub(crate) const SHARDS_MAX: usize = 256;
 /// Of an alias' or frame's number, the bits that count within a shard.
 pub(crate) const SLOT_BITS: u32 = 20;
 const SLOTS_MAX: usize = HashTable::<SLOT_BITS>::IDS_MAX as usize;
@@ -37,10 +39,11 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub fn of(fingerprint: &Fingerprint) -> Self {
+    /// Among so many shards.
+    pub fn of(fingerprint: &Fingerprint, shards: usize) -> Self {
         let [.., a, b, c, d, e, f, g, h, i, j, k, l, m, shard] = fingerprint.0;
         Self {
-            shard: usize::from(shard) % SHARDS,
+            shard: usize::from(shard) % shards.max(1),
             hash: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
             key: [a, b, i, j, k, l, m],
         }
@@ -358,3 +361,6 @@ fn push_slot<T>(slots: &mut Vec<T>, value: T) -> Option<u32> {
         len as u32
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 
 use crate::CHUNK_BYTES_MAX;
 use crate::arena::{Arena, Owner, Window};
-use crate::extent::{Extent, GRANULE_BYTES, Run, SLAB_BYTES};
+use crate::extent::{Extent, GRANULE_BYTES, Run, SLAB_BYTES, granules};
 use crate::lock;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,7 +160,8 @@ impl Memory {
     /// From now on that run has an owner, who can be asked to leave.
     pub fn set_owner(&self, run: &Run, owner: Owner) {
         if let Some(position) = run.position() {
-            self.arena().set_owner(position, owner);
+            let len = granules(run.bytes().len());
+            self.arena().set_owner(position, len, owner);
         }
     }
 

@@ -148,12 +148,12 @@ pub(crate) fn push_exactly<T>(values: &mut Vec<T>, value: T) {
     values.push(value);
 }
 
-/// Memory that a vector with reserved room takes: the pages that it has written.
+/// Memory that a vector with reserved room takes at most: the pages that it has written, and one
+/// more as it does not begin with one.
 pub(crate) fn touched_bytes<T>(values: &Vec<T>) -> usize {
     let written = values.len() * size_of::<T>();
-    written
-        .next_multiple_of(4096)
-        .min(values.capacity() * size_of::<T>())
+    let reserved = values.capacity() * size_of::<T>() + 16;
+    (written.next_multiple_of(4096) + 4096).min(reserved)
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ use crate::{PAGE_BYTES, hash_pair, lock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-const SHARDS: usize = 64;
+/// Memory for each shard; there are 64 at most.
+const SHARD_BYTES: u64 = 4 << 20;
+const SHARDS_MAX: usize = 64;
 const SLOT_BITS: u32 = 24;
 const NONE: u32 = u32::MAX;
 /// Set in the numbers that this side gives as an owner.
@@ -136,8 +138,10 @@ impl UnwrittenPages {
         events: Arc<dyn PageEvents>,
     ) -> Self {
         // Address space, with a quarter more as shards are not equal.
-        let room = (bytes_max as usize / PAGE_BYTES / SHARDS) * 5 / 4 + 64;
-        let shards: Vec<_> = (0..SHARDS).map(|_| Mutex::new(Shard::new(room))).collect();
+        let shards = (bytes_max / SHARD_BYTES).next_power_of_two() as usize;
+        let shards = shards.clamp(1, SHARDS_MAX);
+        let room = (bytes_max as usize / PAGE_BYTES / shards) * 5 / 4 + 64;
+        let shards: Vec<_> = (0..shards).map(|_| Mutex::new(Shard::new(room))).collect();
         memory.adjust(0, size_of_val(shards.as_slice()));
         Self {
             // Another secret than that of clean places.
@@ -151,7 +155,7 @@ impl UnwrittenPages {
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[hash as usize % SHARDS])
+        lock(&self.shards[hash as usize % self.shards.len()])
     }
 
     pub fn bytes(&self) -> u64 {
@@ -186,7 +190,7 @@ impl UnwrittenPages {
     /// Keeps a page. Without bytes there was no room: what is here is older, and goes.
     pub fn put(&self, (object, page): (u64, u64), version: u64, run: Option<Arc<Run>>) {
         let hash = hash_pair(self.seed, object, page);
-        let number = hash as usize % SHARDS;
+        let number = hash as usize % self.shards.len();
         let mut shard = self.shard(hash);
         let found = shard.find(hash, object, page);
         let held = found.and_then(|id| Some((id, shard.pages.get_mut(id as usize)?)));
@@ -284,8 +288,8 @@ impl UnwrittenPages {
     /// Evicts one page; false when there is none.
     pub fn evict(&self) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        for n in 0..SHARDS {
-            let mut shard = lock(&self.shards[turn.wrapping_add(n) % SHARDS]);
+        for n in 0..self.shards.len() {
+            let mut shard = lock(&self.shards[turn.wrapping_add(n) % self.shards.len()]);
             if let Some(id) = shard.victim() {
                 self.spill(shard, id);
                 return true;
@@ -316,7 +320,7 @@ impl UnwrittenPages {
     /// The page is to leave where it is: it moves, or else it is spilled, unless it is read now.
     pub fn vacate(&self, owner: Owner) {
         let id = owner & ((1 << SLOT_BITS) - 1);
-        let mut shard = lock(&self.shards[(owner >> SLOT_BITS) as usize % SHARDS]);
+        let mut shard = lock(&self.shards[(owner >> SLOT_BITS) as usize % self.shards.len()]);
         let held = shard.pages.get_mut(id as usize);
         let held = held.and_then(|p| p.run.as_mut());
         let Some(run) = held.filter(|run| Arc::strong_count(run) == 1) else {

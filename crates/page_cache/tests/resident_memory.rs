@@ -2,41 +2,27 @@
 //! Alone in its process, as it looks at all of it. Linux only.
 #![cfg(target_os = "linux")]
 
-use page_cache::{NoEvents, Options, PageCache, Place, S3Fifo, Use};
-use std::sync::Arc;
-use units::Fingerprint;
+mod recording;
 
-const BUDGET: u64 = 256 << 20;
+use page_cache::{Place, Use};
+use recording::{fingerprint, silent};
 
+const BUDGET: u64 = 128 << 20;
+
+/// Anonymous memory of this process; its code is not counted.
 fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs is there");
-    let pages = statm.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok());
-    pages.expect("the second field is a number") * 4096
-}
-
-/// Distinct for distinct numbers.
-fn fingerprint(n: u64) -> Fingerprint {
-    let mut bytes = [0; 32];
-    for (word, salt) in bytes.chunks_exact_mut(8).zip(1u64..) {
-        let mut x = n
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(salt << 60 | salt);
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word.copy_from_slice(&(x ^ (x >> 31)).to_le_bytes());
-    }
-    Fingerprint(bytes)
+    let status = std::fs::read_to_string("/proc/self/status").expect("procfs is there");
+    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|l| l.trim().strip_suffix(" kB"));
+    let kib = kib.and_then(|k| k.trim().parse::<u64>().ok());
+    kib.expect("a number of KiB") << 10
 }
 
 #[test]
 fn resident_memory_stays_within_the_budget_under_any_mix() {
     let bytes = vec![7u8; 64 << 10];
     let before = resident_bytes();
-    let cache = PageCache::new(
-        Options::new(BUDGET, 1),
-        Box::new(S3Fifo::new(BUDGET)),
-        Arc::new(NoEvents),
-    );
+    let cache = silent(BUDGET);
     let mut n = 0;
     let mut highest = Vec::new();
     // Length of a chunk, unwritten pages with each, places of each.
@@ -59,7 +45,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
     for (name, len_of, unwritten, places) in phases {
         let mut inserted = 0;
         let mut most = 0;
-        while inserted < 3 * BUDGET {
+        while inserted < 2 * BUDGET {
             n += 1;
             let len = len_of(n);
             let chunk = &bytes[..len];
@@ -90,6 +76,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
         highest.push((name, most));
     }
     for (name, most) in highest {
-        assert!(most <= BUDGET + BUDGET / 50, "{name}: {most} of {BUDGET}");
+        // Asked for are two percent.
+        assert!(most <= BUDGET + BUDGET / 100, "{name}: {most} of {BUDGET}");
     }
 }

@@ -76,3 +76,101 @@ fn memory_stays_within_the_budget() {
         assert!(used <= 8 * MIB, "{used} after {n}");
     }
 }
+
+/// Room for large chunks is made of memory that lies in small pieces: about as many small ones go
+/// as the large ones are long, and none that are hot.
+#[test]
+fn large_chunks_displace_no_more_small_ones_than_their_size() {
+    let cache = cache(32 * MIB);
+    let small = |n: u64| (fingerprint(n), at(1, n));
+    for n in 0..20_000 {
+        let (fingerprint, place) = small(n);
+        cache.insert(&fingerprint, &[1; 4096], Some(place), Use::Demand);
+        // A hot set, of a quarter of the memory, all over the extents.
+        if n >= 8000 {
+            cache.by_place(at(1, n % 2000 * 4), Use::Demand);
+            if n % 4 == 0 && n < 10_000 {
+                let (fingerprint, place) = small(n % 2000 * 4);
+                cache.insert(&fingerprint, &[1; 4096], Some(place), Use::Demand);
+            }
+        }
+    }
+    let is_hot = |n: &u64| cache.is_resident(at(1, n * 4));
+    for n in 0..2000 {
+        let (fingerprint, place) = small(n * 4);
+        cache.insert(&fingerprint, &[1; 4096], Some(place), Use::Demand);
+        (0..3).for_each(|_| drop(cache.by_place(place, Use::Demand)));
+    }
+    let before = cache.counters();
+    for n in 0..100 {
+        cache.insert(
+            &fingerprint(1 << 40 | n),
+            &[2; 64 << 10],
+            Some(at(2, n)),
+            Use::Demand,
+        );
+    }
+    let after = cache.counters();
+    let evicted = after.evictions - before.evictions;
+    let slack = 32 * MIB / 64 / 4096;
+    assert!(
+        evicted <= 100 * 16 + slack + 100,
+        "{evicted} small ones for 100 large ones"
+    );
+    let hot = (0..2000).filter(is_hot).count();
+    assert!(hot >= 1900, "{hot} of 2000 hot ones are left");
+}
+
+#[test]
+fn what_is_too_long_is_handed_back_and_not_kept() {
+    let cache = cache(8 * MIB);
+    cache.insert(&fingerprint(1), &[1; 10], Some(at(1, 1)), Use::Demand);
+    let long = vec![2; crate::CHUNK_BYTES_MAX + 1];
+    let frame = cache.insert(&fingerprint(2), &long, Some(at(1, 1)), Use::Demand);
+    assert_eq!(*frame, long[..]);
+    assert!(!cache.is_content_resident(&fingerprint(2)));
+    assert!(
+        !cache.is_resident(at(1, 1)),
+        "the place has other content now"
+    );
+}
+
+/// When callers hold all there is, the cache serves and keeps nothing; it recovers when they let go.
+#[test]
+fn held_frames_do_not_block_anybody() {
+    let cache = cache(8 * MIB);
+    let insert = |n| cache.insert(&fingerprint(n), &[n as u8; 32 << 10], None, Use::Demand);
+    let held: Vec<Frame> = (0..1000).map(insert).collect();
+    assert!(
+        held.iter()
+            .zip(0..)
+            .all(|(frame, n)| frame.iter().all(|b| *b == n as u8))
+    );
+    cache.put_unwritten(1, 1, 1, &[1; PAGE_BYTES]);
+    assert!(cache.counters().bytes_resident <= 8 * MIB);
+    drop(held);
+    insert(2000);
+    cache.put_unwritten(1, 1, 2, &[1; PAGE_BYTES]);
+    assert!(cache.is_content_resident(&fingerprint(2000)));
+    assert!(cache.is_unwritten_resident(1, 1, 2));
+}
+
+/// Clean chunks go first; unwritten pages are bounded by themselves.
+#[test]
+fn unwritten_pages_stay_while_clean_chunks_are_left() {
+    let cache = cache(16 * MIB);
+    for n in 0..1500 {
+        cache.put_unwritten(1, n, 1, &[1; PAGE_BYTES]);
+    }
+    for n in 0..20_000 {
+        cache.insert(&fingerprint(n), &[1; 4096], None, Use::Demand);
+    }
+    assert!((0..1500).all(|n| cache.is_unwritten_resident(1, n, 1)));
+    assert_eq!(cache.counters().spills, 0);
+    for n in 1500..4000 {
+        cache.put_unwritten(1, n, 1, &[1; PAGE_BYTES]);
+    }
+    let counters = cache.counters();
+    assert_eq!(counters.bytes_unwritten, 8 * MIB);
+    assert_eq!(counters.spills, 4000 - 2048);
+}
