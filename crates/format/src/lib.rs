@@ -17,3 +17,4 @@ pub mod recipe;
 pub mod root;
 pub mod snapshot;
 pub mod tree;
+pub mod volume;

@@ -30,6 +30,8 @@ pub enum SnapshotKind {
     Image = 2,
     /// A stream from standard input or a command; the root is its bytes.
     Stream = 3,
+    /// A moment of a volume; the name is `volume@snapshot`, the root is its bytes.
+    Volume = 4,
 }
 
 /// One snapshot.
@@ -127,6 +129,7 @@ impl Snapshot {
             1 => SnapshotKind::Tree,
             2 => SnapshotKind::Image,
             3 => SnapshotKind::Stream,
+            4 => SnapshotKind::Volume,
             _ => return r.invalid("kind"),
         };
         let root = ObjectRoot::decode(&mut r)?;

@@ -5,7 +5,9 @@
 //! verified chunk bytes. Called by read path, write path, catalog, space and check.
 
 mod builder;
+mod fold;
 mod walk;
 
 pub use builder::ObjectBuilder;
+pub(crate) use fold::{ChunkEdit, fold, hole};
 pub(crate) use walk::{Leaf, fixed_chunk, visit_leaves, visit_nodes};
