@@ -24,6 +24,9 @@ pub enum Barrier {
     /// Index buckets, before the index header calls itself clean; then the header. An index that
     /// lost entries would store chunks twice; one without a clean header is built anew.
     IndexBeforeClean,
+    /// The root that opening found, before a flush is acknowledged on top of it: a killed process
+    /// may have left it where the next one sees it and a power loss does not.
+    RootBeforeJournal,
     /// Names of the journal's slots, before a record in one of them counts as durable.
     JournalSlotsBeforeUse,
     /// What was found in the journal's last slot and may have been in the page cache only (its
@@ -37,7 +40,7 @@ pub enum Barrier {
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -46,6 +49,7 @@ impl Barrier {
         Self::KeysBeforeRemoval,
         Self::KeyBeforeAck,
         Self::IndexBeforeClean,
+        Self::RootBeforeJournal,
         Self::JournalSlotsBeforeUse,
         Self::JournalReplayBeforeUse,
         Self::JournalBeforeNextSlot,

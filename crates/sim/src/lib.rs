@@ -4,7 +4,7 @@
 //! the system, no real file. [`SimDisk`] implements `media::Disk` in memory and records what was
 //! done to it; [`Explorer`] runs a [`Scenario`] once, builds the states in which a power loss may
 //! leave the disk (`crash` states the fault model) and has the scenario check each of them;
-//! [`pool_histories`] are the scenarios of a pool. Tests of the store call this; no production code
+//! [`pool_histories`] and [`volume_histories`] are the scenarios of a pool and its volumes. Tests of the store call this; no production code
 //! does.
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod seed;
 mod slab;
 mod state;
 mod tree;
+pub mod volume_histories;
 
 pub use crash::CrashPoint;
 pub use damage::Damage;

@@ -28,7 +28,7 @@ fn missed(barrier: Barrier) -> Option<String> {
 #[test]
 fn each_barrier_is_missed() {
     let mut needless = Vec::new();
-    let is_of_journal = |barrier: &Barrier| format!("{barrier:?}").starts_with("Journal");
+    let is_of_journal = |barrier: &Barrier| format!("{barrier:?}").contains("Journal");
     for barrier in Barrier::ALL.into_iter().filter(|b| !is_of_journal(b)) {
         match missed(barrier) {
             Some(message) => println!("{barrier:?}: {message}"),

@@ -22,6 +22,8 @@ pub enum StoreErrorKind {
     NotFound,
     /// The journal has no space until a checkpoint trims it.
     JournalFull,
+    /// The name is taken.
+    Exists,
     /// The request makes no sense (facts in `message`).
     Invalid,
     /// Storage failed (`source` says how).
@@ -95,6 +97,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Corruption => "corruption",
             StoreErrorKind::NotFound => "not found",
             StoreErrorKind::JournalFull => "the journal is full",
+            StoreErrorKind::Exists => "exists already",
             StoreErrorKind::Invalid => "invalid",
             StoreErrorKind::Media(_) => "storage",
             StoreErrorKind::Interrupted => "interrupted",

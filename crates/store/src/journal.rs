@@ -258,6 +258,17 @@ impl Journal {
         }
     }
 
+    /// How much of it cannot be used again before a trim, in percent.
+    pub fn filled_percent(&self) -> u64 {
+        let state = self.lock();
+        state.used_bytes() * 100 / state.ring.bytes_max().max(1)
+    }
+
+    /// True when [`Journal::write_out`] would do something.
+    pub fn is_write_out_due(&self) -> bool {
+        self.waiting_bytes.load(Relaxed) > 0
+    }
+
     /// What it holds and what it did.
     pub fn usage(&self) -> JournalUsage {
         let state = self.lock();

@@ -18,6 +18,7 @@ mod recipe;
 mod recovery;
 mod space;
 mod superblock;
+mod volumes;
 mod write_path;
 
 pub use catalog::InventoryEntry;
@@ -31,4 +32,7 @@ pub use pool::{InitOptions, OpenMode, Pool, Repair, SpaceCounts, is_no_pool};
 pub use read_path::{ChunkRef, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
+pub use volumes::{
+    CheckpointCounts, Step, Thresholds, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
+};
 pub use write_path::{Committed, Lane, LaneOptions, Probe, WriteCounts, WriteSession};

@@ -28,6 +28,9 @@ use units::{Fingerprint, Generation, PoolId};
 mod examine;
 mod repair;
 mod sessions;
+mod volumes;
+
+pub(crate) use sessions::Purpose;
 
 pub use repair::Repair;
 

@@ -143,7 +143,7 @@ impl Basis {
     /// container: what every commit writes anew, and what a commit on top of it needs.
     fn catalog_damage(&self, opened: &Opened) -> Result<Option<StoreError>> {
         let catalog = opened.newest.record.catalog;
-        for past_the_last in [b"d", b"t"] {
+        for past_the_last in [b"d", b"t", b"w"] {
             let mut load = |f: &Fingerprint| opened.reader.map_node(f);
             match visit(catalog, past_the_last, &mut load, &mut |_, _| {
                 Ok(ControlFlow::Break(()))

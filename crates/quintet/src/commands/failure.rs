@@ -67,6 +67,7 @@ fn of_store(e: &StoreError) -> Exit {
         | StoreErrorKind::Unsupported
         | StoreErrorKind::NotFound
         | StoreErrorKind::JournalFull
+        | StoreErrorKind::Exists
         | StoreErrorKind::Invalid => Exit::Failed,
         StoreErrorKind::Media(kind) => match kind {
             MediaErrorKind::Locked => Exit::Locked,

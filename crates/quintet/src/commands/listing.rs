@@ -16,6 +16,7 @@ pub(super) fn kind_name(kind: SnapshotKind) -> &'static str {
         SnapshotKind::Tree => "tree",
         SnapshotKind::Image => "image",
         SnapshotKind::Stream => "stream",
+        SnapshotKind::Volume => "volume",
     }
 }
 
@@ -131,7 +132,9 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
         .text("kind", kind_name(snapshot.kind));
     let object = match snapshot.kind {
         SnapshotKind::Tree => object,
-        SnapshotKind::Image | SnapshotKind::Stream => object.text("name", &snapshot.name),
+        SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
+            object.text("name", &snapshot.name)
+        }
     };
     let object = object
         .text("hostname", &snapshot.host)
@@ -161,7 +164,7 @@ pub(super) fn subject(snapshot: &Snapshot) -> String {
             let paths: Vec<String> = snapshot.paths.iter().map(|p| printable(p)).collect();
             paths.join(", ")
         }
-        SnapshotKind::Image | SnapshotKind::Stream => {
+        SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
             let name = printable(std::ffi::OsStr::new(&snapshot.name).as_bytes());
             format!("{} {name}", kind_name(snapshot.kind))
         }

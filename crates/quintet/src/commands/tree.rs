@@ -41,6 +41,10 @@ pub(super) fn top(snapshot: &Snapshot) -> anyhow::Result<ObjectRoot> {
             "the snapshot is of image {:?}, not of files (see export, serve nbd)",
             snapshot.name
         ),
+        SnapshotKind::Volume => bail!(
+            "the snapshot is of volume {:?}, not of files (see export, serve)",
+            snapshot.name
+        ),
         SnapshotKind::Stream => bail!(
             "the snapshot is of stream {:?}, not of files (see dump)",
             snapshot.name

@@ -53,11 +53,14 @@ impl GroupBy {
         paths.sort_unstable();
         let mut tags: Vec<&str> = snapshot.tags.iter().map(String::as_str).collect();
         tags.sort_unstable();
+        // States of one volume belong together: `volume@state`.
+        let name = match snapshot.kind {
+            SnapshotKind::Volume => snapshot.name.split('@').next().unwrap_or_default(),
+            _ => snapshot.name.as_str(),
+        };
         GroupKey {
             host: self.host.then_some(snapshot.host.as_str()),
-            paths: self
-                .paths
-                .then_some((snapshot.kind as u8, snapshot.name.as_str(), paths)),
+            paths: self.paths.then_some((snapshot.kind as u8, name, paths)),
             tags: self.tags.then_some(tags),
         }
     }
@@ -96,6 +99,7 @@ impl Group<'_> {
             parts.push(match kind {
                 SnapshotKind::Tree => format!("paths {}", listed.join(", ")),
                 SnapshotKind::Image => format!("image {}", printable(name.as_bytes())),
+                SnapshotKind::Volume => format!("volume {}", printable(name.as_bytes())),
                 SnapshotKind::Stream => format!("stream {}", printable(name.as_bytes())),
             });
         }

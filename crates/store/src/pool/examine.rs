@@ -33,7 +33,14 @@ impl Pool {
         progress: &mut CheckProgress<'_>,
     ) -> Result<CheckReport> {
         let record = self.record();
-        let (snapshots, unreadable) = self.snapshots_readable()?;
+        let (mut snapshots, unreadable) = self.snapshots_readable()?;
+        // A damaged catalog is told by what comes out of it above.
+        let volumes = match self.volumes_as_snapshots() {
+            Err(e) if e.is_corruption() => Vec::new(),
+            volumes => volumes?,
+        };
+        let volumes_count = volumes.len() as u64;
+        snapshots.extend(volumes);
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
         let noted = match read_set_aside(record.catalog, &mut load) {
             // Told with the damage to the catalog.
@@ -49,6 +56,7 @@ impl Pool {
             snapshots: &snapshots,
         };
         let mut report = checked.run(depth, progress)?;
+        report.snapshots = report.snapshots.saturating_sub(volumes_count);
         if let Some(e) = unreadable {
             report.damage.push(format!("catalog: {e}"));
         }
@@ -69,7 +77,8 @@ impl Pool {
             stored_bytes: record.stored_bytes,
             ..SpaceCounts::default()
         };
-        for snapshot in self.snapshots()? {
+        let volumes = self.volumes_as_snapshots()?;
+        for snapshot in self.snapshots()?.into_iter().chain(volumes) {
             counts.logical_bytes += snapshot.logical_bytes;
             let is_tree = snapshot.kind == SnapshotKind::Tree;
             mark_object(

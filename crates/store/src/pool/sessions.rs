@@ -23,7 +23,6 @@ pub(crate) enum Purpose {
     /// Backups, imports and all short commits.
     Snapshots = 0,
     /// Checkpoints of volumes; lives as long as they are open.
-    #[allow(dead_code)]
     Volumes = 1,
 }
 

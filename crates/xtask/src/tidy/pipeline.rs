@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const ROOM: &str = "store";
 const ROOT: &str = "crates/store/src/lib.rs";
 /// Left to right.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "error",
     "superblock",
     "container",
@@ -23,6 +23,7 @@ const ORDER: [&str; 14] = [
     "recovery",
     "check",
     "pool",
+    "volumes",
 ];
 
 /// See the module's head.

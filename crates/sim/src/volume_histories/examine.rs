@@ -1,0 +1,100 @@
+//! Opens the volumes that a crash left and compares them with what is allowed.
+//!
+//! Invariant: what was found stays when it is folded in and when the pool is opened again; the
+//! pool checks and takes writes.
+
+use super::model::{Contents, VolumeModel};
+use super::setup::{CONTEXT, contents_of, open, read_volume};
+use crate::SimDisk;
+use format::snapshot::SnapshotKind;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, Volumes};
+use volume::{Durability, Volume};
+
+type Found = BTreeMap<String, Contents>;
+
+/// Largest volume that histories make.
+const BYTES_MAX: u64 = 1 << 24;
+
+fn words(e: impl std::fmt::Display) -> String {
+    e.to_string()
+}
+
+/// Says what is wrong with the volumes on `disk`.
+pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result<(), String> {
+    let opened = open(disk, seed, (seed << 11) + 2000).map_err(words)?;
+    if let Some(damage) = opened.damage().first() {
+        return Err(format!("damage without a cause: {damage:?}"));
+    }
+    let volumes = volumes_of(&opened)?;
+    let snapshots = snapshots_of(&opened)?;
+    let refusals: Vec<_> = models
+        .iter()
+        .map_while(|model| model.refuses(&volumes, &snapshots))
+        .collect();
+    if refusals.len() == models.len() {
+        return Err(refusals.join("; or: "));
+    }
+    // A little is written, so that the folding is not only of what was found.
+    if let Some((name, contents)) = volumes.iter().find(|(_, c)| c.size >= 512) {
+        let volume = opened.volume(name).ok_or("gone")?;
+        let mut first = vec![0; 512];
+        volume.read(CONTEXT, 0, &mut first).map_err(words)?;
+        volume
+            .write(CONTEXT, 0, &first, Durability::Durable)
+            .map_err(words)?;
+        let _ = contents;
+    }
+    opened.checkpoint().map_err(words)?;
+    is_still("after folding", &volumes, &volumes_of(&opened)?)?;
+    is_sound(&opened)?;
+    drop(opened);
+    let again = open(disk, seed, (seed << 11) + 2001).map_err(words)?;
+    is_still("opened again", &volumes, &volumes_of(&again)?)?;
+    is_still("snapshots opened again", &snapshots, &snapshots_of(&again)?)
+}
+
+fn is_still(when: &str, before: &Found, now: &Found) -> Result<(), String> {
+    match before == now {
+        true => Ok(()),
+        false => Err(format!("changed {when}")),
+    }
+}
+
+fn volumes_of(volumes: &Volumes) -> Result<Found, String> {
+    let mut found = Found::new();
+    for status in volumes.list() {
+        let name = status.record.name;
+        let volume = volumes.volume(&name).ok_or("a listed volume is gone")?;
+        let contents = read_volume(&volume).map_err(|e| format!("{name}: {e}"))?;
+        found.insert(name, contents);
+    }
+    Ok(found)
+}
+
+fn snapshots_of(volumes: &Volumes) -> Result<Found, String> {
+    let mut found = Found::new();
+    for snapshot in volumes.pool().snapshots().map_err(words)? {
+        if snapshot.kind == SnapshotKind::Volume {
+            let reader = volumes.pool().reader();
+            let bytes = reader.read_whole(&snapshot.root, BYTES_MAX);
+            let bytes = bytes.map_err(|e| format!("{}: {e}", snapshot.name))?;
+            found.insert(snapshot.name, contents_of(&bytes)?);
+        }
+    }
+    Ok(found)
+}
+
+fn is_sound(volumes: &Volumes) -> Result<(), String> {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = volumes
+        .pool()
+        .check(depth, &mut |_, _| ControlFlow::Continue(()))
+        .map_err(words)?;
+    match report.is_sound() {
+        true => Ok(()),
+        false => Err(format!("check: {report:?}")),
+    }
+}

@@ -1,0 +1,111 @@
+//! Small volumes over a simulated disk.
+//!
+//! Invariant: nothing here depends on the machine or the time.
+
+use super::model::{Contents, PAGE_BYTES, Page, SECTOR_BYTES};
+use crate::SimDisk;
+use crate::pool_histories::{MEMORY_BYTES, init_options, lane_options, media};
+use std::sync::Arc;
+use store::{
+    JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError, Thresholds, Volumes,
+    VolumesOptions,
+};
+use volume::{RequestContext, Volume};
+
+/// Who asks in histories.
+pub const CONTEXT: RequestContext = RequestContext {
+    origin: units::Origin::Foreground,
+    class: units::IoClass(0),
+};
+
+/// Odd seeds have encrypted pools.
+fn secret(seed: u64) -> Option<SecretKey> {
+    (seed & 1 == 1).then_some(SecretKey::Recovery([7; 32]))
+}
+
+fn options() -> VolumesOptions {
+    VolumesOptions {
+        journal: JournalOptions {
+            bytes_max: 3 * (128 << 10),
+            slot_bytes: 128 << 10,
+            buffer_bytes: 256 << 10,
+        },
+        memory_bytes: 4 << 20,
+        thresholds: Thresholds::default(),
+        lane: lane_options(),
+    }
+}
+
+/// A new pool.
+pub fn init(disk: &Arc<SimDisk>, seed: u64) -> Result<(), StoreError> {
+    let secret = secret(seed);
+    let secrets: Vec<_> = secret
+        .iter()
+        .map(|secret| NewSecret {
+            secret,
+            label: "one",
+        })
+        .collect();
+    Pool::init(
+        &media(Arc::clone(disk) as _, seed << 8),
+        &init_options(&secrets),
+    )
+}
+
+/// A process opens the pool and its volumes.
+pub fn open(disk: &Arc<SimDisk>, seed: u64, salt: u64) -> Result<Volumes, StoreError> {
+    let media = media(Arc::clone(disk) as _, salt);
+    let secret = secret(seed);
+    let pool = Pool::open(media, secret.as_ref(), OpenMode::Write, MEMORY_BYTES)?;
+    Volumes::open(Arc::new(pool), &options())
+}
+
+/// Fills sectors with their tags.
+pub fn bytes_of(tags: &[u64]) -> Vec<u8> {
+    let sector = |tag: &u64| tag.to_le_bytes().repeat(SECTOR_BYTES / 8);
+    tags.iter().flat_map(sector).collect()
+}
+
+/// The tags of sectors; an error when a sector is not of one tag.
+pub fn contents_of(bytes: &[u8]) -> Result<Contents, String> {
+    let mut contents = Contents::zeroes(bytes.len() as u64);
+    for (page, bytes) in contents.pages.iter_mut().zip(bytes.chunks(PAGE_BYTES)) {
+        for (number, sector) in bytes.chunks_exact(SECTOR_BYTES).enumerate() {
+            let mut words = sector.chunks_exact(8).map(|word| {
+                let word: [u8; 8] = word.try_into().unwrap_or_default();
+                u64::from_le_bytes(word)
+            });
+            let tag = words.next().unwrap_or(0);
+            if words.any(|word| word != tag) {
+                return Err(format!("a sector of several writes: {tag:x}"));
+            }
+            page[number] = tag;
+        }
+    }
+    Ok(contents)
+}
+
+/// All of a volume as a reader sees it.
+pub fn read_volume(volume: &dyn Volume) -> Result<Contents, String> {
+    let mut bytes = vec![0xaa; volume.size_bytes() as usize];
+    volume
+        .read(CONTEXT, 0, &mut bytes)
+        .map_err(|e| e.to_string())?;
+    contents_of(&bytes)
+}
+
+/// A page's number and sectors of a byte range's parts.
+pub fn pages_of(first: u64, tags: &[u64], contents: &Contents) -> Vec<(usize, Page)> {
+    let per_page = (PAGE_BYTES / SECTOR_BYTES) as u64;
+    let mut out: Vec<(usize, Page)> = Vec::new();
+    for (sector, tag) in (first..).zip(tags) {
+        let number = (sector / per_page) as usize;
+        if out.last().is_none_or(|(last, _)| *last != number) {
+            out.push((number, contents.pages[number]));
+        }
+        if let Some((_, page)) = out.last_mut() {
+            page[(sector % per_page) as usize] = *tag;
+        }
+    }
+    out
+}

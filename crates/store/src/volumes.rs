@@ -1,0 +1,220 @@
+//! Writable volumes over a pool: a journal, overlays, checkpoints (decision 13).
+//!
+//! Invariant: a flush that was acknowledged survives; a block holds what was flushed last or
+//! something written later. Until [`Volumes::close`] or a crash the journal holds what no root
+//! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
+
+mod administration;
+mod engine;
+mod handle;
+mod live;
+mod overlay;
+mod round;
+
+pub use administration::VolumeStatus;
+pub use engine::{CheckpointCounts, Step, Thresholds};
+pub use handle::VolumeHandle;
+
+use crate::error::Result;
+use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
+use crate::pool::Pool;
+use crate::write_path::LaneOptions;
+use engine::{Engine, Registered, lock};
+use format::volume::VolumeRecord;
+use live::LiveVolume;
+use overlay::{Overlay, PIECE_BYTES, Piece, Source};
+use page_cache::PageCache;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use units::{JournalPosition, VolumeId};
+
+/// How volumes are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct VolumesOptions {
+    /// Size of the journal.
+    pub journal: JournalOptions,
+    /// Bytes of memory for pages and overlays together.
+    pub memory_bytes: u64,
+    /// When checkpoints begin and end.
+    pub thresholds: Thresholds,
+    /// How chunks of volumes are packed.
+    pub lane: LaneOptions,
+}
+
+/// All writable volumes of a pool, open.
+pub struct Volumes {
+    engine: Arc<Engine>,
+    damage: Vec<JournalDamage>,
+}
+
+impl Volumes {
+    /// Opens the volumes of a pool that is open for writing, and replays the journal.
+    pub fn open(pool: Arc<Pool>, options: &VolumesOptions) -> Result<Self> {
+        let records = pool.volumes()?;
+        let mut overlays: BTreeMap<VolumeId, (VolumeRecord, Overlay)> = records
+            .into_iter()
+            .map(|record| (record.id, (record, Overlay::default())))
+            .collect();
+        let from = JournalPosition(pool.record().journal_position);
+        let replay = &mut |position, record: Record<'_>| {
+            enter(&mut overlays, position, &record);
+            Ok(())
+        };
+        let (journal, damage) = pool.open_journal(&options.journal, from, replay)?;
+        // A journal whose files are gone starts where no root has folded anything yet.
+        let folded = overlays.values().map(|(record, _)| record.folded).max();
+        journal.raise(folded.unwrap_or_default().max(from));
+        // A sixteenth is for overlays.
+        let overlay_bytes = options.memory_bytes / 16;
+        let mut seed = [0; 8];
+        pool.fill_random(&mut seed);
+        let cache = PageCache::new(
+            page_cache::Options::new(
+                options.memory_bytes - overlay_bytes,
+                u64::from_le_bytes(seed),
+            ),
+            Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
+            Arc::new(page_cache::NoEvents),
+        );
+        let engine = Engine::new(
+            pool,
+            journal,
+            cache,
+            options.thresholds,
+            options.lane,
+            overlay_bytes / PIECE_BYTES as u64,
+        );
+        for (id, (record, overlay)) in overlays {
+            let registered = register(&engine, record, overlay);
+            lock(&engine.registry).insert(id, registered);
+        }
+        Ok(Self {
+            engine: Arc::new(engine),
+            damage,
+        })
+    }
+
+    /// Writes that were acknowledged and that the journal has lost to damage.
+    pub fn damage(&self) -> &[JournalDamage] {
+        &self.damage
+    }
+
+    /// The pool below.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.engine.pool
+    }
+
+    /// The volume of this name.
+    pub fn volume(&self, name: &str) -> Option<VolumeHandle> {
+        let registry = lock(&self.engine.registry);
+        let registered = registry.values().find(|r| r.record.name == name)?;
+        Some(VolumeHandle::new(
+            Arc::clone(&self.engine),
+            Arc::clone(&registered.volume),
+            format!("volume {name}"),
+        ))
+    }
+
+    /// A bounded piece of background work: about so many bytes. Called again and again by a thread
+    /// of the program, or by a seed.
+    pub fn step(&self, budget_bytes: u64) -> Result<Step> {
+        self.engine.step(budget_bytes)
+    }
+
+    /// True while checkpoints are due; `under_way` says that one has begun.
+    pub fn wants_checkpoint(&self, under_way: bool) -> bool {
+        self.engine.wants_checkpoint(under_way)
+    }
+
+    /// Waits until writers press, at most so long. True when they do.
+    pub fn wait_for_work(&self, at_most: Duration) -> bool {
+        self.engine.wait_for_work(at_most)
+    }
+
+    /// Ends the waits of [`Volumes::wait_for_work`].
+    pub fn wake(&self) {
+        self.engine.wake();
+    }
+
+    /// Folds everything in, so that nothing is left to replay.
+    pub fn checkpoint(&self) -> Result<()> {
+        while self.step(u64::MAX)? != Step::Idle {}
+        Ok(())
+    }
+
+    /// Returns when every acknowledged write survives power loss.
+    pub fn flush(&self) -> Result<()> {
+        self.engine.journal.flush()
+    }
+
+    /// How full the journal is and what it did.
+    pub fn journal_usage(&self) -> JournalUsage {
+        self.engine.journal.usage()
+    }
+
+    /// What checkpoints did.
+    pub fn checkpoint_counts(&self) -> CheckpointCounts {
+        self.engine.counts()
+    }
+
+    /// What the page cache did.
+    pub fn cache_counters(&self) -> page_cache::Counters {
+        self.engine.cache.counters()
+    }
+}
+
+fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
+    let log2 = match record.root.layout {
+        format::recipe::Layout::Fixed(log2) => log2,
+        format::recipe::Layout::Variable => 0,
+    };
+    let object = engine.new_object();
+    let volume = LiveVolume::new(record.id, object, log2, record.root, overlay);
+    Registered {
+        record,
+        volume: Arc::new(volume),
+    }
+}
+
+/// Enters one record of the journal, unless the volume's root holds it or the volume is gone.
+fn enter(
+    overlays: &mut BTreeMap<VolumeId, (VolumeRecord, Overlay)>,
+    position: JournalPosition,
+    record: &Record<'_>,
+) {
+    let (volume, offset, len, source) = match record {
+        Record::Write {
+            volume,
+            offset_bytes,
+            data,
+        } => (
+            volume,
+            *offset_bytes,
+            data.len() as u64,
+            Source::Record { skip: 0 },
+        ),
+        Record::Zero {
+            volume,
+            offset_bytes,
+            len_bytes,
+        } => (volume, *offset_bytes, *len_bytes, Source::Zero),
+        Record::Chunks { .. } => return,
+    };
+    let Some((record, overlay)) = overlays.get_mut(volume) else {
+        return;
+    };
+    if position < record.folded {
+        return;
+    }
+    let piece = Piece {
+        offset,
+        len,
+        position,
+        source,
+    };
+    piece
+        .clip(0, record.root.len)
+        .into_iter()
+        .for_each(|piece| overlay.insert(piece));
+}

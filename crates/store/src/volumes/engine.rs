@@ -1,0 +1,420 @@
+//! What all open volumes share: journal, page cache, and the one round that may be under way.
+//!
+//! Invariant: the journal is trimmed only to where every write is in a committed root. One thread
+//! works on a round at a time; others wait for it only when the journal is full. Called by
+//! volumes, handles and whoever drives the steps.
+
+use super::live::LiveVolume;
+use super::round::Member;
+use crate::catalog::Edit;
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::journal::Journal;
+use crate::pool::{Pool, Purpose};
+use crate::write_path::{Committed, LaneOptions, WriteSession};
+use format::volume::VolumeRecord;
+use page_cache::PageCache;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use units::{JournalPosition, VolumeId};
+
+/// Bytes that a writer turns into chunks itself when it finds the journal full.
+const ROOM_STEP_BYTES: u64 = 8 << 20;
+/// ... and when it finds it nearly full: so writers slow down before they stop.
+const PRESSED_STEP_BYTES: u64 = 256 << 10;
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There was nothing to do.
+    Idle,
+    /// There is more to do.
+    Working,
+    /// A checkpoint was committed.
+    Committed,
+}
+
+/// When checkpoints begin and end (the syncer of DSS, SOSP'11: from 75 % dirty down to 25 %), in
+/// percent of what the journal and the overlays may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds {
+    /// Checkpoints begin here.
+    pub start: u64,
+    /// ... and go on until here.
+    pub stop: u64,
+    /// From here on writers help.
+    pub help: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            start: 75,
+            stop: 25,
+            help: 90,
+        }
+    }
+}
+
+/// What checkpoints did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointCounts {
+    /// Commits.
+    pub rounds: u64,
+    /// Bytes of chunks assembled.
+    pub destaged_bytes: u64,
+    /// Times that a writer found the journal full.
+    pub full: u64,
+}
+
+/// A record of the catalog, and the volume that it is of.
+pub(super) struct Registered {
+    pub record: VolumeRecord,
+    pub volume: Arc<LiveVolume>,
+}
+
+#[derive(Default)]
+pub(super) struct Driver {
+    pub session: Option<WriteSession>,
+    round: Option<Round>,
+}
+
+struct Round {
+    members: Vec<Member>,
+    /// The journal's head before the first freeze.
+    head: JournalPosition,
+    /// Members before this one are destaged.
+    at: usize,
+}
+
+/// What goes into a round's commit besides the new roots.
+pub(super) type AtCommit<'a> =
+    dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> (Vec<Edit>, i64) + 'a;
+
+/// See the module's head.
+pub(crate) struct Engine {
+    pub pool: Arc<Pool>,
+    pub journal: Journal,
+    pub cache: PageCache,
+    pub thresholds: Thresholds,
+    pub lane: LaneOptions,
+    /// Pieces of overlays that memory has room for.
+    pub pieces_max: u64,
+    pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
+    pub driver: Mutex<Driver>,
+    objects: AtomicU64,
+    rounds: AtomicU64,
+    destaged_bytes: AtomicU64,
+    full: AtomicU64,
+    /// Signalled when there is work for the driver.
+    pressed: Mutex<bool>,
+    work: Condvar,
+}
+
+impl Engine {
+    pub fn new(
+        pool: Arc<Pool>,
+        journal: Journal,
+        cache: PageCache,
+        thresholds: Thresholds,
+        lane: LaneOptions,
+        pieces_max: u64,
+    ) -> Self {
+        Self {
+            pool,
+            journal,
+            cache,
+            thresholds,
+            lane,
+            pieces_max,
+            registry: Mutex::default(),
+            driver: Mutex::default(),
+            objects: AtomicU64::new(1),
+            rounds: AtomicU64::new(0),
+            destaged_bytes: AtomicU64::new(0),
+            full: AtomicU64::new(0),
+            pressed: Mutex::new(false),
+            work: Condvar::new(),
+        }
+    }
+
+    /// A number for the page cache that no object had before.
+    pub fn new_object(&self) -> u64 {
+        self.objects.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub fn counts(&self) -> CheckpointCounts {
+        CheckpointCounts {
+            rounds: self.rounds.load(Ordering::Relaxed),
+            destaged_bytes: self.destaged_bytes.load(Ordering::Relaxed),
+            full: self.full.load(Ordering::Relaxed),
+        }
+    }
+
+    pub fn no_room() -> StoreError {
+        let why = "the journal is full and cannot be emptied";
+        StoreError::new(StoreErrorKind::Media(media::MediaErrorKind::NoSpace), why)
+    }
+
+    /// How full the journal is, percent.
+    pub fn filled(&self) -> u64 {
+        self.journal.filled_percent()
+    }
+
+    /// Overlays take memory, whatever the journal's size.
+    fn filled_with_pieces(&self) -> u64 {
+        let registry = lock(&self.registry);
+        let pieces: usize = registry
+            .values()
+            .map(|r| r.volume.state().active.len())
+            .sum();
+        pieces as u64 * 100 / self.pieces_max.max(1)
+    }
+
+    /// True when writers are asked to help.
+    pub fn is_pressed(&self) -> bool {
+        self.filled() >= self.thresholds.help
+    }
+
+    /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
+    pub fn written(&self) -> Result<()> {
+        self.journal.write_out()?;
+        let filled = self.filled();
+        if filled >= self.thresholds.start {
+            *lock(&self.pressed) = true;
+            self.work.notify_one();
+        }
+        if filled >= self.thresholds.help
+            && let Ok(mut driver) = self.driver.try_lock()
+        {
+            self.step_with(&mut driver, PRESSED_STEP_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// The journal was full: works on the round, or waits for who does.
+    pub fn make_room(&self) -> Result<()> {
+        self.full.fetch_add(1, Ordering::Relaxed);
+        self.journal.write_out()?;
+        let before = self.rounds.load(Ordering::Relaxed);
+        let mut driver = lock(&self.driver);
+        if self.rounds.load(Ordering::Relaxed) != before {
+            return Ok(());
+        }
+        match self.step_with(&mut driver, ROOM_STEP_BYTES)? {
+            Step::Idle => Err(Self::no_room()),
+            Step::Working | Step::Committed => Ok(()),
+        }
+    }
+
+    /// Waits until there is work, at most so long. True when there is.
+    pub fn wait_for_work(&self, at_most: Duration) -> bool {
+        let pressed = lock(&self.pressed);
+        let (mut pressed, _) = self
+            .work
+            .wait_timeout_while(pressed, at_most, |pressed| !*pressed)
+            .unwrap_or_else(|e| e.into_inner());
+        std::mem::replace(&mut *pressed, false)
+    }
+
+    /// For shutting down: whoever waits for work stops waiting.
+    pub fn wake(&self) {
+        *lock(&self.pressed) = true;
+        self.work.notify_all();
+    }
+
+    /// A bounded piece of a checkpoint; begins one when there is anything to fold.
+    pub fn step(&self, budget: u64) -> Result<Step> {
+        self.step_with(&mut lock(&self.driver), budget)
+    }
+
+    /// True while the thresholds ask for checkpoints: from `start` until `stop`.
+    pub fn wants_checkpoint(&self, under_way: bool) -> bool {
+        let filled = self.filled().max(self.filled_with_pieces());
+        let limit = if under_way {
+            self.thresholds.stop
+        } else {
+            self.thresholds.start
+        };
+        filled >= limit
+    }
+
+    pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<Step> {
+        if driver.round.is_none() {
+            let head = self.journal.head();
+            let dirty: Vec<_> = lock(&self.registry)
+                .values()
+                .map(|r| Arc::clone(&r.volume))
+                .filter(|v| !v.state().active.is_empty())
+                .collect();
+            if dirty.is_empty() {
+                return Ok(Step::Idle);
+            }
+            let members = dirty.into_iter().map(|v| Member::freeze(self, v, None));
+            driver.round = Some(Round {
+                members: members.collect(),
+                head,
+                at: 0,
+            });
+        }
+        let result = self.advance(driver, budget, &mut |_| (Vec::new(), 0));
+        self.settle(driver, result)
+    }
+
+    /// Finishes the round under way, then makes one for `volume` alone, with more in its commit.
+    pub fn checkpoint_of(
+        &self,
+        driver: &mut Driver,
+        volume: &Arc<LiveVolume>,
+        len: Option<u64>,
+        at_commit: &mut AtCommit<'_>,
+    ) -> Result<()> {
+        while driver.round.is_some() {
+            self.step_with(driver, u64::MAX)?;
+        }
+        let head = self.journal.head();
+        driver.round = Some(Round {
+            members: vec![Member::freeze(self, Arc::clone(volume), len)],
+            head,
+            at: 0,
+        });
+        let result = self.advance(driver, u64::MAX, at_commit);
+        let result = self.settle(driver, result);
+        if result.is_err()
+            && let Some(round) = driver.round.take()
+        {
+            // The change did not happen: what was frozen for it goes on as before.
+            round.members.into_iter().for_each(Member::thaw);
+        }
+        result.map(drop)
+    }
+
+    /// After a failure nothing of the session is believed: the round is done again from its start.
+    fn settle(&self, driver: &mut Driver, result: Result<Step>) -> Result<Step> {
+        if result.is_err() {
+            driver.session = None;
+            if let Some(round) = &mut driver.round {
+                round.at = 0;
+                for member in &mut round.members {
+                    let cuts = member.cuts();
+                    member.start_over(cuts);
+                }
+            }
+        }
+        result
+    }
+
+    fn advance(
+        &self,
+        driver: &mut Driver,
+        budget: u64,
+        at_commit: &mut AtCommit<'_>,
+    ) -> Result<Step> {
+        let session = self.session(&mut driver.session)?;
+        let Some(round) = &mut driver.round else {
+            return Ok(Step::Idle);
+        };
+        while let Some(member) = round.members.get_mut(round.at) {
+            let before = session.counts().logical_bytes;
+            let done = member.destage(self, session.main(), budget)?;
+            let bytes = session.counts().logical_bytes - before;
+            self.destaged_bytes.fetch_add(bytes, Ordering::Relaxed);
+            if !done {
+                return Ok(Step::Working);
+            }
+            round.at += 1;
+            if budget < u64::MAX {
+                return Ok(Step::Working);
+            }
+        }
+        let needed = self.finish(session, round, at_commit)?;
+        driver.round = None;
+        self.journal.trim(needed);
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        Ok(Step::Committed)
+    }
+
+    /// Folds, commits, and lets the volumes read through their new roots. Returns from where on
+    /// the committed root needs the journal.
+    fn finish(
+        &self,
+        session: &mut WriteSession,
+        round: &mut Round,
+        at_commit: &mut AtCommit<'_>,
+    ) -> Result<JournalPosition> {
+        let mut records = BTreeMap::new();
+        let mut roots = Vec::new();
+        for member in &round.members {
+            let root = member.fold(self, session)?;
+            let registry = lock(&self.registry);
+            // Deleted meanwhile: its chunks are garbage, its record must not come back.
+            if let Some(registered) = registry.get(&member.volume.id) {
+                let mut record = registered.record.clone();
+                record.root = root;
+                record.folded = member.folded;
+                records.insert(member.volume.id, record);
+            }
+            roots.push(root);
+        }
+        let (mut edits, entries_change) = at_commit(&mut records);
+        edits.extend(records.values().map(|record| Edit {
+            key: record.key(),
+            value: Some(record.encode()),
+        }));
+        let needed = self.needed_from(round.head);
+        self.commit(session, edits, entries_change, Some(needed))?;
+        let mut registry = lock(&self.registry);
+        for (id, record) in records {
+            if let Some(registered) = registry.get_mut(&id) {
+                registered.record = record;
+            }
+        }
+        drop(registry);
+        for (member, root) in std::mem::take(&mut round.members).into_iter().zip(roots) {
+            member.unfreeze(self, root);
+        }
+        Ok(needed)
+    }
+
+    /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
+    fn needed_from(&self, head: JournalPosition) -> JournalPosition {
+        let registry = lock(&self.registry);
+        let active = |r: &Registered| r.volume.state().active.first_position();
+        registry.values().filter_map(active).fold(head, Ord::min)
+    }
+
+    /// One commit of the volumes' session.
+    pub fn commit(
+        &self,
+        session: &mut WriteSession,
+        edits: Vec<Edit>,
+        entries_change: i64,
+        journal_from: Option<JournalPosition>,
+    ) -> Result<Committed> {
+        self.pool.commit_with(Purpose::Volumes, |mut base| {
+            if let Some(from) = journal_from {
+                base.record.journal_position = from.0;
+            }
+            session.commit_more(base, edits, entries_change, &mut [])
+        })
+    }
+
+    /// After a commit that failed: the next one starts from what is stored.
+    pub fn forget_session(&self, driver: &mut Driver) {
+        let failed = StoreError::new(StoreErrorKind::Invalid, "commit failed");
+        let _ = self.settle(driver, Err(failed));
+    }
+
+    pub fn session<'a>(&self, slot: &'a mut Option<WriteSession>) -> Result<&'a mut WriteSession> {
+        if slot.is_none() {
+            *slot = Some(self.pool.begin_for(Purpose::Volumes, self.lane)?);
+        }
+        let none = || StoreError::new(StoreErrorKind::Invalid, "no session");
+        slot.as_mut().ok_or_else(none)
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}

@@ -1,0 +1,240 @@
+//! Volumes as front ends see them: errors and waiting translated to the waist's.
+//!
+//! Invariant: holds no state of its own; any number of handles of one volume are coherent.
+
+use super::engine::Engine;
+use super::live::LiveVolume;
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::recipe::visit_leaves;
+use media::MediaErrorKind;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use volume::{
+    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
+
+/// An open writable volume.
+#[derive(Clone)]
+pub struct VolumeHandle {
+    engine: Arc<Engine>,
+    volume: Arc<LiveVolume>,
+    description: String,
+}
+
+impl VolumeHandle {
+    pub(super) fn new(engine: Arc<Engine>, volume: Arc<LiveVolume>, description: String) -> Self {
+        Self {
+            engine,
+            volume,
+            description,
+        }
+    }
+
+    fn settle(&self, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Volatile => Ok(()),
+            Durability::Durable => self.engine.journal.flush(),
+        }
+    }
+}
+
+/// What a front end hears of a store error.
+fn volume_error(e: StoreError) -> VolumeError {
+    let kind = match e.kind {
+        StoreErrorKind::Media(MediaErrorKind::Poisoned) => VolumeErrorKind::Failed,
+        StoreErrorKind::Media(MediaErrorKind::NoSpace) => VolumeErrorKind::NoSpace,
+        _ => VolumeErrorKind::Io,
+    };
+    VolumeError::new(kind, e)
+}
+
+impl Volume for VolumeHandle {
+    fn info(&self) -> VolumeInfo {
+        VolumeInfo {
+            size_bytes: self.size_bytes(),
+            read_only: false,
+            block_bytes_min: 1,
+            block_bytes_preferred: 4096.max(1 << self.volume.log2),
+            description: self.description.clone(),
+        }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.volume.state().size
+    }
+
+    fn read(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> std::result::Result<(), VolumeError> {
+        self.volume
+            .read(&self.engine, offset_bytes, into)
+            .map_err(volume_error)
+    }
+
+    fn write(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> std::result::Result<(), VolumeError> {
+        self.volume
+            .write(&self.engine, offset_bytes, data)
+            .and_then(|()| self.settle(durability))
+            .map_err(volume_error)
+    }
+
+    fn write_now(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> std::result::Result<bool, VolumeError> {
+        self.volume
+            .write_now(&self.engine, offset_bytes, data)
+            .map_err(volume_error)
+    }
+
+    fn flush(&self, _context: RequestContext) -> std::result::Result<(), VolumeError> {
+        self.engine.journal.flush().map_err(volume_error)
+    }
+
+    fn discard(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> std::result::Result<(), VolumeError> {
+        self.volume
+            .zero(&self.engine, offset_bytes, len_bytes)
+            .map_err(volume_error)
+    }
+
+    fn write_zeroes(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        _may_free: bool,
+        durability: Durability,
+    ) -> std::result::Result<(), VolumeError> {
+        self.volume
+            .zero(&self.engine, offset_bytes, len_bytes)
+            .and_then(|()| self.settle(durability))
+            .map_err(volume_error)
+    }
+
+    fn extents(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> std::result::Result<(), VolumeError> {
+        let mut runs = Runs { run: None, visit };
+        self.visit_extents(offset_bytes, len_bytes, &mut runs)
+            .map_err(volume_error)?;
+        runs.finish();
+        Ok(())
+    }
+
+    fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.volume.is_cached(&self.engine, offset_bytes, len_bytes)
+    }
+}
+
+/// Extents that are visited at a time: the layers of one moment are looked at in pieces, so that a
+/// petabyte's are not collected at once.
+const EXTENTS_BYTES_STEP: u64 = 1 << 30;
+
+impl VolumeHandle {
+    fn visit_extents(&self, offset: u64, len: u64, runs: &mut Runs<'_>) -> Result<()> {
+        let end = offset.saturating_add(len);
+        let mut at = offset;
+        while at < end {
+            let to = end.min(at.saturating_add(EXTENTS_BYTES_STEP));
+            let (pieces, root) = {
+                let state = self.volume.state();
+                (state.pieces(at, to), state.root)
+            };
+            for piece in pieces {
+                if self.visit_root(&root, at, piece.offset, runs)?.is_break() {
+                    return Ok(());
+                }
+                let hole = piece.source == super::overlay::Source::Zero;
+                if runs.push(piece.offset, piece.len, hole).is_break() {
+                    return Ok(());
+                }
+                at = piece.end();
+            }
+            if self.visit_root(&root, at, to, runs)?.is_break() {
+                return Ok(());
+            }
+            at = to;
+        }
+        Ok(())
+    }
+
+    fn visit_root(
+        &self,
+        root: &format::recipe::ObjectRoot,
+        from: u64,
+        to: u64,
+        runs: &mut Runs<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let reader = self.engine.pool.reader();
+        let mut load = |f: &units::Fingerprint| reader.recipe_node(f);
+        visit_leaves(root, from, to, &mut load, &mut |leaf| {
+            let start = leaf.offset.max(from);
+            let end = (leaf.offset + leaf.len).min(to);
+            Ok(runs.push(start, end - start, leaf.fingerprint.is_hole()))
+        })
+    }
+}
+
+/// Joins neighbours of one kind, so that clients see runs, not chunks.
+struct Runs<'a> {
+    run: Option<Extent>,
+    visit: &'a mut dyn FnMut(Extent) -> ControlFlow<()>,
+}
+
+impl Runs<'_> {
+    fn push(&mut self, offset_bytes: u64, len_bytes: u64, hole: bool) -> ControlFlow<()> {
+        if len_bytes == 0 {
+            return ControlFlow::Continue(());
+        }
+        match &mut self.run {
+            Some(run) if run.hole == hole => {
+                run.len_bytes += len_bytes;
+                ControlFlow::Continue(())
+            }
+            run => {
+                let next = Extent {
+                    offset_bytes,
+                    len_bytes,
+                    hole,
+                    zero: hole,
+                };
+                match run.replace(next) {
+                    Some(done) => {
+                        let flow = (self.visit)(done);
+                        if flow.is_break() {
+                            self.run = None;
+                        }
+                        flow
+                    }
+                    None => ControlFlow::Continue(()),
+                }
+            }
+        }
+    }
+
+    fn finish(self) {
+        if let Some(run) = self.run {
+            let _ = (self.visit)(run);
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! One open volume: its layers, and reads and writes through them.
+//!
+//! Invariant: what a reader finds in the layers of one moment is what was acknowledged at that
+//! moment or is being written. Every write is in the journal before it is in the active overlay,
+//! and both happen behind the gate, so that a freeze at journal position P finds exactly the
+//! writes below P. Called by handles and checkpoints.
+
+use super::engine::Engine;
+use super::overlay::{Overlay, Piece, Source};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::journal::Record;
+use crate::recipe::fixed_chunk;
+use format::recipe::ObjectRoot;
+use page_cache::{Place, Use};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use units::{Fingerprint, JournalPosition, VolumeId};
+
+/// Unit of the page cache's unwritten side, bytes.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+/// Layers of a volume, newest first: active, frozen, root.
+pub(super) struct State {
+    /// Bytes that clients may address.
+    pub size: u64,
+    pub active: Overlay,
+    /// While a checkpoint works on it.
+    pub frozen: Option<Arc<Overlay>>,
+    pub root: ObjectRoot,
+    /// Whether places of `root` may be entered into the page cache: not while it is exchanged.
+    pub aliasing: bool,
+    /// Deleted: every request fails.
+    pub closed: bool,
+}
+
+/// An open volume.
+pub(crate) struct LiveVolume {
+    pub id: VolumeId,
+    /// Its number in the page cache, never used again.
+    pub object: u64,
+    pub log2: u8,
+    state: RwLock<State>,
+    /// Writers hold it for reading while they append and enter; a freeze for writing.
+    gate: RwLock<()>,
+    /// Held by administrative changes: one at a time for each volume.
+    administration: Mutex<()>,
+}
+
+/// What covers a range, in order; gaps are for the root.
+struct Layers {
+    pieces: Vec<Piece>,
+    root: ObjectRoot,
+}
+
+impl LiveVolume {
+    pub fn new(id: VolumeId, object: u64, log2: u8, root: ObjectRoot, active: Overlay) -> Self {
+        Self {
+            id,
+            object,
+            log2,
+            state: RwLock::new(State {
+                size: root.len,
+                active,
+                frozen: None,
+                root,
+                aliasing: true,
+                closed: false,
+            }),
+            gate: RwLock::new(()),
+            administration: Mutex::new(()),
+        }
+    }
+
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Keeps writers out; those inside have appended and entered.
+    pub fn shut(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// One administrative change at a time.
+    pub fn administer(&self) -> MutexGuard<'_, ()> {
+        self.administration
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk_bytes(&self) -> u64 {
+        1 << self.log2
+    }
+
+    /// Fills `into` from `offset`.
+    pub fn read(&self, engine: &Engine, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut looks = 0;
+        loop {
+            let layers = self.layers(offset, into.len() as u64)?;
+            match self.fill(engine, &layers, offset, into) {
+                // A checkpoint folded the piece and freed its slot meanwhile: look again.
+                Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn layers(&self, offset: u64, len: u64) -> Result<Layers> {
+        let state = self.state();
+        state.expect_open()?;
+        let end = offset.saturating_add(len);
+        if end > state.size {
+            let why = format!("bytes {offset} to {end} of {}", state.size);
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        Ok(Layers {
+            pieces: state.pieces(offset, end),
+            root: state.root,
+        })
+    }
+
+    fn fill(&self, engine: &Engine, layers: &Layers, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut at = offset;
+        let mut rest = into;
+        for piece in &layers.pieces {
+            let gap = usize::try_from(piece.offset - at).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at_mut(gap.min(rest.len()));
+            self.fill_from_root(engine, &layers.root, at, now)?;
+            let len = usize::try_from(piece.len).unwrap_or(usize::MAX);
+            let (now, later) = later.split_at_mut(len.min(later.len()));
+            self.fill_from_piece(engine, piece, now)?;
+            rest = later;
+            at = piece.end();
+        }
+        self.fill_from_root(engine, &layers.root, at, rest)
+    }
+
+    /// Bytes of one piece: from pages that are in memory, else from the journal.
+    pub fn fill_from_piece(&self, engine: &Engine, piece: &Piece, into: &mut [u8]) -> Result<()> {
+        let Source::Record { skip } = piece.source else {
+            into.fill(0);
+            return Ok(());
+        };
+        let mut at = piece.offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let page = at / PAGE_BYTES;
+            let within = (at % PAGE_BYTES) as usize;
+            let Some(frame) = engine.cache.unwritten(self.object, page, piece.position.0) else {
+                let skip = skip as usize + (at - piece.offset) as usize;
+                return engine.journal.read(piece.position, skip, rest);
+            };
+            let take = (PAGE_BYTES as usize - within).min(rest.len());
+            let (now, later) = rest.split_at_mut(take);
+            now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+            rest = later;
+            at += take as u64;
+        }
+        Ok(())
+    }
+
+    /// Bytes below the overlays.
+    pub fn fill_from_root(
+        &self,
+        engine: &Engine,
+        root: &ObjectRoot,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let chunk_bytes = self.chunk_bytes();
+        let mut at = offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let within = at & (chunk_bytes - 1);
+            let take = (chunk_bytes - within).min(rest.len() as u64) as usize;
+            let (now, later) = rest.split_at_mut(take);
+            self.fill_from_chunk(engine, root, at >> self.log2, within as usize, now)?;
+            rest = later;
+            at += take as u64;
+        }
+        Ok(())
+    }
+
+    fn fill_from_chunk(
+        &self,
+        engine: &Engine,
+        root: &ObjectRoot,
+        chunk: u64,
+        within: usize,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let place = Place {
+            object: self.object,
+            chunk,
+        };
+        let copy = |bytes: &[u8], into: &mut [u8]| match bytes.get(within..within + into.len()) {
+            Some(bytes) => {
+                into.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => {
+                let found = format!("{} bytes in chunk {chunk}", bytes.len());
+                Err(StoreError::corruption("volume", self.id, found))
+            }
+        };
+        if let Some(frame) = engine.cache.by_place(place, Use::Demand) {
+            return copy(&frame, into);
+        }
+        let offset = chunk << self.log2;
+        if offset >= root.len {
+            into.fill(0);
+            return Ok(());
+        }
+        let reader = engine.pool.reader();
+        let fingerprint = fixed_chunk(root, self.log2, offset, &mut |node| reader.chunk(node))?;
+        if fingerprint.is_hole() {
+            into.fill(0);
+            return Ok(());
+        }
+        let known = {
+            let state = self.state();
+            let alias = state.may_alias(root).then_some(place);
+            engine.cache.by_content(&fingerprint, alias, Use::Demand)
+        };
+        if let Some(frame) = known {
+            return copy(&frame, into);
+        }
+        let bytes = reader.chunk(&fingerprint)?;
+        if bytes.len() as u64 != self.chunk_bytes() {
+            let found = format!("{} bytes, expected {}", bytes.len(), self.chunk_bytes());
+            return Err(StoreError::corruption("chunk", fingerprint, found));
+        }
+        self.keep(engine, root, place, &fingerprint, &bytes);
+        copy(&bytes, into)
+    }
+
+    fn keep(
+        &self,
+        engine: &Engine,
+        root: &ObjectRoot,
+        place: Place,
+        fingerprint: &Fingerprint,
+        bytes: &[u8],
+    ) {
+        let state = self.state();
+        let alias = state.may_alias(root).then_some(place);
+        engine.cache.insert(fingerprint, bytes, alias, Use::Demand);
+    }
+
+    /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
+    pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        let mut at = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            // Records end where pages end, so that a page is of one record.
+            let room = Record::DATA_BYTES_MAX as u64 - at % Record::DATA_BYTES_MAX as u64;
+            let take = room.min(rest.len() as u64) as usize;
+            let (now, later) = rest.split_at(take);
+            while !self.append(engine, at, Some(now), take as u64)? {
+                engine.make_room()?;
+            }
+            rest = later;
+            at += take as u64;
+        }
+        engine.written()
+    }
+
+    /// The same if nothing has to be waited for; false when something has, and nothing was written.
+    pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
+        let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
+        if !fits_one_record || engine.is_pressed() || engine.journal.is_write_out_due() {
+            return Ok(false);
+        }
+        self.append(engine, offset, Some(data), data.len() as u64)
+    }
+
+    /// Makes a range read as zeroes.
+    pub fn zero(&self, engine: &Engine, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        while !self.append(engine, offset, None, len)? {
+            engine.make_room()?;
+        }
+        engine.written()
+    }
+
+    /// One record, behind the gate. False when the journal has no room for it.
+    fn append(&self, engine: &Engine, offset: u64, data: Option<&[u8]>, len: u64) -> Result<bool> {
+        let _gate = self.gate.read().unwrap_or_else(|e| e.into_inner());
+        {
+            let state = self.state();
+            state.expect_open()?;
+            if offset.saturating_add(len) > state.size {
+                let why = "the volume has become smaller";
+                return Err(StoreError::new(StoreErrorKind::Invalid, why));
+            }
+        }
+        let (volume, source) = (self.id, data.map(|_| Source::Record { skip: 0 }));
+        let record = match data {
+            Some(data) => Record::Write {
+                volume,
+                offset_bytes: offset,
+                data,
+            },
+            None => Record::Zero {
+                volume,
+                offset_bytes: offset,
+                len_bytes: len,
+            },
+        };
+        let position = match engine.journal.append(&record) {
+            Err(e) if e.kind == StoreErrorKind::JournalFull => return Ok(false),
+            position => position?,
+        };
+        // Before the piece can be found.
+        self.keep_pages(engine, offset, data.unwrap_or_default(), position);
+        self.state_mut().active.insert(Piece {
+            offset,
+            len,
+            position,
+            source: source.unwrap_or(Source::Zero),
+        });
+        Ok(true)
+    }
+
+    fn keep_pages(&self, engine: &Engine, offset: u64, data: &[u8], position: JournalPosition) {
+        let lead = (offset.next_multiple_of(PAGE_BYTES) - offset) as usize;
+        let whole = data.get(lead..).unwrap_or_default();
+        let first = offset.div_ceil(PAGE_BYTES);
+        for (page, bytes) in (first..).zip(whole.chunks_exact(PAGE_BYTES as usize)) {
+            if let Ok(bytes) = bytes.try_into() {
+                engine
+                    .cache
+                    .put_unwritten(self.object, page, position.0, bytes);
+            }
+        }
+    }
+
+    /// True when reading the range is likely to need no device.
+    pub fn is_cached(&self, engine: &Engine, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len);
+        let (pieces, root) = {
+            let state = self.state();
+            if state.closed || end > state.size {
+                return true;
+            }
+            (state.pieces(offset, end), state.root)
+        };
+        let chunks = (offset >> self.log2)..=(end.saturating_sub(1) >> self.log2);
+        if chunks.clone().count() > CACHED_CHUNKS_MAX {
+            return false;
+        }
+        let in_memory = |piece: &Piece| match piece.source {
+            Source::Zero => true,
+            Source::Record { .. } => {
+                let pages = piece.offset / PAGE_BYTES..piece.end().div_ceil(PAGE_BYTES);
+                pages.into_iter().all(|page| {
+                    engine
+                        .cache
+                        .is_unwritten_resident(self.object, page, piece.position.0)
+                })
+            }
+        };
+        if !pieces.iter().all(in_memory) {
+            return false;
+        }
+        let covered: u64 = pieces.iter().map(|p| p.len).sum();
+        covered == len
+            || chunks.into_iter().all(|chunk| {
+                let place = Place {
+                    object: self.object,
+                    chunk,
+                };
+                engine.cache.is_resident(place) || self.is_known_hole(engine, &root, chunk)
+            })
+    }
+
+    /// True when the recipe nodes in memory say that the chunk is a hole, or where it is cached.
+    fn is_known_hole(&self, engine: &Engine, root: &ObjectRoot, chunk: u64) -> bool {
+        let reader = engine.pool.reader();
+        let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
+        let offset = chunk << self.log2;
+        let found = fixed_chunk(root, self.log2, offset, &mut |node: &Fingerprint| {
+            reader.cached_chunk(node).ok_or_else(miss)
+        });
+        found.is_ok_and(|f| f.is_hole() || engine.cache.is_content_resident(&f))
+    }
+}
+
+/// Checkpoints that may overtake one read.
+const LOOKS_MAX: u32 = 100;
+
+/// Longer requests are handed to a thread anyway: asking for each chunk would cost as much as
+/// reading.
+const CACHED_CHUNKS_MAX: usize = 16;
+
+impl State {
+    fn expect_open(&self) -> Result<()> {
+        match self.closed {
+            false => Ok(()),
+            true => Err(StoreError::new(
+                StoreErrorKind::NotFound,
+                "the volume was deleted",
+            )),
+        }
+    }
+
+    fn may_alias(&self, root: &ObjectRoot) -> bool {
+        self.aliasing && self.root == *root
+    }
+
+    /// What the overlays know of `[from, to)`, in order.
+    pub fn pieces(&self, from: u64, to: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let Some(frozen) = &self.frozen else {
+            self.active.visit(from, to, |piece| pieces.push(piece));
+            return pieces;
+        };
+        let mut at = from;
+        self.active.visit(from, to, |piece| {
+            frozen.visit(at, piece.offset, |older| pieces.push(older));
+            at = piece.end();
+            pieces.push(piece);
+        });
+        frozen.visit(at, to, |older| pieces.push(older));
+        pieces
+    }
+}

@@ -1,0 +1,91 @@
+//! The interval map against one position per byte.
+
+use super::*;
+use sim::Seed;
+
+const SIZE: usize = 200;
+
+/// For each byte: the write that it is of, and the byte of that write's data.
+type Model = Vec<Option<(u64, Option<u64>)>>;
+
+fn seen(overlay: &Overlay, from: u64, to: u64) -> Model {
+    let mut model = vec![None; SIZE];
+    let mut last = from;
+    overlay.visit(from, to, |piece| {
+        assert!(piece.len > 0 && piece.offset >= last && piece.end() <= to);
+        last = piece.end();
+        for at in piece.offset..piece.end() {
+            let byte = match piece.source {
+                Source::Record { skip } => Some(u64::from(skip) + at - piece.offset),
+                Source::Zero => None,
+            };
+            model[at as usize] = Some((piece.position.0, byte));
+        }
+    });
+    model
+}
+
+#[test]
+fn the_newest_write_of_every_byte_is_kept_in_whatever_order_they_come() {
+    for number in 0..400 {
+        let mut seed = Seed::new(number);
+        let mut positions: Vec<u64> = (1..40).collect();
+        // Neighbours change places: threads enter their writes a little out of order.
+        for _ in 0..20 {
+            let at = seed.below(positions.len() as u64 - 1) as usize;
+            positions.swap(at, at + 1);
+        }
+        let mut overlay = Overlay::default();
+        let mut model: Model = vec![None; SIZE];
+        for position in positions {
+            let offset = seed.below(SIZE as u64);
+            let len = seed.below(SIZE as u64 - offset + 1).min(60);
+            let zero = seed.chance(80);
+            overlay.insert(Piece {
+                offset,
+                len,
+                position: JournalPosition(position),
+                source: if zero {
+                    Source::Zero
+                } else {
+                    Source::Record { skip: 0 }
+                },
+            });
+            for at in offset..offset + len {
+                let byte = (!zero).then_some(at - offset);
+                let entry = &mut model[at as usize];
+                if entry.is_none_or(|(old, _)| old < position) {
+                    *entry = Some((position, byte));
+                }
+            }
+        }
+        assert_eq!(seen(&overlay, 0, SIZE as u64), model, "seed {number}");
+        let (from, to) = (seed.below(100), 100 + seed.below(100));
+        let mut part = model.clone();
+        part[..from as usize].fill(None);
+        part[to as usize..].fill(None);
+        assert_eq!(seen(&overlay, from, to), part, "seed {number}");
+        let first = model.iter().skip(from as usize).position(Option::is_some);
+        let next = overlay.next(from).map(|p| p.offset.max(from) - from);
+        assert_eq!(next, first.map(|f| f as u64), "seed {number}");
+        let cut = seed.below(SIZE as u64);
+        overlay.truncate(cut);
+        model[cut as usize..].fill(None);
+        assert_eq!(seen(&overlay, 0, SIZE as u64), model, "seed {number}");
+    }
+}
+
+#[test]
+fn writing_one_place_again_takes_no_more_memory() {
+    let mut overlay = Overlay::default();
+    for position in 0..1000 {
+        overlay.insert(Piece {
+            offset: position % 4 * 4096,
+            len: 4096,
+            position: JournalPosition(position),
+            source: Source::Record { skip: 0 },
+        });
+    }
+    assert_eq!(overlay.len(), 4);
+    assert_eq!(overlay.first_position(), Some(JournalPosition(0)));
+}

@@ -1,0 +1,324 @@
+//! A checkpoint round: frozen overlays become chunks, step by step, then one commit folds them in.
+//!
+//! Invariant: until the commit stands the layers of every volume are what they were, so a round
+//! that fails can be done again; after it, each volume's root holds exactly its writes below the
+//! position at which it was frozen. Called by the engine, one step at a time.
+
+use super::engine::Engine;
+use super::live::{LiveVolume, PAGE_BYTES};
+use super::overlay::{Overlay, Piece, Source};
+use crate::error::Result;
+use crate::journal::Record;
+use crate::recipe::{ChunkEdit, fold};
+use crate::write_path::{Lane, Probe, WriteSession};
+use chunking::is_zero;
+use format::recipe::ObjectRoot;
+use page_cache::{Place, Use};
+use std::sync::Arc;
+use units::{Fingerprint, JournalPosition};
+
+/// Random writes shorter than this are not looked up in the fingerprint index (DDFS, ATC'18).
+const PROBE_BYTES_MIN: u64 = 128 << 10;
+/// Longer runs of holes drop all places of the volume from the page cache at once.
+const FORGET_CHUNKS_MAX: u64 = 1 << 16;
+
+/// One volume of a round.
+pub(super) struct Member {
+    pub volume: Arc<LiveVolume>,
+    /// All writes below are in `frozen` or in the root.
+    pub folded: JournalPosition,
+    /// Size that the volume gets with the commit.
+    pub len: u64,
+    frozen: Arc<Overlay>,
+    edits: Vec<ChunkEdit>,
+    /// First byte that is not destaged yet.
+    cursor: u64,
+    /// Bytes from here on were looked at for how far to look for duplicates.
+    probed_to: u64,
+    /// The last chunk is cut at `len`: still to be done.
+    cut: bool,
+}
+
+impl Member {
+    /// Freezes what the volume has in its active overlay. Writers wait for a pointer exchange.
+    pub fn freeze(engine: &Engine, volume: Arc<LiveVolume>, len: Option<u64>) -> Self {
+        let (folded, frozen, len, size) = {
+            let _shut = volume.shut();
+            let folded = engine.journal.head();
+            let mut state = volume.state_mut();
+            let frozen = Arc::new(std::mem::take(&mut state.active));
+            state.frozen = Some(Arc::clone(&frozen));
+            (folded, frozen, len.unwrap_or(state.size), state.size)
+        };
+        let within = len % volume.chunk_bytes();
+        Self {
+            folded,
+            frozen,
+            len,
+            edits: Vec::new(),
+            cursor: 0,
+            probed_to: 0,
+            cut: len < size && within != 0,
+            volume,
+        }
+    }
+
+    /// What was destaged is not sure to be stored: all of it is done again.
+    pub fn start_over(&mut self, cut: bool) {
+        self.edits.clear();
+        self.cursor = 0;
+        self.probed_to = 0;
+        self.cut = cut;
+    }
+
+    /// True if the commit cuts the last chunk.
+    pub fn cuts(&self) -> bool {
+        let size = self.volume.state().size;
+        self.len < size && !self.len.is_multiple_of(self.volume.chunk_bytes())
+    }
+
+    /// Turns about `budget` bytes into chunks. True when nothing is left.
+    pub fn destage(&mut self, engine: &Engine, lane: &mut Lane, budget: u64) -> Result<bool> {
+        let (chunk_bytes, log2) = (self.volume.chunk_bytes(), self.volume.log2);
+        let mut done = 0;
+        while done < budget {
+            // A piece that begins before the end may reach past it.
+            let reaches = |p: &Piece| p.offset.max(self.cursor) < self.len;
+            let Some(piece) = self.frozen.next(self.cursor).filter(reaches) else {
+                if self.cut {
+                    self.cut = false;
+                    let last = self.len >> log2;
+                    if self.edits.last().is_none_or(|e| e.first + e.count <= last) {
+                        self.destage_chunk(engine, lane, last)?;
+                    }
+                }
+                return Ok(true);
+            };
+            let from = piece.offset.max(self.cursor);
+            let chunk = from >> log2;
+            let start = chunk << log2;
+            let zeroes_end = if piece.end() >= self.len {
+                self.len.next_multiple_of(chunk_bytes)
+            } else {
+                piece.end() & !(chunk_bytes - 1)
+            };
+            if piece.source == Source::Zero && piece.offset <= start && zeroes_end > start {
+                let count = (zeroes_end - start) >> log2;
+                self.push(chunk, count, Fingerprint::HOLE);
+                self.cursor = zeroes_end;
+                // Holes cost a record each, not bytes.
+                done += chunk_bytes;
+                continue;
+            }
+            if start >= self.probed_to {
+                self.choose_probe(lane, start);
+            }
+            self.destage_chunk(engine, lane, chunk)?;
+            self.cursor = start + chunk_bytes;
+            done += chunk_bytes;
+        }
+        Ok(false)
+    }
+
+    /// Looks how long the run of written bytes is that starts here.
+    fn choose_probe(&mut self, lane: &mut Lane, start: u64) {
+        let mut end = start;
+        while end - start < PROBE_BYTES_MIN
+            && let Some(piece) = self.frozen.next(end)
+            && piece.offset <= end
+        {
+            end = piece.end();
+        }
+        let long = end - start >= PROBE_BYTES_MIN;
+        lane.set_probe(if long { Probe::Index } else { Probe::Near });
+        self.probed_to = end.max(start + 1);
+    }
+
+    fn destage_chunk(&mut self, engine: &Engine, lane: &mut Lane, chunk: u64) -> Result<()> {
+        let mut bytes = vec![0; self.volume.chunk_bytes() as usize];
+        match self.assemble(engine, chunk, &mut bytes) {
+            Ok(resident) => {
+                let fingerprint = match is_zero(&bytes) {
+                    true => Fingerprint::HOLE,
+                    false => lane.store_chunk(&bytes)?,
+                };
+                if resident && !fingerprint.is_hole() {
+                    engine
+                        .cache
+                        .insert(&fingerprint, &bytes, None, Use::Prefetch);
+                }
+                self.push(chunk, 1, fingerprint);
+                Ok(())
+            }
+            // The bytes around the written ones are damaged. The write is kept in the journal
+            // until the chunk is overwritten or mended; the rest of the round goes on.
+            Err(e) if e.is_corruption() => self.carry_forward(engine, chunk),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn push(&mut self, first: u64, count: u64, fingerprint: Fingerprint) {
+        if fingerprint.is_hole()
+            && let Some(last) = self.edits.last_mut()
+            && last.fingerprint.is_hole()
+            && last.first + last.count == first
+        {
+            last.count += count;
+            return;
+        }
+        self.edits.push(ChunkEdit {
+            first,
+            count,
+            fingerprint,
+        });
+    }
+
+    /// The chunk's bytes with the frozen writes over the root's. True when all that was written
+    /// was in memory: then it is worth keeping there.
+    fn assemble(&self, engine: &Engine, chunk: u64, bytes: &mut [u8]) -> Result<bool> {
+        let start = chunk << self.volume.log2;
+        let end = start.saturating_add(bytes.len() as u64).min(self.len);
+        let mut pieces = Vec::new();
+        let mut covered = 0;
+        self.frozen.visit(start, end, |piece| {
+            covered += piece.len;
+            pieces.push(piece);
+        });
+        let used = (end - start) as usize;
+        if covered < used as u64 {
+            let root = self.volume.state().root;
+            let base = bytes.get_mut(..used).unwrap_or_default();
+            self.volume.fill_from_root(engine, &root, start, base)?;
+        }
+        let mut resident = true;
+        for piece in pieces {
+            resident &= self.is_resident(engine, &piece);
+            let at = (piece.offset - start) as usize;
+            let into = bytes.get_mut(at..at + piece.len as usize);
+            let into = into.unwrap_or_default();
+            self.volume.fill_from_piece(engine, &piece, into)?;
+        }
+        Ok(resident)
+    }
+
+    fn is_resident(&self, engine: &Engine, piece: &Piece) -> bool {
+        let (page, version) = (piece.offset / PAGE_BYTES, piece.position.0);
+        let object = self.volume.object;
+        engine.cache.is_unwritten_resident(object, page, version)
+    }
+
+    /// Writes what is frozen of a chunk to the journal again, where nothing newer is.
+    fn carry_forward(&self, engine: &Engine, chunk: u64) -> Result<()> {
+        let start = chunk << self.volume.log2;
+        let end = (start + self.volume.chunk_bytes()).min(self.len);
+        let mut pieces = Vec::new();
+        self.frozen.visit(start, end, |piece| pieces.push(piece));
+        let mut carried = Vec::new();
+        for piece in pieces {
+            let mut data = vec![0; piece.len as usize];
+            self.volume.fill_from_piece(engine, &piece, &mut data)?;
+            carried.push((piece.offset, data));
+        }
+        let _shut = self.volume.shut();
+        for (offset, data) in carried {
+            let mut newer = Vec::new();
+            let end = offset + data.len() as u64;
+            self.volume
+                .state()
+                .active
+                .visit(offset, end, |piece| newer.push((piece.offset, piece.end())));
+            newer.push((end, end));
+            let mut at = offset;
+            for (from, to) in newer {
+                let part = (at - offset) as usize..(from - offset) as usize;
+                let part = data.get(part).unwrap_or_default();
+                if !part.is_empty() {
+                    self.append_again(engine, at, part)?;
+                }
+                at = to;
+            }
+        }
+        Ok(())
+    }
+
+    fn append_again(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        let record = Record::Write {
+            volume: self.volume.id,
+            offset_bytes: offset,
+            data,
+        };
+        let position = engine.journal.append(&record)?;
+        self.volume.state_mut().active.insert(Piece {
+            offset,
+            len: data.len() as u64,
+            position,
+            source: Source::Record { skip: 0 },
+        });
+        Ok(())
+    }
+
+    /// Stores the nodes of the new root.
+    pub fn fold(&self, engine: &Engine, session: &mut WriteSession) -> Result<ObjectRoot> {
+        let root = self.volume.state().root;
+        let reader = Arc::clone(engine.pool.reader());
+        let lane = session.main();
+        let chunks = self.len.div_ceil(self.volume.chunk_bytes());
+        let within = self.edits.partition_point(|e| e.first < chunks);
+        fold(
+            &root,
+            self.len,
+            self.edits.get(..within).unwrap_or_default(),
+            &mut |f| reader.recipe_node(f),
+            &mut |node| lane.store_node(node),
+        )
+    }
+
+    /// The commit stands: the volume reads through its new root.
+    pub fn unfreeze(self, engine: &Engine, root: ObjectRoot) {
+        let object = self.volume.object;
+        // No place may be entered while some are forgotten and the root is still the old one; until
+        // then the frozen overlay covers what the old root says of them.
+        self.volume.state_mut().aliasing = false;
+        let chunks = |len: u64| len.div_ceil(self.volume.chunk_bytes());
+        let size = self.volume.state().size;
+        let cut = chunks(root.len)..chunks(size).max(chunks(root.len));
+        let edited = self.edits.iter().map(|e| e.first..e.first + e.count);
+        let gone: Vec<_> = edited.chain([cut]).collect();
+        if gone.iter().any(|r| r.end - r.start > FORGET_CHUNKS_MAX) {
+            engine.cache.forget_object(object);
+        } else {
+            for chunk in gone.into_iter().flatten() {
+                engine.cache.forget_place(Place { object, chunk });
+            }
+        }
+        {
+            let mut state = self.volume.state_mut();
+            if root.len < state.size {
+                state.active.truncate(root.len);
+            }
+            state.size = root.len;
+            state.root = root;
+            state.frozen = None;
+            state.aliasing = true;
+        }
+        self.frozen.visit(0, u64::MAX, |piece| {
+            if let Source::Record { .. } = piece.source {
+                let pages = piece.offset.div_ceil(PAGE_BYTES)..piece.end() / PAGE_BYTES;
+                for page in pages {
+                    engine.cache.destaged(object, page, piece.position.0);
+                }
+            }
+        });
+    }
+
+    /// The round is given up: what was frozen is active again.
+    pub fn thaw(self) {
+        let _shut = self.volume.shut();
+        let mut state = self.volume.state_mut();
+        state.frozen = None;
+        let newer = std::mem::take(&mut state.active);
+        let mut active = Overlay::clone(&self.frozen);
+        newer.visit(0, u64::MAX, |piece| active.insert(piece));
+        state.active = active;
+    }
+}
