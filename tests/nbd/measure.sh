@@ -3,20 +3,22 @@
 # server and its peers (nbdkit's memory and file plugins, qemu-nbd), interleaved round by round, so that
 # other load on the machine hits all alike. Prints every run, then the medians of each peer's ratio.
 #
-# ROUNDS (default 5), SECONDS_EACH (default 2), DEPTHS (default "1 16 32"), MODES (default "randread randwrite").
+# ROUNDS (default 5), MS_EACH (default 2000), DEPTHS (default "1 16 32"), MODES (default "randread randwrite"),
+# PRIORITY (default none): a command such as "nice -n -15" for servers and clients alike, where others
+# have the machine too.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-2} depths=${DEPTHS:-1 16 32} modes=${MODES:-randread randwrite}
+rounds=${ROUNDS:-5} ms=${MS_EACH:-2000} priority=${PRIORITY:-} depths=${DEPTHS:-1 16 32} modes=${MODES:-randread randwrite}
 server=${QUINTET_NBD_SERVER:-${CARGO_TARGET_DIR:-$here/../../target}/release/examples/nbd_memory}
 dir=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
 size=536870912
 truncate -s $size "$dir/file" "$dir/image"
 declare -A pid
-$server --size $size "$dir/quintet" >/dev/null & pid[quintet]=$!
-nbdkit -f -U "$dir/nbdkit-memory" memory $size & pid[nbdkit-memory]=$!
-nbdkit -f -U "$dir/nbdkit-file" file "$dir/file" & pid[nbdkit-file]=$!
-qemu-nbd --persistent --shared=0 --format=raw --cache=writeback --aio=io_uring --discard=unmap \
+$priority $server --size $size "$dir/quintet" >/dev/null & pid[quintet]=$!
+$priority nbdkit -f -U "$dir/nbdkit-memory" memory $size & pid[nbdkit-memory]=$!
+$priority nbdkit -f -U "$dir/nbdkit-file" file "$dir/file" & pid[nbdkit-file]=$!
+$priority qemu-nbd --persistent --shared=0 --format=raw --cache=writeback --aio=io_uring --discard=unmap \
     --socket="$dir/qemu-nbd" "$dir/image" & pid[qemu-nbd]=$!
 sleep 1
 names="quintet nbdkit-memory nbdkit-file qemu-nbd"
@@ -28,8 +30,8 @@ for name in $names; do
 done
 run() { # name, mode, depth
     before=$(ticks "$1")
-    fio --name=run --ioengine=nbd --uri="$(uri "$1")" --rw="$2" --bs=4k --iodepth="$3" \
-        --size=$size --runtime="$seconds" --time_based --output-format=json \
+    $priority fio --name=run --ioengine=nbd --uri="$(uri "$1")" --rw="$2" --bs=4k --iodepth="$3" \
+        --size=$size --runtime="${ms}ms" --time_based --output-format=json \
         --output="$dir/json" 2>/dev/null
     after=$(ticks "$1")
     python3 - "$dir/json" "$1" "$2" "$3" $((after - before)) <<'P' | tee -a "$dir/all"
@@ -44,7 +46,7 @@ P
 }
 copy() { # name
     start=$(date +%s%N)
-    nbdcopy --connections=1 "$(uri "$1")" null:
+    $priority nbdcopy --connections=1 "$(uri "$1")" null:
     echo "$1 nbdcopy depth 64 $((size * 1000 / ($(date +%s%N) - start))) MB/s 0 us of server CPU each, p99 0 us" |
         tee -a "$dir/all"
 }

@@ -27,11 +27,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use transmission::Transmission;
 
-/// Output at which replies are sent although more requests are there, bytes.
-const BATCH_BYTES: usize = 64 << 10;
-/// Output memory that a connection keeps between batches, bytes; enough for the largest reads
-/// that usual clients send.
-const OUTPUT_KEPT_BYTES: usize = 1 << 20;
+/// Data of requests and replies at which replies are sent although more requests are there, bytes:
+/// a client that waits for some of them goes on while the rest is served.
+const BATCH_BYTES: usize = 32 << 10;
+/// Output memory that a connection keeps between batches, bytes: the largest reads that usual
+/// clients send (2 MiB, qemu-img) and what may be in front of them.
+const OUTPUT_KEPT_BYTES: usize = (2 << 20) + (256 << 10);
 /// Reads up to this need no lease while they are served at once: the output has room, bytes.
 const SMALL_REPLY_BYTES: u64 = 256 << 10;
 /// How many reads that wait go to the workers after a sign that the client keeps several under way.
@@ -215,6 +216,7 @@ impl Session {
             tally: Tally::default(),
             arrived: Instant::now(),
             deep: 0,
+            taken: 0,
             incoming: None,
         };
         let end = transmission.run(input).unwrap_or(End::Dropped);

@@ -29,6 +29,8 @@ pub(super) struct Transmission<'a> {
     pub(super) arrived: Instant,
     /// Reads that wait to hand to workers before one is tried on this thread again.
     pub(super) deep: u32,
+    /// Payload of requests since the last replies were sent, bytes.
+    pub(super) taken: usize,
     /// For the large request that is coming in.
     pub(super) incoming: Option<Lease>,
 }
@@ -54,7 +56,8 @@ impl Transmission<'_> {
                 if input.peek(0, needed).is_some() {
                     connection.sending.stop();
                     self.request(&request, &mut input, header)?;
-                    if self.output.len() >= BATCH_BYTES {
+                    self.taken += payload_bytes as usize;
+                    if self.output.len() + self.taken >= BATCH_BYTES {
                         self.flush()?;
                     }
                     continue;
@@ -167,6 +170,7 @@ impl Transmission<'_> {
     }
 
     pub(super) fn flush(&mut self) -> Result<(), Gone> {
+        self.taken = 0;
         if self.output.is_empty() {
             return Ok(());
         }
