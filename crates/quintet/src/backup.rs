@@ -6,6 +6,7 @@
 
 mod assemble;
 mod count;
+mod file_work;
 mod walk;
 
 pub use count::count_trees;

@@ -1,10 +1,11 @@
 //! The walker: lists, compares with the parent snapshot, and hands files out.
 
-use super::assemble::{Pending, Slot};
+use super::assemble::Pending;
+use super::file_work::{FileGroup, FileWork};
 use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::open_file::OpenFile;
-use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun, Work};
+use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun};
 use crate::progress::Progress;
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
@@ -18,12 +19,6 @@ use store::{Lane, LaneOptions, Pool, Reader, StoreError, StoreErrorKind, WriteSe
 /// Files longer than this are read here and cut into pieces for all lanes; shorter ones are read
 /// whole by one lane.
 const LARGE_FILE_BYTES: u64 = 2 * BATCH_BYTES as u64;
-
-/// Small files are handed over in groups, so that threads do not wake each other for every file and
-/// neighbours are stored beside each other: at most this many ...
-const GROUP_FILES: usize = 32;
-/// ... or this many bytes.
-const GROUP_BYTES: u64 = BATCH_BYTES as u64;
 
 /// What to back up.
 pub struct TreePlan<'a> {
@@ -415,9 +410,7 @@ impl Walker<'_, '_> {
             self.hand_out();
             return self.large_file(file);
         }
-        self.group.bytes += len;
-        self.group.files.push(file);
-        if self.group.files.len() >= GROUP_FILES || self.group.bytes >= GROUP_BYTES {
+        if self.group.add(file) {
             self.hand_out();
         }
         Ok(())
@@ -426,7 +419,7 @@ impl Walker<'_, '_> {
     /// Submits the small files collected so far.
     fn hand_out(&mut self) {
         let group = std::mem::take(&mut self.group);
-        if !group.files.is_empty() {
+        if !group.is_empty() {
             self.context.submit(Box::new(group));
         }
     }
@@ -476,99 +469,5 @@ struct FileSource(Arc<OpenFile>);
 impl Source for FileSource {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         self.0.read_at(offset, into)
-    }
-}
-
-/// Files to be read whole by one lane, one after another.
-#[derive(Default)]
-struct FileGroup {
-    files: Vec<FileWork>,
-    bytes: u64,
-}
-
-impl Work for FileGroup {
-    fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
-        for file in self.files {
-            if context.stopped() {
-                break;
-            }
-            file.run(lane, context)?;
-        }
-        Ok(())
-    }
-}
-
-/// A file to be read whole by one lane.
-struct FileWork {
-    directory: Arc<Directory>,
-    name: CString,
-    captured: Captured,
-    slot: Slot,
-}
-
-impl FileWork {
-    fn open(&self) -> Result<OpenFile, PathError> {
-        self.directory.open_file(&self.name)
-    }
-
-    fn finish(
-        self,
-        opened: &OpenFile,
-        content: ObjectRoot,
-        sparse: bool,
-        lane: &mut Lane,
-        context: &Context<'_>,
-    ) -> Result<(), StoreError> {
-        let mut unreadable = Vec::new();
-        let mut entry = self.captured.entry.clone();
-        entry.xattrs = opened.xattrs(&mut unreadable);
-        unreadable
-            .iter()
-            .for_each(|e| context.progress.warn_path(e));
-        if opened.changed_since(&self.captured).unwrap_or(true) {
-            let path = opened.path().display();
-            context
-                .progress
-                .warn(format_args!("{path}: changed while it was read"));
-            // The next run must read it again.
-            entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
-        }
-        entry.kind = EntryKind::File { content, sparse };
-        context.progress.add_files(1);
-        self.slot.fill(Some(entry), lane)
-    }
-}
-
-impl FileWork {
-    fn run(self, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
-        // One byte more than expected: a file that grew is noticed and read to its new end.
-        let expected = usize::try_from(self.captured.len).unwrap_or(0) + 1;
-        let mut bytes = context.buffer(expected);
-        let read = self.open().and_then(|opened| {
-            let into = bytes.get_mut(..expected).unwrap_or_default();
-            let mut count = opened.read_at(0, into)?;
-            while count >= expected {
-                bytes.truncate(count);
-                bytes.resize(count * 2, 0);
-                let more = bytes.get_mut(count..).unwrap_or_default();
-                match opened.read_at(count as u64, more)? {
-                    0 => break,
-                    read => count += read,
-                }
-            }
-            Ok((opened, count))
-        });
-        match read {
-            Err(e) => {
-                context.progress.warn_path(&e);
-                self.slot.fill(None, lane)
-            }
-            Ok((opened, count)) => {
-                let content = lane.store_object(bytes.get(..count).unwrap_or_default(), false)?;
-                context.progress.add_bytes(count as u64);
-                context.recycle(bytes);
-                self.finish(&opened, content, false, lane, context)
-            }
-        }
     }
 }

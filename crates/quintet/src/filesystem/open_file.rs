@@ -55,7 +55,14 @@ impl OpenFile {
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
             match self.file.read_at(rest, offset + done as u64) {
                 Ok(0) => break,
-                Ok(count) => done += count,
+                Ok(count) => {
+                    let asked = rest.len();
+                    done += count;
+                    // The kernel gives less only at the end, and that is where the end was.
+                    if count < asked && offset + done as u64 == self.len {
+                        break;
+                    }
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(PathError::new("read", &self.path, e)),
             }
@@ -100,5 +107,28 @@ impl OpenFile {
 impl AsFd for OpenFile {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::filesystem::capture::Directory;
+    use std::io::Write;
+
+    #[test]
+    fn reads_to_the_end_that_a_file_has_now() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("file");
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(&[1; 1000]).unwrap();
+        let opened = Directory::open(top.path()).unwrap();
+        let opened = opened.open_file(c"file").unwrap();
+        let mut into = [0; 3000];
+        let mut read = |offset| opened.read_at(offset, &mut into).unwrap();
+        assert_eq!((read(0), read(600), read(1000)), (1000, 400, 0));
+        file.write_all(&[2; 500]).unwrap();
+        assert_eq!((read(0), read(600), read(1000)), (1500, 900, 500));
+        file.set_len(300).unwrap();
+        assert_eq!((read(0), read(600)), (300, 0));
     }
 }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Bytes that are collected and written at once.
@@ -19,17 +19,20 @@ const WINDOW_BYTES: usize = 2 << 20;
 /// What addresses, offsets and lengths of writes past the page cache are multiples of: no device
 /// in use wants more.
 pub const BLOCK_BYTES: usize = 4096;
-/// Bytes written past the page cache before its speed is judged.
-const TRIAL_BYTES: u64 = 64 << 20;
-/// A device that is slower than this for one writer, bytes/s, is better written behind our back.
-const SLOW_BYTES_PER_SECOND: u64 = 200 << 20;
+/// A device that is slower than this, or takes longer to begin, is better written behind our back.
+const FAST_BYTES_PER_MS: u32 = 200 << 10;
+const FAST_START: Duration = Duration::from_micros(200);
+/// Writes in a row of which none was fast before a device counts as slow: on a busy machine most
+/// writes wait for the processor.
+const TRIAL_WRITES: usize = 32;
 
 /// The target. Shared by all threads.
 pub struct ExportTarget<'a> {
     file: &'a File,
     direct: AtomicBool,
-    direct_bytes: AtomicU64,
-    direct_nanos: AtomicU64,
+    direct_writes: AtomicUsize,
+    /// One of the last [`TRIAL_WRITES`] was fast.
+    fast: AtomicBool,
     /// One ordinary write at a time: the kernel locks the file anyway, and waits for it by spinning.
     writing: Mutex<()>,
 }
@@ -41,8 +44,8 @@ impl<'a> ExportTarget<'a> {
         Self {
             file,
             direct: AtomicBool::new(direct),
-            direct_bytes: AtomicU64::new(0),
-            direct_nanos: AtomicU64::new(0),
+            direct_writes: AtomicUsize::new(0),
+            fast: AtomicBool::new(false),
             writing: Mutex::new(()),
         }
     }
@@ -74,16 +77,14 @@ impl<'a> ExportTarget<'a> {
         self.file.write_all_at(rest, offset + done as u64)
     }
 
-    /// Counts a write past the page cache, and makes it the last one when they are slow.
+    /// Counts a write past the page cache, and makes it the last one when all are slow.
     fn judge(&self, count: usize, took: Duration) -> io::Result<()> {
-        let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let bytes = self.direct_bytes.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
-        let nanos = self.direct_nanos.fetch_add(took, Ordering::Relaxed) + took;
-        let limit = u128::from(bytes) * 1_000_000_000 / u128::from(SLOW_BYTES_PER_SECOND);
-        if bytes >= TRIAL_BYTES && u128::from(nanos) > limit {
-            self.leave_direct()?;
+        if took <= FAST_START + Duration::from_millis(count as u64) / FAST_BYTES_PER_MS {
+            self.fast.store(true, Ordering::Relaxed);
         }
-        Ok(())
+        let writes = self.direct_writes.fetch_add(1, Ordering::Relaxed) + 1;
+        let slow = writes.is_multiple_of(TRIAL_WRITES) && !self.fast.swap(false, Ordering::Relaxed);
+        if slow { self.leave_direct() } else { Ok(()) }
     }
 
     fn leave_direct(&self) -> io::Result<()> {
@@ -209,18 +210,21 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_device_is_written_behind_our_back() {
+    fn a_device_that_is_never_fast_is_written_behind_our_back() {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let direct = |target: &ExportTarget<'_>| target.direct.load(Ordering::Relaxed);
-        for (seconds, stays) in [(0.1, true), (1.0, false)] {
-            let target = ExportTarget::new(&file, true);
-            let usual = direct(&target);
-            let trial = TRIAL_BYTES as usize;
-            target.judge(trial - 1, Duration::from_secs(9)).unwrap();
-            assert_eq!(direct(&target), usual, "judged too early");
-            target.direct_nanos.store(0, Ordering::Relaxed);
-            target.judge(1, Duration::from_secs_f64(seconds)).unwrap();
-            assert_eq!(direct(&target), usual && stays, "{seconds} s");
+        let target = ExportTarget::new(&file, true);
+        // Whether or not the file system takes it.
+        target.direct.store(true, Ordering::Relaxed);
+        let judge = |len: usize, ms| target.judge(len, Duration::from_millis(ms)).unwrap();
+        let direct = || target.direct.load(Ordering::Relaxed);
+        for _ in 0..10 {
+            (1..TRIAL_WRITES).for_each(|_| judge(WINDOW_BYTES, 100));
+            judge(WINDOW_BYTES, 9);
         }
+        assert!(direct(), "one of 32 writes was fast");
+        (1..TRIAL_WRITES).for_each(|_| judge(WINDOW_BYTES, 12));
+        assert!(direct(), "judged too early");
+        judge(BLOCK_BYTES, 1);
+        assert!(!direct(), "none was fast");
     }
 }

@@ -1,0 +1,147 @@
+//! Files on their way through a lane: opened, read, stored, looked at again, entered.
+//!
+//! Invariant: an entry whose file changed while it was read is marked so that the next run reads it
+//! again. The walker makes them.
+
+use super::assemble::Slot;
+use crate::filesystem::PathError;
+use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::open_file::OpenFile;
+use crate::ingest::{BATCH_BYTES, Context, Work};
+use format::recipe::ObjectRoot;
+use format::tree::EntryKind;
+use std::ffi::CString;
+use std::sync::Arc;
+use store::{Lane, StoreError};
+
+/// Small files are handed over in groups, so that threads do not wake each other for every file and
+/// neighbours are stored beside each other: at most this many ...
+const GROUP_FILES: usize = 32;
+/// ... or this many bytes.
+const GROUP_BYTES: u64 = BATCH_BYTES as u64;
+
+/// Files to be read whole by one lane, one after another.
+#[derive(Default)]
+pub(super) struct FileGroup {
+    files: Vec<FileWork>,
+    bytes: u64,
+}
+
+impl FileGroup {
+    /// One more file. True when it is time to hand them over.
+    pub fn add(&mut self, file: FileWork) -> bool {
+        self.bytes += file.captured.len;
+        self.files.push(file);
+        self.files.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES
+    }
+
+    /// No files.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl Work for FileGroup {
+    fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
+        // One for all: it stays in this processor's cache.
+        let longest = self.files.iter().map(FileWork::room).max().unwrap_or(0);
+        let mut buffer = context.buffer(longest);
+        for file in self.files {
+            if context.stopped() {
+                break;
+            }
+            file.run(&mut buffer, lane, context)?;
+        }
+        context.recycle(buffer);
+        Ok(())
+    }
+}
+
+/// A file to be read: with others by one lane, or a long one piece by piece.
+pub(super) struct FileWork {
+    pub directory: Arc<Directory>,
+    pub name: CString,
+    pub captured: Captured,
+    pub slot: Slot,
+}
+
+impl FileWork {
+    /// Opens it, in its directory.
+    pub fn open(&self) -> Result<OpenFile, PathError> {
+        self.directory.open_file(&self.name)
+    }
+
+    /// Enters it with its content, after the last byte was read.
+    pub fn finish(
+        self,
+        opened: &OpenFile,
+        content: ObjectRoot,
+        sparse: bool,
+        lane: &mut Lane,
+        context: &Context<'_>,
+    ) -> Result<(), StoreError> {
+        let Self { captured, slot, .. } = self;
+        let changed = opened.changed_since(&captured).unwrap_or(true);
+        let mut unreadable = Vec::new();
+        let mut entry = captured.entry;
+        entry.xattrs = opened.xattrs(&mut unreadable);
+        unreadable
+            .iter()
+            .for_each(|e| context.progress.warn_path(e));
+        if changed {
+            let path = opened.path().display();
+            context
+                .progress
+                .warn(format_args!("{path}: changed while it was read"));
+            // The next run must read it again.
+            entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
+        }
+        entry.kind = EntryKind::File { content, sparse };
+        context.progress.add_files(1);
+        slot.fill(Some(entry), lane)
+    }
+
+    /// Bytes to read it with: one more than expected, so that a file that grew is noticed.
+    fn room(&self) -> usize {
+        usize::try_from(self.captured.len).unwrap_or(0) + 1
+    }
+
+    /// Reads it whole, stores it and enters it.
+    fn run(
+        self,
+        buffer: &mut Vec<u8>,
+        lane: &mut Lane,
+        context: &Context<'_>,
+    ) -> Result<(), StoreError> {
+        let room = self.room();
+        let read = self.open().and_then(|opened| {
+            if buffer.len() < room {
+                buffer.resize(room, 0);
+            }
+            let into = buffer.get_mut(..room).unwrap_or_default();
+            let mut count = opened.read_at(0, into)?;
+            // Grown since it was listed: to its new end.
+            while count >= room {
+                buffer.truncate(count);
+                buffer.resize(count * 2, 0);
+                let more = buffer.get_mut(count..).unwrap_or_default();
+                match opened.read_at(count as u64, more)? {
+                    0 => break,
+                    read => count += read,
+                }
+            }
+            Ok((opened, count))
+        });
+        match read {
+            Err(e) => {
+                context.progress.warn_path(&e);
+                self.slot.fill(None, lane)
+            }
+            Ok((opened, count)) => {
+                let content = lane.store_object(buffer.get(..count).unwrap_or_default(), false)?;
+                context.progress.add_bytes(count as u64);
+                self.finish(&opened, content, false, lane, context)
+            }
+        }
+    }
+}
