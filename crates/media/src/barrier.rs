@@ -27,6 +27,8 @@ pub enum Barrier {
     /// The root that opening found, before a flush is acknowledged on top of it: a killed process
     /// may have left it where the next one sees it and a power loss does not.
     RootBeforeJournal,
+    /// Containers that journal records refer to, before a flush of these records is acknowledged.
+    ContainersBeforeJournal,
     /// Names of the journal's slots, before a record in one of them counts as durable.
     JournalSlotsBeforeUse,
     /// What was found in the journal's last slot and may have been in the page cache only (its
@@ -40,7 +42,7 @@ pub enum Barrier {
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -50,6 +52,7 @@ impl Barrier {
         Self::KeyBeforeAck,
         Self::IndexBeforeClean,
         Self::RootBeforeJournal,
+        Self::ContainersBeforeJournal,
         Self::JournalSlotsBeforeUse,
         Self::JournalReplayBeforeUse,
         Self::JournalBeforeNextSlot,

@@ -24,6 +24,7 @@ fn each_barrier_is_missed() {
     let mut needless = Vec::new();
     for barrier in [
         Barrier::RootBeforeJournal,
+        Barrier::ContainersBeforeJournal,
         Barrier::JournalSlotsBeforeUse,
         Barrier::JournalBeforeNextSlot,
         Barrier::JournalBeforeAck,

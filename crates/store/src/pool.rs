@@ -83,10 +83,10 @@ struct Head {
     /// A commit began and did not end well: a newer root may exist.
     uncertain: bool,
     /// In the order of `WRITERS`.
-    writers: [WriterState; 2],
+    writers: [WriterState; WRITERS.len()],
 }
 
-/// One of the two sequences of containers that this process writes.
+/// One of the sequences of containers that this process writes.
 #[derive(Default)]
 struct WriterState {
     /// Containers of a crashed session: they enter the inventory with the next commit.

@@ -21,9 +21,10 @@ use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 
 /// Where the index lies in the pool.
 const INDEX_PATH: &str = "cache/fpi";
-/// Numbers of this program's containers: backups and the like, and volumes. Their sessions go on
+/// Numbers of this program's containers: backups and the like, checkpoints of volumes, large
+/// writes to volumes. Their sessions go on
 /// side by side, so each has a sequence of its own.
-pub(crate) const WRITERS: [WriterId; 2] = [WriterId(1), WriterId(2)];
+pub(crate) const WRITERS: [WriterId; 3] = [WriterId(1), WriterId(2), WriterId(3)];
 
 /// Shares of the memory budget, in sixteenths; the rest is the read cache.
 const INDEX_SHARE: usize = 3;

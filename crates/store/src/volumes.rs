@@ -5,6 +5,7 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
+mod direct;
 mod engine;
 mod handle;
 mod live;
@@ -12,6 +13,7 @@ mod overlay;
 mod round;
 
 pub use administration::VolumeStatus;
+pub use direct::DirectLimits;
 pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
 
@@ -22,12 +24,12 @@ use crate::write_path::LaneOptions;
 use engine::{Engine, Registered, lock};
 use format::volume::VolumeRecord;
 use live::LiveVolume;
-use overlay::{Overlay, PIECE_BYTES, Piece, Source};
+use overlay::{DirectChunks, Overlay, PIECE_BYTES, Piece, Source};
 use page_cache::PageCache;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use units::{JournalPosition, VolumeId};
+use units::{Fingerprint, JournalPosition, VolumeId};
 
 /// How volumes are opened.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +42,8 @@ pub struct VolumesOptions {
     pub thresholds: Thresholds,
     /// How chunks of volumes are packed.
     pub lane: LaneOptions,
+    /// Which writes pass the journal by.
+    pub direct: DirectLimits,
 }
 
 /// All writable volumes of a pool, open.
@@ -57,10 +61,9 @@ impl Volumes {
             .map(|record| (record.id, (record, Overlay::default())))
             .collect();
         let from = JournalPosition(pool.record().journal_position);
-        let replay = &mut |position, record: Record<'_>| {
-            enter(&mut overlays, position, &record);
-            Ok(())
-        };
+        let holds = |fingerprint: &Fingerprint| pool.holds_chunk(fingerprint);
+        let replay =
+            &mut |position, record: Record<'_>| enter(&mut overlays, position, &record, &holds);
         let (journal, damage) = pool.open_journal(&options.journal, from, replay)?;
         // A journal whose files are gone starts where no root has folded anything yet.
         let folded = overlays.values().map(|(record, _)| record.folded).max();
@@ -83,6 +86,7 @@ impl Volumes {
             cache,
             options.thresholds,
             options.lane,
+            options.direct,
             overlay_bytes / PIECE_BYTES as u64,
         );
         for (id, (record, overlay)) in overlays {
@@ -145,12 +149,17 @@ impl Volumes {
 
     /// Returns when every acknowledged write survives power loss.
     pub fn flush(&self) -> Result<()> {
-        self.engine.journal.flush()
+        self.engine.flush()
     }
 
     /// How full the journal is and what it did.
     pub fn journal_usage(&self) -> JournalUsage {
         self.engine.journal.usage()
+    }
+
+    /// Bytes of writes that passed the journal by.
+    pub fn direct_bytes(&self) -> u64 {
+        self.engine.direct.bytes()
     }
 
     /// What checkpoints did.
@@ -165,10 +174,7 @@ impl Volumes {
 }
 
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
-    let log2 = match record.root.layout {
-        format::recipe::Layout::Fixed(log2) => log2,
-        format::recipe::Layout::Variable => 0,
-    };
+    let log2 = layout_log2(&record);
     let object = engine.new_object();
     let volume = LiveVolume::new(record.id, object, log2, record.root, overlay);
     Registered {
@@ -182,7 +188,8 @@ fn enter(
     overlays: &mut BTreeMap<VolumeId, (VolumeRecord, Overlay)>,
     position: JournalPosition,
     record: &Record<'_>,
-) {
+    holds: &dyn Fn(&Fingerprint) -> Result<bool>,
+) -> Result<()> {
     let (volume, offset, len, source) = match record {
         Record::Write {
             volume,
@@ -199,13 +206,25 @@ fn enter(
             offset_bytes,
             len_bytes,
         } => (volume, *offset_bytes, *len_bytes, Source::Zero),
-        Record::Chunks { .. } => return,
+        Record::Chunks {
+            volume,
+            chunk_first,
+            fingerprints,
+        } => {
+            let Some((record, overlay)) = overlays.get_mut(volume) else {
+                return Ok(());
+            };
+            if position >= record.folded {
+                enter_chunks(record, overlay, position, *chunk_first, fingerprints, holds)?;
+            }
+            return Ok(());
+        }
     };
     let Some((record, overlay)) = overlays.get_mut(volume) else {
-        return;
+        return Ok(());
     };
     if position < record.folded {
-        return;
+        return Ok(());
     }
     let piece = Piece {
         offset,
@@ -217,4 +236,47 @@ fn enter(
         .clip(0, record.root.len)
         .into_iter()
         .for_each(|piece| overlay.insert(piece));
+    Ok(())
+}
+
+/// Enters the chunks that are there. Those that are not were not flushed: the record reached the
+/// disk before its containers did, and what was there before still is.
+fn enter_chunks(
+    record: &VolumeRecord,
+    overlay: &mut Overlay,
+    position: JournalPosition,
+    chunk_first: u64,
+    fingerprints: &[Fingerprint],
+    holds: &dyn Fn(&Fingerprint) -> Result<bool>,
+) -> Result<()> {
+    let log2 = layout_log2(record);
+    let all: Arc<[Fingerprint]> = fingerprints.into();
+    for (number, fingerprint) in (0u64..).zip(fingerprints) {
+        if !fingerprint.is_hole() && !holds(fingerprint)? {
+            continue;
+        }
+        let chunks = DirectChunks {
+            fingerprints: Arc::clone(&all),
+            log2,
+            skip: (number << log2) as u32,
+        };
+        let piece = Piece {
+            offset: chunk_first.saturating_add(number) << log2,
+            len: 1 << log2,
+            position,
+            source: Source::Chunks(chunks),
+        };
+        piece
+            .clip(0, record.root.len)
+            .into_iter()
+            .for_each(|piece| overlay.insert(piece));
+    }
+    Ok(())
+}
+
+fn layout_log2(record: &VolumeRecord) -> u8 {
+    match record.root.layout {
+        format::recipe::Layout::Fixed(log2) => log2,
+        format::recipe::Layout::Variable => 0,
+    }
 }

@@ -8,8 +8,8 @@ use sim::{Image, Seed, SimDisk};
 use specimen::{noise, options, put_image, snapshot};
 use std::sync::Arc;
 use store::{
-    CheckDepth, InitOptions, JournalOptions, OpenMode, Pool, Step, StoreErrorKind, Thresholds,
-    Volumes, VolumesOptions,
+    CheckDepth, DirectLimits, InitOptions, JournalOptions, OpenMode, Pool, Step, StoreErrorKind,
+    Thresholds, Volumes, VolumesOptions,
 };
 use volume::{Durability, RequestContext, Volume};
 
@@ -28,6 +28,10 @@ fn small() -> VolumesOptions {
         memory_bytes: 8 << 20,
         thresholds: Thresholds::default(),
         lane: options(Compression::Lz4),
+        direct: DirectLimits {
+            bytes_min: 100_000,
+            unflushed_bytes_min: 200_000,
+        },
     }
 }
 
@@ -306,4 +310,39 @@ fn writers_outrun_a_small_journal_without_failing() {
     }
     assert!(volumes.checkpoint_counts().rounds > 5);
     assert!(read(&volume) == expected);
+}
+
+#[test]
+fn a_stream_passes_the_journal_by_and_a_flush_makes_it_durable() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("v", 8 << 20, 12).expect("create");
+    let bytes = noise(7, 8 << 20);
+    for (n, part) in (0u64..).zip(bytes.chunks(1 << 18)) {
+        // Not at a chunk's edge: what is around whole chunks goes through the journal.
+        let cut = if n == 5 { 700 } else { 0 };
+        write(&volume, n << 18, &part[..cut]);
+        write(&volume, (n << 18) + cut as u64, &part[cut..]);
+    }
+    assert!(
+        volumes.direct_bytes() > 7 << 20,
+        "{}",
+        volumes.direct_bytes()
+    );
+    volume.flush(CONTEXT).expect("flush");
+    let journalled = volumes.journal_usage().bytes_written;
+    assert!(journalled < 1 << 20, "{journalled}");
+    assert!(read(&volume) == bytes);
+    drop((volume, volumes));
+    // The next process finds the chunks by the journal's word for them.
+    let volumes = open(&disk, 30_000);
+    let volume = volumes.volume("v").expect("volume");
+    assert!(read(&volume) == bytes);
+    let stored = volumes.checkpoint_counts().destaged_bytes;
+    volumes.checkpoint().expect("checkpoint");
+    assert!(read(&volume) == bytes);
+    // Folding took what is stored already.
+    let again = volumes.checkpoint_counts().destaged_bytes - stored;
+    assert!(again < 1 << 20, "{again}");
+    is_sound(&volumes);
 }

@@ -7,8 +7,8 @@ use crate::SimDisk;
 use crate::pool_histories::{MEMORY_BYTES, init_options, lane_options, media};
 use std::sync::Arc;
 use store::{
-    JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError, Thresholds, Volumes,
-    VolumesOptions,
+    DirectLimits, JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError, Thresholds,
+    Volumes, VolumesOptions,
 };
 use volume::{RequestContext, Volume};
 
@@ -33,6 +33,10 @@ fn options() -> VolumesOptions {
         memory_bytes: 4 << 20,
         thresholds: Thresholds::default(),
         lane: lane_options(),
+        direct: DirectLimits {
+            bytes_min: 12 << 10,
+            unflushed_bytes_min: 8 << 10,
+        },
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) enum Purpose {
     Snapshots = 0,
     /// Checkpoints of volumes; lives as long as they are open.
     Volumes = 1,
+    /// Large writes to volumes; likewise.
+    Direct = 2,
 }
 
 impl Pool {
@@ -109,6 +111,11 @@ impl Pool {
         drop(head);
         heal_root(media, pool, newest.generation)?;
         self.chunks.enter_from(&known.next_sequence)
+    }
+
+    /// True when a crashed session of this kind left containers that no commit has entered yet.
+    pub(crate) fn has_adopted(&self, purpose: Purpose) -> bool {
+        !self.head().writers[purpose as usize].adopted.is_empty()
     }
 
     /// Makes one commit on top of the newest root, whoever made that.

@@ -4,6 +4,7 @@
 
 use super::Pool;
 use crate::catalog::visit;
+use crate::chunk_map::Near;
 use crate::error::Result;
 use crate::journal::{Journal, JournalDamage, JournalOptions, Record};
 use crate::read_path::node_error;
@@ -75,6 +76,17 @@ impl Pool {
             from,
             replay,
         )
+    }
+
+    /// True when a chunk is in a container; looks everywhere before it says no.
+    pub(crate) fn holds_chunk(&self, fingerprint: &Fingerprint) -> Result<bool> {
+        let place = self.chunks.locate(fingerprint, &mut Near::default())?;
+        Ok(place.is_some())
+    }
+
+    /// Returns when all containers that were put are durable.
+    pub(crate) fn blobs_barrier(&self, point: Barrier) -> Result<()> {
+        Ok(self.media.blobs.barrier(point)?)
     }
 
     /// Fills `bytes` with randomness of the pool's media.

@@ -4,6 +4,7 @@
 //! works on a round at a time; others wait for it only when the journal is full. Called by
 //! volumes, handles and whoever drives the steps.
 
+use super::direct::{DirectLanes, DirectLimits};
 use super::live::LiveVolume;
 use super::round::Member;
 use crate::catalog::Edit;
@@ -103,6 +104,10 @@ pub(crate) struct Engine {
     pub pieces_max: u64,
     pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
     pub driver: Mutex<Driver>,
+    pub direct: DirectLanes,
+    pub direct_limits: DirectLimits,
+    /// Written since the last flush.
+    unflushed_bytes: AtomicU64,
     objects: AtomicU64,
     rounds: AtomicU64,
     destaged_bytes: AtomicU64,
@@ -119,6 +124,7 @@ impl Engine {
         cache: PageCache,
         thresholds: Thresholds,
         lane: LaneOptions,
+        direct_limits: DirectLimits,
         pieces_max: u64,
     ) -> Self {
         Self {
@@ -130,6 +136,9 @@ impl Engine {
             pieces_max,
             registry: Mutex::default(),
             driver: Mutex::default(),
+            direct: DirectLanes::default(),
+            direct_limits,
+            unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             rounds: AtomicU64::new(0),
             destaged_bytes: AtomicU64::new(0),
@@ -175,6 +184,20 @@ impl Engine {
     /// True when writers are asked to help.
     pub fn is_pressed(&self) -> bool {
         self.filled() >= self.thresholds.help
+    }
+
+    /// Returns when every acknowledged write survives power loss.
+    pub fn flush(&self) -> Result<()> {
+        self.unflushed_bytes.store(0, Ordering::Relaxed);
+        self.direct.settle(self)?;
+        self.journal.flush()
+    }
+
+    /// Counts a write. True when so much was written since the last flush that large ones may pass
+    /// the journal by.
+    pub fn is_streaming(&self, bytes: u64) -> bool {
+        let before = self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        before >= self.direct_limits.unflushed_bytes_min
     }
 
     /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
@@ -357,6 +380,8 @@ impl Engine {
             }
             roots.push(root);
         }
+        // Before a root reaches what was stored directly.
+        self.direct.commit(self)?;
         let (mut edits, entries_change) = at_commit(&mut records);
         edits.extend(records.values().map(|record| Edit {
             key: record.key(),

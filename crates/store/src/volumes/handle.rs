@@ -33,7 +33,7 @@ impl VolumeHandle {
     fn settle(&self, durability: Durability) -> Result<()> {
         match durability {
             Durability::Volatile => Ok(()),
-            Durability::Durable => self.engine.journal.flush(),
+            Durability::Durable => self.engine.flush(),
         }
     }
 }
@@ -99,7 +99,7 @@ impl Volume for VolumeHandle {
     }
 
     fn flush(&self, _context: RequestContext) -> std::result::Result<(), VolumeError> {
-        self.engine.journal.flush().map_err(volume_error)
+        self.engine.flush().map_err(volume_error)
     }
 
     fn discard(

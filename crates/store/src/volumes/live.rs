@@ -6,7 +6,7 @@
 //! writes below P. Called by handles and checkpoints.
 
 use super::engine::Engine;
-use super::overlay::{Overlay, Piece, Source};
+use super::overlay::{DirectChunks, Overlay, Piece, Source};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::journal::Record;
 use crate::recipe::fixed_chunk;
@@ -140,9 +140,13 @@ impl LiveVolume {
 
     /// Bytes of one piece: from pages that are in memory, else from the journal.
     pub fn fill_from_piece(&self, engine: &Engine, piece: &Piece, into: &mut [u8]) -> Result<()> {
-        let Source::Record { skip } = piece.source else {
-            into.fill(0);
-            return Ok(());
+        let skip = match &piece.source {
+            Source::Record { skip } => *skip,
+            Source::Zero => {
+                into.fill(0);
+                return Ok(());
+            }
+            Source::Chunks(chunks) => return self.fill_from_chunks(engine, chunks, into),
         };
         let mut at = piece.offset;
         let mut rest = into;
@@ -158,6 +162,42 @@ impl LiveVolume {
             now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
             rest = later;
             at += take as u64;
+        }
+        Ok(())
+    }
+
+    fn fill_from_chunks(
+        &self,
+        engine: &Engine,
+        chunks: &DirectChunks,
+        into: &mut [u8],
+    ) -> Result<()> {
+        let mut at = 0;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let (fingerprint, within) = chunks.at(at);
+            let take = (self.chunk_bytes() as usize - within).min(rest.len());
+            let (now, later) = rest.split_at_mut(take);
+            rest = later;
+            at += take as u64;
+            if fingerprint.is_hole() {
+                now.fill(0);
+                continue;
+            }
+            let cached = engine.cache.by_content(&fingerprint, None, Use::Demand);
+            if let Some(frame) = cached {
+                now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+                continue;
+            }
+            if engine.direct.is_unsettled() {
+                engine.direct.settle(engine)?;
+            }
+            let bytes = engine.pool.reader().chunk(&fingerprint)?;
+            let Some(part) = bytes.get(within..within + take) else {
+                let found = format!("{} bytes", bytes.len());
+                return Err(StoreError::corruption("chunk", fingerprint, found));
+            };
+            now.copy_from_slice(part);
         }
         Ok(())
     }
@@ -252,6 +292,51 @@ impl LiveVolume {
 
     /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
     pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        let len = data.len() as u64;
+        let direct_bytes_min = engine.direct_limits.bytes_min;
+        if !engine.is_streaming(len) || len < direct_bytes_min {
+            return self.write_journalled(engine, offset, data);
+        }
+        // Whole chunks pass the journal by; what is around them does not.
+        let chunk_bytes = self.chunk_bytes();
+        let first = offset.next_multiple_of(chunk_bytes);
+        let end = (offset + len) & !(chunk_bytes - 1);
+        if end < first + direct_bytes_min {
+            return self.write_journalled(engine, offset, data);
+        }
+        let (head, rest) = data.split_at((first - offset) as usize);
+        let (whole, tail) = rest.split_at((end - first) as usize);
+        self.write_journalled(engine, offset, head)?;
+        let mut at = first;
+        for part in whole.chunks(DIRECT_PART_BYTES) {
+            self.write_direct(engine, at, part)?;
+            at += part.len() as u64;
+        }
+        self.write_journalled(engine, end, tail)
+    }
+
+    fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        self.expect_inside(offset, data.len() as u64)?;
+        let stored = engine
+            .direct
+            .store(engine, self.chunk_bytes() as usize, data)?;
+        let Some(fingerprints) = stored else {
+            return self.write_journalled(engine, offset, data);
+        };
+        let chunks = data.chunks_exact(self.chunk_bytes() as usize);
+        for (fingerprint, bytes) in fingerprints.iter().zip(chunks) {
+            if !fingerprint.is_hole() {
+                engine.cache.insert(fingerprint, bytes, None, Use::Scan);
+            }
+        }
+        let write = Write::Chunks(fingerprints.into());
+        while !self.append(engine, offset, &write, data.len() as u64)? {
+            engine.make_room()?;
+        }
+        engine.written()
+    }
+
+    fn write_journalled(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
         let mut at = offset;
         let mut rest = data;
         while !rest.is_empty() {
@@ -259,7 +344,7 @@ impl LiveVolume {
             let room = Record::DATA_BYTES_MAX as u64 - at % Record::DATA_BYTES_MAX as u64;
             let take = room.min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(take);
-            while !self.append(engine, at, Some(now), take as u64)? {
+            while !self.append(engine, at, &Write::Data(now), take as u64)? {
                 engine.make_room()?;
             }
             rest = later;
@@ -274,7 +359,8 @@ impl LiveVolume {
         if !fits_one_record || engine.is_pressed() || engine.journal.is_write_out_due() {
             return Ok(false);
         }
-        self.append(engine, offset, Some(data), data.len() as u64)
+        engine.is_streaming(data.len() as u64);
+        self.append(engine, offset, &Write::Data(data), data.len() as u64)
     }
 
     /// Makes a range read as zeroes.
@@ -282,49 +368,72 @@ impl LiveVolume {
         if len == 0 {
             return Ok(());
         }
-        while !self.append(engine, offset, None, len)? {
+        while !self.append(engine, offset, &Write::Zero, len)? {
             engine.make_room()?;
         }
         engine.written()
     }
 
     /// One record, behind the gate. False when the journal has no room for it.
-    fn append(&self, engine: &Engine, offset: u64, data: Option<&[u8]>, len: u64) -> Result<bool> {
+    fn append(&self, engine: &Engine, offset: u64, write: &Write<'_>, len: u64) -> Result<bool> {
         let _gate = self.gate.read().unwrap_or_else(|e| e.into_inner());
-        {
-            let state = self.state();
-            state.expect_open()?;
-            if offset.saturating_add(len) > state.size {
-                let why = "the volume has become smaller";
-                return Err(StoreError::new(StoreErrorKind::Invalid, why));
-            }
-        }
-        let (volume, source) = (self.id, data.map(|_| Source::Record { skip: 0 }));
-        let record = match data {
-            Some(data) => Record::Write {
-                volume,
-                offset_bytes: offset,
-                data,
-            },
-            None => Record::Zero {
-                volume,
-                offset_bytes: offset,
-                len_bytes: len,
-            },
+        self.expect_inside(offset, len)?;
+        let volume = self.id;
+        let (record, source) = match write {
+            Write::Data(data) => (
+                Record::Write {
+                    volume,
+                    offset_bytes: offset,
+                    data,
+                },
+                Source::Record { skip: 0 },
+            ),
+            Write::Zero => (
+                Record::Zero {
+                    volume,
+                    offset_bytes: offset,
+                    len_bytes: len,
+                },
+                Source::Zero,
+            ),
+            Write::Chunks(fingerprints) => (
+                Record::Chunks {
+                    volume,
+                    chunk_first: offset >> self.log2,
+                    fingerprints,
+                },
+                Source::Chunks(DirectChunks {
+                    fingerprints: Arc::clone(fingerprints),
+                    log2: self.log2,
+                    skip: 0,
+                }),
+            ),
         };
         let position = match engine.journal.append(&record) {
             Err(e) if e.kind == StoreErrorKind::JournalFull => return Ok(false),
             position => position?,
         };
         // Before the piece can be found.
-        self.keep_pages(engine, offset, data.unwrap_or_default(), position);
+        if let Write::Data(data) = write {
+            self.keep_pages(engine, offset, data, position);
+        }
         self.state_mut().active.insert(Piece {
             offset,
             len,
             position,
-            source: source.unwrap_or(Source::Zero),
+            source,
         });
         Ok(true)
+    }
+
+    fn expect_inside(&self, offset: u64, len: u64) -> Result<()> {
+        let state = self.state();
+        state.expect_open()?;
+        if offset.saturating_add(len) > state.size {
+            let why = "the volume has become smaller";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        Ok(())
     }
 
     fn keep_pages(&self, engine: &Engine, offset: u64, data: &[u8], position: JournalPosition) {
@@ -354,8 +463,15 @@ impl LiveVolume {
         if chunks.clone().count() > CACHED_CHUNKS_MAX {
             return false;
         }
-        let in_memory = |piece: &Piece| match piece.source {
+        let in_memory = |piece: &Piece| match &piece.source {
             Source::Zero => true,
+            Source::Chunks(chunks) => {
+                let step = self.chunk_bytes() as usize;
+                (0..piece.len).step_by(step).all(|at| {
+                    let (fingerprint, _) = chunks.at(at);
+                    fingerprint.is_hole() || engine.cache.is_content_resident(&fingerprint)
+                })
+            }
             Source::Record { .. } => {
                 let pages = piece.offset / PAGE_BYTES..piece.end().div_ceil(PAGE_BYTES);
                 pages.into_iter().all(|page| {
@@ -389,6 +505,16 @@ impl LiveVolume {
         });
         found.is_ok_and(|f| f.is_hole() || engine.cache.is_content_resident(&f))
     }
+}
+
+/// A direct write is entered in parts of this size, a multiple of every chunk size.
+const DIRECT_PART_BYTES: usize = 1 << 20;
+
+/// What is appended.
+enum Write<'a> {
+    Data(&'a [u8]),
+    Zero,
+    Chunks(Arc<[Fingerprint]>),
 }
 
 /// Checkpoints that may overtake one read.

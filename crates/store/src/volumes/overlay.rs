@@ -6,10 +6,11 @@
 //! does no I/O. Called by live volumes, checkpoints and replay.
 
 use std::collections::BTreeMap;
-use units::JournalPosition;
+use std::sync::Arc;
+use units::{Fingerprint, JournalPosition};
 
 /// Where the bytes of a piece are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// In the journal's record at the piece's position, from this byte of its data on.
     Record {
@@ -18,10 +19,32 @@ pub(crate) enum Source {
     },
     /// They are zero.
     Zero,
+    /// In chunks that were stored without passing the journal.
+    Chunks(DirectChunks),
+}
+
+/// Whole chunks, one after another, and how far into them a piece begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DirectChunks {
+    /// A hole for a chunk of zeroes.
+    pub fingerprints: Arc<[Fingerprint]>,
+    pub log2: u8,
+    /// Bytes of the chunks before the piece.
+    pub skip: u32,
+}
+
+impl DirectChunks {
+    /// The chunk that holds byte `at` of the piece, and the byte in it.
+    pub fn at(&self, at: u64) -> (Fingerprint, usize) {
+        let byte = u64::from(self.skip) + at;
+        let number = usize::try_from(byte >> self.log2).unwrap_or(usize::MAX);
+        let chunk = self.fingerprints.get(number).copied().unwrap_or_default();
+        (chunk, (byte & ((1 << self.log2) - 1)) as usize)
+    }
 }
 
 /// A range and its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// First byte in the volume.
     pub offset: u64,
@@ -45,12 +68,17 @@ impl Piece {
         if start >= end {
             return None;
         }
-        let source = match self.source {
+        // Data of a record, and what one writes directly, are far below 4 GiB.
+        let ahead = (start - self.offset) as u32;
+        let source = match &self.source {
             Source::Record { skip } => Source::Record {
-                // A record's data are far below 4 GiB.
-                skip: skip.saturating_add((start - self.offset) as u32),
+                skip: skip.saturating_add(ahead),
             },
             Source::Zero => Source::Zero,
+            Source::Chunks(chunks) => Source::Chunks(DirectChunks {
+                skip: chunks.skip.saturating_add(ahead),
+                ..chunks.clone()
+            }),
         };
         Some(Self {
             offset: start,
@@ -61,7 +89,7 @@ impl Piece {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     len: u64,
     position: JournalPosition,
@@ -69,7 +97,7 @@ struct Entry {
 }
 
 /// Memory of one piece, bytes: what a B-tree takes for it at three quarters full.
-pub(crate) const PIECE_BYTES: usize = 56;
+pub(crate) const PIECE_BYTES: usize = 80;
 
 /// Pieces by their first byte.
 #[derive(Clone, Debug, Default)]
@@ -149,7 +177,7 @@ impl Overlay {
             offset: *offset,
             len: entry.len,
             position: entry.position,
-            source: entry.source,
+            source: entry.source.clone(),
         };
         if from >= to {
             return;
@@ -179,7 +207,7 @@ impl Overlay {
                 offset: *offset,
                 len: entry.len,
                 position: entry.position,
-                source: entry.source,
+                source: entry.source.clone(),
             })
         })
     }

@@ -110,6 +110,17 @@ impl Member {
                 done += chunk_bytes;
                 continue;
             }
+            if let Source::Chunks(chunks) = &piece.source
+                && piece.offset <= start
+                && piece.end() >= (start + chunk_bytes).min(self.len)
+                && !self.cuts_chunk(start)
+            {
+                let (fingerprint, _) = chunks.at(start - piece.offset);
+                self.push(chunk, 1, fingerprint);
+                self.cursor = start + chunk_bytes;
+                done += chunk_bytes / 16;
+                continue;
+            }
             if start >= self.probed_to {
                 self.choose_probe(lane, start);
             }
@@ -118,6 +129,11 @@ impl Member {
             done += chunk_bytes;
         }
         Ok(false)
+    }
+
+    /// True for the chunk that a shorter size cuts.
+    fn cuts_chunk(&self, start: u64) -> bool {
+        self.cuts() && self.len - start < self.volume.chunk_bytes()
     }
 
     /// Looks how long the run of written bytes is that starts here.
@@ -302,7 +318,7 @@ impl Member {
             state.aliasing = true;
         }
         self.frozen.visit(0, u64::MAX, |piece| {
-            if let Source::Record { .. } = piece.source {
+            if let Source::Record { .. } = &piece.source {
                 let pages = piece.offset.div_ceil(PAGE_BYTES)..piece.end() / PAGE_BYTES;
                 for page in pages {
                     engine.cache.destaged(object, page, piece.position.0);

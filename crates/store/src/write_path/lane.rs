@@ -238,6 +238,11 @@ impl Lane {
         Ok(())
     }
 
+    /// The same for who is not of the write path: the lane goes on in a new container.
+    pub(crate) fn put_open(&mut self, class: ContainerClass) -> Result<()> {
+        self.close(class)
+    }
+
     /// Writes out whatever is open in one class.
     pub(super) fn close(&mut self, class: ContainerClass) -> Result<()> {
         self.flush_region(class)?;

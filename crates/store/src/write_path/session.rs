@@ -215,6 +215,11 @@ impl WriteSession {
         }
     }
 
+    /// True when containers wait to be entered into the inventory.
+    pub(crate) fn has_finished(&self) -> bool {
+        !lock(&self.shared.finished).is_empty()
+    }
+
     /// Puts what is open without committing: the next session finds it. For interrupted runs.
     pub fn abandon(mut self) -> Result<()> {
         self.main.close(ContainerClass::Data)?;

@@ -15,9 +15,10 @@ fn seen(overlay: &Overlay, from: u64, to: u64) -> Model {
         assert!(piece.len > 0 && piece.offset >= last && piece.end() <= to);
         last = piece.end();
         for at in piece.offset..piece.end() {
-            let byte = match piece.source {
-                Source::Record { skip } => Some(u64::from(skip) + at - piece.offset),
+            let byte = match &piece.source {
+                Source::Record { skip } => Some(u64::from(*skip) + at - piece.offset),
                 Source::Zero => None,
+                Source::Chunks(_) => unreachable!("none were entered"),
             };
             model[at as usize] = Some((piece.position.0, byte));
         }

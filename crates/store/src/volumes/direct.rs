@@ -1,0 +1,169 @@
+//! Large writes that pass the journal by: their chunks go straight into containers, and the journal
+//! keeps only the fingerprints.
+//!
+//! Invariant: a record of chunks is appended after its chunks were stored; a flush is acknowledged
+//! after the containers of all of them are durable; a round commits their containers before it
+//! folds them. The lanes here share claims with nobody: what they deduplicate against is stored
+//! when [`DirectLanes::settle`] returns. Called by live volumes, flushes and rounds.
+
+use super::engine::{Engine, lock};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::pool::Purpose;
+use crate::write_path::{Lane, Probe, WriteSession};
+use format::container::ContainerClass;
+use media::{Barrier, MediaErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use units::Fingerprint;
+
+/// Writers that can store chunks at the same time.
+const LANES: usize = 2;
+/// Which writes pass the journal by.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectLimits {
+    /// Shorter ones do not (DDFS, ATC'18: 128 KiB).
+    pub bytes_min: u64,
+    /// None does before so many bytes were written since a flush: a container for each flush costs
+    /// more syncs than the journal.
+    pub unflushed_bytes_min: u64,
+}
+
+impl Default for DirectLimits {
+    fn default() -> Self {
+        Self {
+            bytes_min: 128 << 10,
+            unflushed_bytes_min: 8 << 20,
+        }
+    }
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(super) struct DirectLanes {
+    lanes: [Mutex<Option<Lane>>; LANES],
+    session: Mutex<Option<WriteSession>>,
+    /// Chunks were stored that may not be durable.
+    unsettled: AtomicBool,
+    /// Held by who settles: others wait, they may not answer before it is done.
+    settling: Mutex<()>,
+    /// A lane failed: chunks that records name may be lost.
+    failed: AtomicBool,
+    bytes: AtomicU64,
+}
+
+impl DirectLanes {
+    /// Bytes that were stored this way.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Stores whole chunks of `chunk_bytes`. `None` when all lanes are busy.
+    pub fn store(
+        &self,
+        engine: &Engine,
+        chunk_bytes: usize,
+        data: &[u8],
+    ) -> Result<Option<Vec<Fingerprint>>> {
+        if self.failed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let free = |lane| match Mutex::try_lock(lane) {
+            Ok(lane) => Some(lane),
+            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let Some(mut slot) = self.lanes.iter().find_map(free) else {
+            return Ok(None);
+        };
+        let lane = match &mut *slot {
+            Some(lane) => lane,
+            none => {
+                let mut lane = self.new_lane(engine)?;
+                lane.set_probe(Probe::Index);
+                none.insert(lane)
+            }
+        };
+        // While the lane is locked: who settles next finds what is stored now.
+        self.unsettled.store(true, Ordering::Relaxed);
+        let stored = data.chunks_exact(chunk_bytes).map(|c| lane.store_chunk(c));
+        let fingerprints = stored.collect::<Result<Vec<_>>>();
+        if fingerprints.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        fingerprints.map(Some)
+    }
+
+    fn new_lane(&self, engine: &Engine) -> Result<Lane> {
+        let mut session = lock(&self.session);
+        let session = match &mut *session {
+            Some(session) => session,
+            none => none.insert(engine.pool.begin_for(Purpose::Direct, engine.lane)?),
+        };
+        session.lane(engine.lane)
+    }
+
+    /// True when a chunk may be in no container that can be read.
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled.load(Ordering::Relaxed)
+    }
+
+    /// Returns when every chunk that was stored before the call is durable.
+    pub fn settle(&self, engine: &Engine) -> Result<()> {
+        let _one = lock(&self.settling);
+        if !self.unsettled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        {
+            let mut lanes = self.all_lanes();
+            self.unsettled.store(false, Ordering::Relaxed);
+            for lane in lanes.iter_mut().filter_map(|lane| lane.as_mut()) {
+                self.note(lane.put_open(ContainerClass::Data))?;
+            }
+        }
+        let settled = engine.pool.blobs_barrier(Barrier::ContainersBeforeJournal);
+        self.note(settled)
+    }
+
+    /// Enters the containers into the pool's inventory, so that a root may reach them.
+    pub fn commit(&self, engine: &Engine) -> Result<()> {
+        let _one = lock(&self.settling);
+        let mut lanes = self.all_lanes();
+        let mut session = lock(&self.session);
+        if session.is_none() && engine.pool.has_adopted(Purpose::Direct) {
+            *session = Some(engine.pool.begin_for(Purpose::Direct, engine.lane)?);
+        }
+        let Some(session) = session.as_mut() else {
+            return Ok(());
+        };
+        if !self.unsettled.load(Ordering::Relaxed) && !session.has_finished() {
+            return Ok(());
+        }
+        let mut open: Vec<&mut Lane> = lanes.iter_mut().filter_map(|l| l.as_mut()).collect();
+        let committed = engine.pool.commit_with(Purpose::Direct, |base| {
+            session.commit_more(base, Vec::new(), 0, &mut open)
+        });
+        self.note(committed)?;
+        self.unsettled.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn all_lanes(&self) -> Vec<MutexGuard<'_, Option<Lane>>> {
+        self.lanes.iter().map(lock).collect()
+    }
+
+    /// After a failure flushes fail too: what they would answer for may be lost.
+    fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+            self.unsettled.store(true, Ordering::Relaxed);
+        }
+        if self.failed.load(Ordering::Relaxed) {
+            return result.and(Err(StoreError::new(
+                StoreErrorKind::Media(MediaErrorKind::Poisoned),
+                "a large write could not be stored; what of it is there is unknown until the pool is opened again",
+            )));
+        }
+        result
+    }
+}
