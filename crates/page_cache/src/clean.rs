@@ -23,6 +23,9 @@ const SHARD_BYTES: u64 = 2 << 20;
 /// Memory of an alias: itself and its word, bytes.
 const ALIAS_BYTES: u64 = 41;
 
+/// Ticks while all of the memory is inserted once.
+const TICKS: u64 = 64;
+
 type Places = HashTable<GLOBAL_BITS>;
 
 fn global(shard: usize, slot: u32) -> u32 {
@@ -42,6 +45,8 @@ pub(crate) struct CleanPages {
     /// More places than one a frame are remembered up to this many.
     aliases_max: u64,
     aliases: AtomicU64,
+    inserted_bytes: AtomicU64,
+    tick_bytes: u64,
     memory: Arc<Memory>,
     events: Arc<dyn PageEvents>,
 }
@@ -71,6 +76,8 @@ impl CleanPages {
             policy: Mutex::new(policy),
             aliases_max,
             aliases: AtomicU64::new(0),
+            inserted_bytes: AtomicU64::new(0),
+            tick_bytes: (bytes_max / TICKS).max(1),
             memory,
             events,
         };
@@ -111,11 +118,11 @@ impl CleanPages {
     }
 
     pub fn by_place(&self, place: Place, for_use: Use) -> Option<Arc<Run>> {
-        let hash = self.hash(place);
+        let (hash, tick) = (self.hash(place), self.tick());
         let places = self.places(hash);
         let hit = |content: &mut ContentShard, _, frame| {
             content.counters.hits_by_place += 1;
-            content.touch(local(frame).1, for_use)
+            content.touch(local(frame).1, for_use, tick)
         };
         self.with_alias(&places, (hash, place), hit)?.1
     }
@@ -125,6 +132,11 @@ impl CleanPages {
         let places = self.places(hash);
         let found = self.with_alias(&places, (hash, place), |_, _, _| ());
         found.is_some()
+    }
+
+    /// Time as hits count it: grows by one while a 64th of the memory is inserted.
+    fn tick(&self) -> u8 {
+        (self.inserted_bytes.load(Ordering::Relaxed) / self.tick_bytes) as u8 & 7
     }
 
     fn identity(&self, fingerprint: &Fingerprint) -> Identity {
@@ -142,10 +154,10 @@ impl CleanPages {
         alias: Option<Place>,
         for_use: Use,
     ) -> Option<Arc<Run>> {
-        let identity = &self.identity(fingerprint);
+        let (identity, tick) = (&self.identity(fingerprint), self.tick());
         let mut content = self.content(identity.shard);
         let found = content.find(identity);
-        let run = found.and_then(|frame| content.touch(frame, for_use));
+        let run = found.and_then(|frame| content.touch(frame, for_use, tick));
         match run {
             Some(_) => content.counters.hits_by_content += 1,
             None => content.counters.misses += 1,
@@ -165,10 +177,10 @@ impl CleanPages {
         alias: Option<Place>,
         for_use: Use,
     ) -> Arc<Run> {
-        let identity = &self.identity(fingerprint);
+        let (identity, tick) = (&self.identity(fingerprint), self.tick());
         let mut content = self.content(identity.shard);
         let held = content.find(identity);
-        let held = held.and_then(|frame| content.touch(frame, Use::Scan));
+        let held = held.and_then(|frame| content.touch(frame, Use::Scan, tick));
         let kept = match held {
             Some(held) => {
                 drop(content);
@@ -176,7 +188,7 @@ impl CleanPages {
             }
             None => {
                 let before = content.memory_bytes();
-                let frame = content.insert(identity, Arc::clone(&run), for_use);
+                let frame = content.insert(identity, Arc::clone(&run), for_use, tick);
                 let now = content.memory_bytes();
                 if let Some(frame) = frame {
                     let owner = global(identity.shard, frame);
@@ -184,8 +196,10 @@ impl CleanPages {
                 }
                 drop(content);
                 self.memory.adjust(before, now);
+                let len = run.taken_bytes() as u64;
+                self.inserted_bytes.fetch_add(len, Ordering::Relaxed);
                 if let Some(frame) = frame {
-                    let heat = identity.heat(run.bytes().len());
+                    let heat = identity.heat(run.taken_bytes());
                     self.tell_policy(FrameId(global(identity.shard, frame)), heat, for_use);
                 }
                 run

@@ -79,11 +79,12 @@ struct Entry {
 const _: () = assert!(size_of::<Entry>() == 24);
 
 /// In the flags: hits; fetched ahead and not wanted yet; evicted, or about to be; no longer known
-/// to the policy.
+/// to the policy; and the top bits: the tick in which a demand was counted last.
 const HITS: u8 = 3;
 const UNTOUCHED: u8 = 4;
 const LEAVING: u8 = 8;
 const UNKNOWN: u8 = 16;
+const TICK_SHIFT: u32 = 5;
 
 /// A place of a frame; 32 bytes.
 struct Alias {
@@ -145,21 +146,27 @@ impl ContentShard {
         self.table.candidates(identity.hash).find(same)
     }
 
-    /// The frame's bytes; counts as a use of them.
-    pub fn touch(&mut self, frame: u32, for_use: Use) -> Option<Arc<Run>> {
+    /// The frame's bytes; counts as a use of them, once in a tick: a client that reads a chunk in
+    /// pieces has one use for it.
+    pub fn touch(&mut self, frame: u32, for_use: Use, tick: u8) -> Option<Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
-        if for_use == Use::Demand {
-            if entry.flags & UNTOUCHED != 0 {
-                entry.flags &= !UNTOUCHED;
-            } else if entry.flags & HITS < HITS_MAX {
-                entry.flags += 1;
-            }
+        let is_counted = entry.flags >> TICK_SHIFT == tick % 8;
+        if for_use == Use::Demand && (!is_counted || entry.flags & UNTOUCHED != 0) {
+            let is_hit = entry.flags & UNTOUCHED == 0 && entry.flags & HITS < HITS_MAX;
+            entry.flags = (entry.flags & !UNTOUCHED & 31) | tick << TICK_SHIFT;
+            entry.flags += u8::from(is_hit);
         }
         entry.run.clone()
     }
 
     /// Keeps a chunk that is not here; `None` when the shard is full.
-    pub fn insert(&mut self, identity: &Identity, run: Arc<Run>, for_use: Use) -> Option<u32> {
+    pub fn insert(
+        &mut self,
+        identity: &Identity,
+        run: Arc<Run>,
+        for_use: Use,
+        tick: u8,
+    ) -> Option<u32> {
         let untouched = match for_use {
             Use::Prefetch => UNTOUCHED,
             Use::Demand | Use::Scan => 0,
@@ -169,7 +176,7 @@ impl ContentShard {
             aliases: 0,
             newest: NONE,
             key: identity.key,
-            flags: untouched,
+            flags: untouched | tick << TICK_SHIFT,
         };
         let free = self.frame_free;
         let frame = match self.frames.get_mut(free as usize) {
@@ -194,7 +201,7 @@ impl ContentShard {
         let hits = entry.flags & HITS;
         entry.flags -= u8::from(hits > 0);
         let waiting = entry.newest as usize;
-        let bytes = entry.run.as_ref().map_or(waiting, |r| r.bytes().len());
+        let bytes = entry.run.as_ref().map_or(waiting, |r| r.taken_bytes());
         Heat {
             hits,
             ..heat_of(&entry.key, bytes)
@@ -235,7 +242,7 @@ impl ContentShard {
         if entry.flags & UNKNOWN != 0 {
             self.free_slot(frame);
         } else {
-            entry.newest = run.as_ref().map_or(0, |r| r.bytes().len()) as u32;
+            entry.newest = run.as_ref().map_or(0, |r| r.taken_bytes()) as u32;
         }
         run
     }

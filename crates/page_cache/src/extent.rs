@@ -144,6 +144,11 @@ impl Run {
         }
     }
 
+    /// Memory that the bytes take, bytes.
+    pub fn taken_bytes(&self) -> usize {
+        granules(self.len as usize) as usize * GRANULE_BYTES
+    }
+
     /// Writes over bytes of the same length.
     pub fn fill(&mut self, bytes: &[u8]) {
         assert_eq!(self.len as usize, bytes.len(), "a run keeps its length");

@@ -17,9 +17,10 @@ pub struct FrameId(pub(crate) u32);
 /// What a frame is worth now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heat {
-    /// Demands since it was inserted, less what was cooled; at most 3.
+    /// In how many ticks it was demanded since the one in which it was inserted, less what was
+    /// cooled; at most 3. A tick is the time in which a 64th of the memory is inserted.
     pub hits: u8,
-    /// Its bytes.
+    /// Memory that it takes.
     pub bytes: u32,
     /// Forty bits or more of its content's fingerprint: the same when the content comes back.
     pub identity: u64,

@@ -21,7 +21,7 @@ fn at(chunk: u64) -> Place {
 fn contents_that_differ_in_one_bit_are_told_apart() {
     let base = Fingerprint([0x5a; 32]);
     let mut shard = shard();
-    shard.insert(&identity_of(&base), run(4096), Use::Demand);
+    shard.insert(&identity_of(&base), run(4096), Use::Demand, 0);
     let mut compared = 0;
     for bit in 0..256 {
         let mut other = base;
@@ -39,7 +39,7 @@ fn an_alias_is_of_its_place_only() {
     let mut shard = shard();
     let identity = identity_of(&Fingerprint([1; 32]));
     let frame = shard
-        .insert(&identity, run(4096), Use::Demand)
+        .insert(&identity, run(4096), Use::Demand, 0)
         .expect("room");
     let alias = shard.add_alias(frame, at(7)).expect("room");
     assert_eq!(shard.frame_of(alias, at(7)), Some(frame));
@@ -64,7 +64,7 @@ fn the_ring_of_aliases_keeps_its_order() {
     let mut shard = shard();
     let identity = identity_of(&Fingerprint([1; 32]));
     let frame = shard
-        .insert(&identity, run(4096), Use::Demand)
+        .insert(&identity, run(4096), Use::Demand, 0)
         .expect("room");
     let (mut model, mut seed) = (Vec::<(u32, Place)>::new(), 1u64);
     for step in 0..5000 {
@@ -99,7 +99,7 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
     let identity = identity_of(&Fingerprint([1; 32]));
     let mut shard = shard();
     let insert = |shard: &mut ContentShard| {
-        let frame = shard.insert(&identity, run(5000), Use::Demand);
+        let frame = shard.insert(&identity, run(5000), Use::Demand, 0);
         frame.expect("room")
     };
     let first = insert(&mut shard);
@@ -111,7 +111,7 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
     // By somebody else; the policy still counts it.
     assert!(shard.begin_eviction(first, false));
     assert!(shard.end_eviction(first).is_some());
-    assert_eq!(shard.cool(first).bytes, 5000);
+    assert_eq!(shard.cool(first).bytes, 6144);
     let second = insert(&mut shard);
     assert_ne!(second, first);
     assert!(!shard.begin_eviction(first, true));
@@ -125,21 +125,28 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
     assert_eq!(insert(&mut shard), third);
 }
 
+/// Once in a tick, however often.
 #[test]
 fn only_demands_make_a_frame_hot() {
     let mut shard = shard();
     let identity = identity_of(&Fingerprint([1; 32]));
-    let frame = shard
-        .insert(&identity, run(4096), Use::Prefetch)
-        .expect("room");
-    let mut heat_after = |uses: &[Use]| {
-        uses.iter().for_each(|u| drop(shard.touch(frame, *u)));
+    let frame = shard.insert(&identity, run(4096), Use::Prefetch, 0);
+    let frame = frame.expect("room");
+    let mut heat_after = |uses: &[(Use, u8)]| {
+        uses.iter()
+            .for_each(|(u, tick)| drop(shard.touch(frame, *u, *tick)));
         let heat = shard.cool(frame).hits;
         while shard.cool(frame).hits > 0 {}
         heat
     };
-    assert_eq!(heat_after(&[Use::Scan, Use::Prefetch]), 0);
-    assert_eq!(heat_after(&[Use::Demand]), 0, "what it was fetched for");
-    assert_eq!(heat_after(&[Use::Demand, Use::Scan, Use::Demand]), 2);
-    assert_eq!(heat_after(&[Use::Demand; 9]), 3);
+    use Use::{Demand, Prefetch, Scan};
+    assert_eq!(heat_after(&[(Scan, 0), (Prefetch, 1), (Scan, 2)]), 0);
+    assert_eq!(heat_after(&[(Demand, 0); 9]), 0, "what it was fetched for");
+    assert_eq!(heat_after(&[(Demand, 1); 9]), 1);
+    assert_eq!(
+        heat_after(&[(Demand, 1), (Demand, 2), (Scan, 3), (Demand, 4)]),
+        2
+    );
+    let always: Vec<_> = (5..20).map(|tick| (Demand, tick % 8)).collect();
+    assert_eq!(heat_after(&always), 3);
 }

@@ -12,8 +12,9 @@ use std::collections::VecDeque;
 
 /// Share of the small queue: a tenth.
 const SMALL: u64 = 10;
-/// Hits in the small queue that lead to the main queue.
-const PROMOTED_FROM: u8 = 2;
+/// Hits in the small queue that lead to the main queue. The paper asks for two; but it counts every
+/// read, and here those of one tick count once.
+const PROMOTED_FROM: u8 = 1;
 
 struct Queue {
     frames: VecDeque<FrameId>,
