@@ -4,7 +4,8 @@
 //! the system, no real file. [`SimDisk`] implements `media::Disk` in memory and records what was
 //! done to it; [`Explorer`] runs a [`Scenario`] once, builds the states in which a power loss may
 //! leave the disk (`crash` states the fault model) and has the scenario check each of them;
-//! [`pool_histories`] and [`volume_histories`] are the scenarios of a pool and its volumes. Tests of the store call this; no production code
+//! [`pool_histories`], [`volume_histories`] and [`journal_histories`] are the scenarios of a pool, its
+//! volumes and its journal. Tests of the store call this; no production code
 //! does.
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod fault;
 mod file;
 mod history;
 mod image;
+pub mod journal_histories;
 mod pending;
 mod plan;
 pub mod pool_histories;

@@ -15,6 +15,7 @@ mod batch;
 mod damage;
 mod open;
 mod read;
+mod record;
 mod replay;
 mod ring;
 mod slot_bytes;
@@ -23,99 +24,20 @@ mod state;
 mod writer;
 
 pub use damage::JournalDamage;
+pub use record::Record;
 
-use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::error::Result;
 use crate::superblock::MasterKey;
 use format::config::Seal;
-use format::journal::{RECORD_DATA_BYTES_MAX, RecordHeader, RecordKind};
 use media::{Disk, Random};
 use state::State;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use units::{Fingerprint, JournalPosition, PoolId, VolumeId};
+use units::{JournalPosition, PoolId};
 use writer::Writer;
 
 /// Batches are closed when they reach this, bytes: their header and padding are then 1 % at most.
 const BATCH_BYTES_TARGET: usize = 512 << 10;
-
-/// What happened to a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record<'a> {
-    /// New bytes.
-    Write {
-        /// Whose.
-        volume: VolumeId,
-        /// First byte of the volume.
-        offset_bytes: u64,
-        /// 1 to 64 KiB.
-        data: &'a [u8],
-    },
-    /// Bytes that are zero from now on: discard and write-zeroes.
-    Zero {
-        /// Whose.
-        volume: VolumeId,
-        /// First byte of the volume.
-        offset_bytes: u64,
-        /// At least 1.
-        len_bytes: u64,
-    },
-    /// Chunks that were stored in containers directly.
-    Chunks {
-        /// Whose.
-        volume: VolumeId,
-        /// Number of the first one in the volume.
-        chunk_first: u64,
-        /// 1 to 2048, in order.
-        fingerprints: &'a [Fingerprint],
-    },
-}
-
-impl Record<'_> {
-    /// Most bytes of one write.
-    pub const DATA_BYTES_MAX: usize = RECORD_DATA_BYTES_MAX;
-
-    /// Its header; `Invalid` when it breaks the limits.
-    fn header(&self) -> Result<RecordHeader> {
-        let (kind, volume, start, len, data_bytes) = match *self {
-            Self::Write {
-                volume,
-                offset_bytes,
-                data,
-            } => {
-                let len = data.len() as u64;
-                (RecordKind::Write, volume, offset_bytes, len, len)
-            }
-            Self::Zero {
-                volume,
-                offset_bytes,
-                len_bytes,
-            } => (RecordKind::Zero, volume, offset_bytes, len_bytes, 0),
-            Self::Chunks {
-                volume,
-                chunk_first,
-                fingerprints,
-            } => {
-                let count = fingerprints.len() as u64;
-                (RecordKind::Chunks, volume, chunk_first, count, 32 * count)
-            }
-        };
-        let header = RecordHeader {
-            kind,
-            data_bytes: u32::try_from(data_bytes).unwrap_or(u32::MAX),
-            volume,
-            start,
-            len,
-            data_checksum: 0,
-        };
-        match header.fault() {
-            None => Ok(header),
-            Some(field) => Err(StoreError::new(
-                StoreErrorKind::Invalid,
-                format!("journal record: {field} ({start}, {len})"),
-            )),
-        }
-    }
-}
 
 /// How large the journal is.
 #[derive(Clone, Copy, Debug)]
@@ -248,8 +170,10 @@ impl Journal {
         JournalPosition(self.lock().head)
     }
 
-    /// Positions given from now on are at `above` at least. For who opened a journal and knows of
-    /// positions that it does not know of, because its files are gone. Before the first append only.
+    /// Positions given from now on are at `above` at least. Whoever stores positions elsewhere says
+    /// here, before the first append, which is the highest: a process that wrote nothing to the
+    /// journal before it died left no trace of those that it gave, and a journal whose files are
+    /// gone knows of none.
     pub fn raise(&self, above: JournalPosition) {
         let mut state = self.lock();
         if state.ring.current().is_none() {

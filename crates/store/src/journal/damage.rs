@@ -13,9 +13,10 @@ use units::JournalPosition;
 pub struct JournalDamage {
     /// The slot, when it is one.
     pub slot: Option<u32>,
-    /// First position that is lost.
+    /// Where what is damaged begins.
     pub at: JournalPosition,
-    /// The first position after it that may be sound.
+    /// Where it ends; what was replayed from between is sound, the rest is lost. Both are 0 when
+    /// all of a slot is lost and nothing says which positions it held.
     pub end: JournalPosition,
     /// The record that is lost, when its header can still be read: what it did to whose bytes.
     pub record: Option<RecordHeader>,

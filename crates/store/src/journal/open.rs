@@ -33,9 +33,9 @@ const BUFFER_BYTES_MIN: usize = 4 * RECORD_DATA_BYTES_MAX;
 
 impl Journal {
     /// Opens the journal, or makes one. Replays every sound record at or after `from` in order,
-    /// then goes on in a new slot: positions given from now on are above all that were ever given.
-    /// The caller holds the pool's lock. What was durable once and is not there any more is told in
-    /// the second value. `Unsupported` when a later version wrote the journal; `Invalid` for
+    /// then goes on in a new slot: positions given from now on are above `from` and above all that
+    /// were ever written; see [`Journal::raise`] for others. The caller holds the pool's lock. What
+    /// was durable once and is not there any more is told in the second value. `Unsupported` when a later version wrote the journal; `Invalid` for
     /// impossible options.
     pub fn open(
         media: &Media,

@@ -116,13 +116,12 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
     }
 
-    /// What can still be had of a batch whose header is damaged; where the next one starts. Zeroes
-    /// at its end may be its padding: that something of unknown length is lost is told already.
+    /// What can still be had of a batch whose header is damaged; where the next one starts. All of
+    /// it is told to be damaged: zeroes at its end may be its padding, or records that are gone.
     fn salvage(&mut self, at: u64, found: &FormatError) -> Result<u64> {
         let next = self.next_batch(at + BLOCK_BYTES as u64)?;
-        let first = at + BATCH_HEADER_BYTES as u64;
-        self.lost(at, first, None, found);
-        self.records(first, next, true)?;
+        self.lost(at, next, None, found);
+        self.records(at + BATCH_HEADER_BYTES as u64, next, true)?;
         Ok(next)
     }
 

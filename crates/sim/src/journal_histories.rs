@@ -1,0 +1,114 @@
+//! Histories of a journal for the explorer: what is appended, flushed and trimmed, who dies, and what
+//! a crash must have left.
+//!
+//! Invariant: a history is a function of its operations and its seed. Every record says its own
+//! number, so that replay can be compared with what was appended: after a crash it gives the
+//! records from the first one that is needed, without a gap, at least up to the last one that was
+//! flushed, and none that an earlier process lost. Called by `tests/journal_*.rs` and the example
+//! `explore_journal`.
+
+mod checkpoint;
+mod examine;
+mod ops;
+mod process;
+mod records;
+
+pub use checkpoint::Checkpoint;
+pub use examine::{examine, expect, go_on};
+pub use ops::{JournalOp, random_ops, scripts};
+pub use records::{Replayed, Size, open};
+
+use crate::{Expected, History, Scenario, SimDisk};
+use format::config::Seal;
+use process::Process;
+use std::ops::Range;
+use std::sync::Arc;
+use units::JournalPosition;
+
+/// One history of a journal.
+#[derive(Clone, Debug)]
+pub struct JournalHistory {
+    /// For people.
+    pub name: String,
+    /// Decides salts.
+    pub seed: u64,
+    /// Whether records are sealed.
+    pub seal: Seal,
+    /// What is done.
+    pub ops: Vec<JournalOp>,
+}
+
+/// What is known of the journal from some moment on.
+#[derive(Clone, Debug)]
+pub enum Fact {
+    /// All records below this number are durable; their positions are below this one.
+    Flushed(u64, JournalPosition),
+    /// A checkpoint makes records below this number needless.
+    Needless(u64),
+    /// These records died with their process.
+    Lost(Range<u64>),
+}
+
+/// All that is known.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    flushed: u64,
+    needless: u64,
+    lost: Vec<Range<u64>>,
+    head: JournalPosition,
+}
+
+impl JournalHistory {
+    /// Random operations.
+    pub fn random(seed: u64, count: usize) -> Self {
+        Self {
+            name: "random".to_owned(),
+            seed,
+            seal: [Seal::None, Seal::Aes256Gcm][seed as usize % 2],
+            ops: random_ops(seed, count),
+        }
+    }
+
+    /// The scripted ones, in pools with and without encryption by turns.
+    pub fn scripted(seed: u64) -> Vec<Self> {
+        let history = |(number, (name, ops)): (u64, (&str, Vec<JournalOp>))| Self {
+            name: name.to_owned(),
+            seed,
+            seal: [Seal::None, Seal::Aes256Gcm][(seed + number) as usize % 2],
+            ops,
+        };
+        (0..).zip(scripts()).map(history).collect()
+    }
+}
+
+impl Scenario for JournalHistory {
+    type Op = Fact;
+    type Model = Facts;
+
+    fn apply(&self, facts: &mut Facts, fact: &Fact) {
+        match fact {
+            Fact::Flushed(number, head) => {
+                facts.flushed = facts.flushed.max(*number);
+                facts.head = facts.head.max(*head);
+            }
+            Fact::Needless(number) => facts.needless = facts.needless.max(*number),
+            Fact::Lost(lost) => facts.lost.push(lost.clone()),
+        }
+    }
+
+    fn run(&self, disk: &Arc<SimDisk>, history: &History<Fact>) -> Result<(), String> {
+        Checkpoint::prepare(disk)?;
+        history.explore_from_here();
+        let mut process = Process::start(disk, history, self.seal)?;
+        for (number, op) in self.ops.iter().enumerate() {
+            process
+                .run(op)
+                .map_err(|why| format!("operation {number}, {op:?}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
+        examine(disk, &expected.acked, self.seal)
+    }
+}

@@ -1,0 +1,159 @@
+//! Records that know their number, and the journal that takes them.
+//!
+//! Invariant: the record of a number is a function of number and size; two numbers never make the
+//! same record. Called by `process`, `examine` and tests.
+
+use crate::{Seed, SimDisk};
+use format::config::Seal;
+use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use std::sync::Arc;
+use store::{Journal, JournalDamage, JournalOptions, MasterKey, Record};
+use units::{Fingerprint, JournalPosition, PoolId, UnixNanos, VolumeId};
+
+const POOL: PoolId = PoolId([6; 16]);
+const VOLUME: VolumeId = VolumeId([7; 16]);
+/// Four slots of the smallest size.
+const OPTIONS: JournalOptions = JournalOptions {
+    bytes_max: 512 << 10,
+    slot_bytes: 128 << 10,
+    buffer_bytes: 0,
+};
+
+/// How much a record weighs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// A write of less than a sector.
+    Small,
+    /// A write of some blocks.
+    Middle,
+    /// The largest write.
+    Large,
+    /// Zeroes; no data.
+    Zero,
+    /// Fingerprints of chunks.
+    Chunks,
+}
+
+/// What an opening found.
+pub struct Replayed {
+    /// The journal, ready for more.
+    pub journal: Journal,
+    /// Number and position of each record.
+    pub records: Vec<(u64, JournalPosition)>,
+    /// What the journal called damage.
+    pub damage: Vec<JournalDamage>,
+}
+
+/// Opens the journal on `disk`, checking each record that it gives.
+pub fn open(disk: &Arc<SimDisk>, seal: Seal, from: JournalPosition) -> Result<Replayed, String> {
+    let salt = disk.image().hash() ^ disk.position() as u64;
+    let media = Media {
+        blobs: Arc::new(DirBlobs::new(Arc::clone(disk) as _, Syncing::Inline)),
+        disk: Arc::clone(disk) as _,
+        clock: Arc::new(FixedClock::new(UnixNanos(0))),
+        random: Arc::new(SeededRandom::new(Seed::new(salt).draw())),
+    };
+    let mut records: Vec<(u64, JournalPosition)> = Vec::new();
+    let mut wrong = None;
+    let mut take = |at: JournalPosition, record: Record<'_>| {
+        match number_of(&record) {
+            Some(number) => records.push((number, at)),
+            None => wrong = Some(format!("at {at}: nobody appended {record:?}")),
+        }
+        Ok(())
+    };
+    let master = MasterKey([9; 32]);
+    let opened = Journal::open(&media, POOL, &master, seal, &OPTIONS, from, &mut take);
+    let (journal, damage) = opened.map_err(|e| format!("the journal does not open: {e}"))?;
+    if let Some(wrong) = wrong {
+        return Err(wrong);
+    }
+    let ascends = records.windows(2).all(|pair| pair[0].1 < pair[1].1);
+    if !ascends || records.first().is_some_and(|(_, at)| *at < from) {
+        return Err(format!("from {from}, positions in disorder: {records:?}"));
+    }
+    Ok(Replayed {
+        journal,
+        records,
+        damage,
+    })
+}
+
+/// Hands the record of a number to `with`.
+pub(super) fn with_record<T>(number: u64, size: Size, with: impl FnOnce(&Record<'_>) -> T) -> T {
+    let (volume, place) = (VOLUME, number << 20);
+    let len = match size {
+        Size::Small => 100 + number as usize % 300,
+        Size::Middle => 3000 + number as usize % 9000,
+        Size::Large => Record::DATA_BYTES_MAX,
+        Size::Zero => {
+            return with(&Record::Zero {
+                volume,
+                offset_bytes: place,
+                len_bytes: number + 1,
+            });
+        }
+        Size::Chunks => {
+            let count = 1 + number as usize % 300;
+            return with(&Record::Chunks {
+                volume,
+                chunk_first: place,
+                fingerprints: &vec![fingerprint(number); count],
+            });
+        }
+    };
+    with(&Record::Write {
+        volume,
+        offset_bytes: place,
+        data: &data(number, len),
+    })
+}
+
+/// The number of a record that is as it was appended.
+fn number_of(record: &Record<'_>) -> Option<u64> {
+    let (place, sound) = match *record {
+        Record::Write {
+            volume,
+            offset_bytes,
+            data: found,
+        } => {
+            let number = offset_bytes >> 20;
+            let sound = found == data(number, found.len());
+            (offset_bytes, sound && volume == VOLUME)
+        }
+        Record::Zero {
+            volume,
+            offset_bytes,
+            len_bytes,
+        } => {
+            let number = offset_bytes >> 20;
+            (offset_bytes, len_bytes == number + 1 && volume == VOLUME)
+        }
+        Record::Chunks {
+            volume,
+            chunk_first,
+            fingerprints,
+        } => {
+            let expected = fingerprint(chunk_first >> 20);
+            let sound = fingerprints.iter().all(|f| *f == expected);
+            (chunk_first, sound && volume == VOLUME)
+        }
+    };
+    (sound && place % (1 << 20) == 0).then_some(place >> 20)
+}
+
+fn data(number: u64, len: usize) -> Vec<u8> {
+    let mut seed = Seed::new(number);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&seed.draw().to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+fn fingerprint(number: u64) -> Fingerprint {
+    let mut print = [1; 32];
+    print[..8].copy_from_slice(&number.to_le_bytes());
+    Fingerprint(print)
+}

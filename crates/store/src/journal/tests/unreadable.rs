@@ -1,0 +1,141 @@
+//! Sectors that the device cannot give: the rest still comes back, and nothing goes without a word.
+
+use super::{Owned, Reopened, START, open, open_over};
+use format::config::Seal;
+use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
+use sim::SimDisk;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+const SLOT: &str = "journal/00";
+
+/// A disk that fails to read a range of [`SLOT`]; all else works.
+struct BadSectors {
+    disk: Arc<SimDisk>,
+    bad: Range<u64>,
+}
+
+struct BadFile(Arc<dyn DiskFile>, Range<u64>);
+
+impl Disk for BadSectors {
+    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
+        let file = self.disk.open(path, create)?;
+        let bad = if path == SLOT { self.bad.clone() } else { 0..0 };
+        Ok(Arc::new(BadFile(file, bad)))
+    }
+    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        self.disk.create_new(path)
+    }
+    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        self.disk.open_read(path)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.disk.rename(from, to)
+    }
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.disk.rename_new(from, to)
+    }
+    fn remove(&self, path: &str) -> Result<(), MediaError> {
+        self.disk.remove(path)
+    }
+    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
+        self.disk.list(dir)
+    }
+    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
+        self.disk.make_dir(dir)
+    }
+    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
+        self.disk.sync_dir(dir, point)
+    }
+    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
+        self.disk.lock(path)
+    }
+}
+
+impl DiskFile for BadFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        let end = offset + into.len() as u64;
+        if offset < self.1.end && self.1.start < end {
+            return Err(MediaError::from_io("read", SLOT, io::Error::other("bad")));
+        }
+        self.0.read_at(offset, into)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.0.write_at(offset, data)
+    }
+    fn len(&self) -> Result<u64, MediaError> {
+        self.0.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        self.0.set_len(len)
+    }
+    fn sync(&self, point: Barrier) -> Result<(), MediaError> {
+        self.0.sync(point)
+    }
+}
+
+/// Six records of two blocks each, every one flushed.
+fn written() -> Arc<SimDisk> {
+    let disk = SimDisk::new();
+    let journal = open(&disk, Seal::Aes256Gcm, START).journal;
+    for n in 0..6 {
+        journal.append(&Owned::write(n, 4096).record()).unwrap();
+        journal.flush().unwrap();
+    }
+    disk
+}
+
+fn reopen(bad: Range<u64>) -> Reopened {
+    let disk = written();
+    let media = Arc::new(BadSectors { disk, bad });
+    open_over(media, 99, Seal::Aes256Gcm, START).unwrap()
+}
+
+fn numbers(again: &Reopened) -> Vec<u64> {
+    let number = |owned: &Owned| match owned {
+        Owned::Write(offset, _) => offset >> 16,
+        other => panic!("{other:?}"),
+    };
+    again
+        .replayed
+        .iter()
+        .map(|(_, owned)| number(owned))
+        .collect()
+}
+
+/// Offset of the block that starts the n-th record's batch.
+fn batch(n: u64) -> u64 {
+    4096 + n * 8192
+}
+
+#[test]
+fn a_bad_sector_costs_what_lies_in_it() {
+    for (bad, kept) in [
+        (batch(2)..batch(2) + 512, vec![0, 1, 3, 4, 5]),
+        (batch(2) + 4096..batch(3), vec![0, 1, 3, 4, 5]),
+        (batch(1) + 4096..batch(3) + 512, vec![0, 4, 5]),
+    ] {
+        let again = reopen(bad.clone());
+        assert_eq!(numbers(&again), kept, "{bad:?}");
+        let told = again.damage.iter().all(|d| d.found == "cannot be read");
+        assert!(told && !again.damage.is_empty(), "{:?}", again.damage);
+    }
+}
+
+#[test]
+fn the_end_may_not_hide_in_a_bad_sector() {
+    let again = reopen(batch(5)..batch(5) + 512);
+    assert_eq!(numbers(&again), [0, 1, 2, 3, 4]);
+    assert_eq!(again.damage.len(), 1, "{:?}", again.damage);
+    let again = reopen(batch(5) + 4096..batch(6));
+    assert_eq!(numbers(&again), [0, 1, 2, 3, 4]);
+    assert_eq!(again.damage.len(), 1, "{:?}", again.damage);
+}
+
+#[test]
+fn an_unreadable_header_is_told() {
+    let again = reopen(0..512);
+    assert_eq!(numbers(&again), []);
+    assert_eq!(again.damage[0].found, "header cannot be read");
+}
