@@ -69,8 +69,8 @@ impl Journal {
                 live.push_back(Live { slot_use, end });
             }
         }
-        let highest = found.last().map_or(0, |last| last.first());
-        let highest = highest.max(from.0).max(ended.1.0);
+        // The walk began with the last use, so it ended above its first position.
+        let highest = from.0.max(ended.1.0);
         let base = highest
             .checked_next_multiple_of(BLOCK_BYTES as u64)
             .and_then(|base| base.checked_add(POSITION_GAP))

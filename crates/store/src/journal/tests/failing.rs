@@ -63,6 +63,27 @@ fn a_failed_write_or_sync_is_for_ever() {
 }
 
 #[test]
+fn a_slot_header_that_a_failed_sync_dropped_is_written_again() {
+    for seal in SEALS {
+        let disk = SimDisk::new();
+        let journal = open(&disk, seal, START).journal;
+        let record = Owned::write(1, 4096);
+        journal.append(&record.record()).unwrap();
+        // After the two directories: the slot, with its header.
+        disk.inject(Fault::Sync {
+            after: 2,
+            sticky: false,
+        });
+        assert!(journal.flush().is_err());
+        let disk = disk.kill();
+        let replayed = open(&disk, seal, START).owned();
+        assert_eq!(replayed, std::slice::from_ref(&record));
+        let disk = after_power_loss(&disk);
+        assert_eq!(open(&disk, seal, START).owned(), replayed);
+    }
+}
+
+#[test]
 fn a_full_disk_is_told_before_anything_is_acknowledged() {
     for seal in SEALS {
         let disk = SimDisk::new();
