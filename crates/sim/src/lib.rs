@@ -24,6 +24,7 @@ mod pending;
 mod plan;
 pub mod pool_histories;
 mod record;
+pub mod rounds;
 mod seed;
 mod slab;
 mod state;
