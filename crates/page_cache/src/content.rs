@@ -3,19 +3,18 @@
 //! Invariant: a frame in the table has one content for as long as it is there; each of its aliases
 //! names it, and is in the ring that starts at the frame. A frame that is being evicted is no
 //! longer in the table, and keeps its slot until its last alias is gone.
-//!
-//! Of a fingerprint 88 to 92 bits are compared: 4 to 8 choose the shard, 44 are in the table's word,
-//! 40 more in the frame. Fingerprints are keyed, so nobody without the key can look for two that
-//! agree. Among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a chance of 2^69 / 2^88, one in
-//! half a million pools; and it does harm only if one of the two is read while the other is in
-//! memory. Identity takes 7 bytes in the frame and at most 8.9 in the table.
 
+mod aliases;
+mod identity;
+
+use crate::Use;
 use crate::extent::Run;
 use crate::policy::Heat;
 use crate::table::{HashTable, push_exactly, touched_bytes};
-use crate::{Place, Use};
+use aliases::Alias;
+pub(crate) use identity::Identity;
+use identity::{HOME_BITS, Key, heat_of, home_of};
 use std::sync::Arc;
-use units::Fingerprint;
 
 /// Shards of the content side: a power of two between these.
 pub(crate) const SHARDS_MIN: usize = 16;
@@ -23,46 +22,8 @@ pub(crate) const SHARDS_MAX: usize = 256;
 /// Of an alias' or frame's number, the bits that count within a shard.
 pub(crate) const SLOT_BITS: u32 = 20;
 const SLOTS_MAX: usize = HashTable::<SLOT_BITS>::IDS_MAX as usize;
-/// Of the hash, the bits that a frame keeps to find its word again.
-const HOME_BITS: u32 = 16;
-/// Places of one chunk that are remembered; bounds the work of an eviction.
-const ALIASES_MAX: u32 = 1024;
 const HITS_MAX: u8 = 3;
 const NONE: u32 = u32::MAX;
-
-/// What is kept of a fingerprint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identity {
-    pub shard: usize,
-    hash: u64,
-    key: [u8; 7],
-}
-
-impl Identity {
-    /// Among so many shards.
-    pub fn of(fingerprint: &Fingerprint, shards: usize) -> Self {
-        let [.., a, b, c, d, e, f, g, h, i, j, k, l, m, shard] = fingerprint.0;
-        Self {
-            shard: usize::from(shard) % shards.max(1),
-            hash: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
-            key: [a, b, i, j, k, l, m],
-        }
-    }
-
-    /// What a policy hears of a new chunk of that many bytes.
-    pub fn heat(&self, bytes: usize) -> Heat {
-        heat_of(&self.key, bytes)
-    }
-}
-
-fn heat_of(key: &[u8; 7], bytes: usize) -> Heat {
-    let [a, b, c, d, e, f, g] = *key;
-    Heat {
-        hits: 0,
-        bytes: bytes as u32,
-        identity: u64::from_be_bytes([0, a, b, c, d, e, f, g]),
-    }
-}
 
 /// A chunk in memory; 24 bytes.
 struct Entry {
@@ -72,7 +33,7 @@ struct Entry {
     /// Newest alias, `NONE` without; in a free slot the next free one; in one that waits, the
     /// bytes that the policy counts.
     newest: u32,
-    key: [u8; 7],
+    key: Key,
     flags: u8,
 }
 
@@ -85,18 +46,6 @@ const UNTOUCHED: u8 = 4;
 const LEAVING: u8 = 8;
 const UNKNOWN: u8 = 16;
 const TICK_SHIFT: u32 = 5;
-
-/// A place of a frame; 32 bytes.
-struct Alias {
-    place: Place,
-    /// `NONE` in a free slot.
-    frame: u32,
-    /// Ring of the frame's aliases, older ones next; in a free slot the next free one.
-    older: u32,
-    newer: u32,
-}
-
-const _: () = assert!(size_of::<Alias>() == 32);
 
 /// Counts of this shard.
 #[derive(Clone, Copy, Default)]
@@ -224,8 +173,7 @@ impl ContentShard {
             return false;
         }
         entry.flags |= LEAVING;
-        let [a, b, ..] = entry.key;
-        let hash = u64::from_be_bytes([a, b, 0, 0, 0, 0, 0, 0]);
+        let hash = home_of(&entry.key);
         let found = self.table.remove_with(hash, HOME_BITS, frame);
         debug_assert!(found, "a frame that stays is in the table");
         true
@@ -260,104 +208,9 @@ impl ContentShard {
         entry.run.as_mut().filter(|run| Arc::strong_count(run) == 1)
     }
 
-    /// Whether that slot is an alias of `place`; the frame then.
-    pub fn frame_of(&self, alias: u32, place: Place) -> Option<u32> {
-        let alias = self.aliases.get(alias as usize)?;
-        (alias.frame != NONE && alias.place == place).then_some(alias.frame)
-    }
-
     /// Whether the frame still can be found under this identity.
     pub fn is(&self, frame: u32, identity: &Identity) -> bool {
         self.find(identity) == Some(frame)
-    }
-
-    /// The place that has named the frame for the longest time.
-    pub fn oldest_place(&self, frame: u32) -> Option<Place> {
-        let newest = self.aliases.get(self.entry(frame)?.newest as usize)?;
-        Some(self.aliases.get(newest.newer as usize)?.place)
-    }
-
-    /// Whether the frame has more aliases than it should.
-    pub fn is_crowded(&self, frame: u32) -> bool {
-        self.entry(frame).is_some_and(|e| e.aliases > ALIASES_MAX)
-    }
-
-    /// How many aliases the frame has.
-    pub fn aliases(&self, frame: u32) -> u32 {
-        self.entry(frame).map_or(0, |e| e.aliases)
-    }
-
-    /// Adds a place that is not an alias yet; `None` when the shard is full.
-    pub fn add_alias(&mut self, frame: u32, place: Place) -> Option<u32> {
-        let alias = Alias {
-            place,
-            frame,
-            older: NONE,
-            newer: NONE,
-        };
-        let free = self.alias_free;
-        let id = match self.aliases.get_mut(free as usize) {
-            Some(slot) => {
-                self.alias_free = slot.older;
-                *slot = alias;
-                free
-            }
-            None => push_slot(&mut self.aliases, alias)?,
-        };
-        let entry = self.frames.get_mut(frame as usize)?;
-        let bytes = entry.run.as_ref().map_or(0, |r| r.bytes().len()) as u64;
-        let newest = std::mem::replace(&mut entry.newest, id);
-        entry.aliases += 1;
-        self.counters.places += 1;
-        if newest == NONE {
-            self.link(id, id);
-        } else {
-            self.counters.bytes_shared += bytes;
-            let oldest = self.aliases.get(newest as usize).map_or(id, |a| a.newer);
-            self.link(id, newest);
-            self.link(oldest, id);
-        }
-        Some(id)
-    }
-
-    /// Removes an alias from its frame.
-    pub fn remove_alias(&mut self, id: u32) {
-        let Some(alias) = self.aliases.get_mut(id as usize) else {
-            return;
-        };
-        let frame = std::mem::replace(&mut alias.frame, NONE);
-        let (older, newer) = (alias.older, alias.newer);
-        alias.older = self.alias_free;
-        self.alias_free = id;
-        self.counters.places -= 1;
-        let Some(entry) = self.frames.get_mut(frame as usize) else {
-            return;
-        };
-        entry.aliases -= 1;
-        if entry.aliases == 0 {
-            entry.newest = NONE;
-            return;
-        }
-        self.counters.bytes_shared -= entry.run.as_ref().map_or(0, |r| r.bytes().len()) as u64;
-        if entry.newest == id {
-            entry.newest = older;
-        }
-        self.link(newer, older);
-    }
-
-    fn link(&mut self, newer: u32, older: u32) {
-        if let Some(alias) = self.aliases.get_mut(newer as usize) {
-            alias.older = older;
-        }
-        if let Some(alias) = self.aliases.get_mut(older as usize) {
-            alias.newer = newer;
-        }
-    }
-
-    /// All places of one object.
-    pub fn places_of(&self, object: u64) -> Vec<Place> {
-        let of = |a: &&Alias| a.frame != NONE && a.place.object == object;
-        self.aliases.iter().filter(of).map(|a| a.place).collect()
     }
 }
 

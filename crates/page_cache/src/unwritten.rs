@@ -5,42 +5,23 @@
 //! the lock of its shard. Eviction is CLOCK over slots: no page takes more than its slot, however
 //! often it is written.
 
+mod shard;
+
 use crate::arena::Owner;
 use crate::counters::Counters;
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
-use crate::table::{HashTable, push_exactly, touched_bytes};
 use crate::{PAGE_BYTES, hash_pair, lock};
+use shard::{Page, SLOT_BITS, Shard};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Memory for each shard; there are 64 at most.
 const SHARD_BYTES: u64 = 4 << 20;
 const SHARDS_MAX: usize = 64;
-const SLOT_BITS: u32 = 24;
-const NONE: u32 = u32::MAX;
 /// Set in the numbers that this side gives as an owner.
 const OWNER: Owner = 1 << 31;
-
-struct Page {
-    object: u64,
-    page: u64,
-    version: u64,
-    /// `None` in a free slot; its `page` is the next free one then.
-    run: Option<Arc<Run>>,
-    used: bool,
-}
-
-struct Shard {
-    table: HashTable<SLOT_BITS>,
-    pages: Vec<Page>,
-    free: u32,
-    hand: usize,
-    hits: u64,
-    misses: u64,
-    spills: u64,
-}
 
 /// See the module's head.
 pub(crate) struct UnwrittenPages {
@@ -55,80 +36,6 @@ pub(crate) struct UnwrittenPages {
 
 fn owner(shard: usize, id: u32) -> Owner {
     OWNER | (shard as u32) << SLOT_BITS | id
-}
-
-impl Shard {
-    fn new(pages: usize) -> Self {
-        Self {
-            table: HashTable::with_room(pages),
-            pages: Vec::with_capacity(pages),
-            free: NONE,
-            hand: 0,
-            hits: 0,
-            misses: 0,
-            spills: 0,
-        }
-    }
-
-    fn find(&self, hash: u64, object: u64, page: u64) -> Option<u32> {
-        let is_it = |id: &u32| {
-            let found = self.pages.get(*id as usize);
-            found.is_some_and(|p| p.run.is_some() && p.object == object && p.page == page)
-        };
-        self.table.candidates(hash).find(is_it)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes() + touched_bytes(&self.pages)
-    }
-
-    /// Takes a new page in; `None` when the shard is full.
-    fn add(&mut self, hash: u64, page: Page) -> Option<u32> {
-        let free = self.free;
-        let id = match self.pages.get_mut(free as usize) {
-            Some(slot) => {
-                self.free = slot.page as u32;
-                *slot = page;
-                free
-            }
-            None => {
-                let len = self.pages.len();
-                if len >= HashTable::<SLOT_BITS>::IDS_MAX as usize {
-                    return None;
-                }
-                push_exactly(&mut self.pages, page);
-                len as u32
-            }
-        };
-        self.table.insert(hash, id);
-        Some(id)
-    }
-
-    /// Frees a slot; its place and bytes.
-    fn remove(&mut self, hash: u64, id: u32) -> Option<Arc<Run>> {
-        let found = self.table.remove(hash, id);
-        debug_assert!(found, "a page is in the table");
-        let slot = self.pages.get_mut(id as usize)?;
-        slot.page = u64::from(self.free);
-        self.free = id;
-        slot.run.take()
-    }
-
-    /// The next page that was not used since the hand was there.
-    fn victim(&mut self) -> Option<u32> {
-        // The second round finds what the first has marked.
-        for _ in 0..2 * self.pages.len() {
-            let at = self.hand;
-            self.hand = (at + 1) % self.pages.len();
-            let Some(page) = self.pages.get_mut(at).filter(|p| p.run.is_some()) else {
-                continue;
-            };
-            if !std::mem::replace(&mut page.used, false) {
-                return Some(at as u32);
-            }
-        }
-        None
-    }
 }
 
 impl UnwrittenPages {

@@ -1,4 +1,6 @@
 use super::*;
+use crate::Place;
+use units::Fingerprint;
 
 fn shard() -> ContentShard {
     ContentShard::new(100, 100)

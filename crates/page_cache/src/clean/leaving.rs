@@ -1,0 +1,107 @@
+//! How places are forgotten, and how frames are evicted or move.
+//!
+//! Invariant: a frame that is about to go is found by nobody who looks for its content, and keeps its
+//! slot until its places have gone one by one, each under its own lock.
+
+use super::{CleanPages, Places, local};
+use crate::content::ContentShard;
+use crate::policy::{FrameHeat, FrameId, Heat};
+use crate::{Place, lock};
+use std::sync::atomic::Ordering;
+
+impl CleanPages {
+    /// The alias is gone from its frame; now from the table.
+    pub(super) fn removed(&self, places: &mut Places, (hash, place): (u64, Place), id: u32) {
+        let found = places.remove(hash, id);
+        debug_assert!(found, "an alias is in the table");
+        self.aliases.fetch_sub(1, Ordering::Relaxed);
+        self.events.removed(place);
+    }
+
+    pub fn forget_place(&self, place: Place) {
+        self.forget_if(place, |_| true);
+    }
+
+    pub(super) fn forget_if(&self, place: Place, wanted: impl Fn(u32) -> bool) {
+        let hash = self.hash(place);
+        let mut places = self.places(hash);
+        let unlink = |content: &mut ContentShard, alias, frame| {
+            let gone = wanted(frame);
+            if gone {
+                content.remove_alias(alias);
+            }
+            gone
+        };
+        if let Some((id, true)) = self.with_alias(&places, (hash, place), unlink) {
+            self.removed(&mut places, (hash, place), id);
+        }
+    }
+
+    pub fn forget_object(&self, object: u64) {
+        for shard in 0..self.contents.len() {
+            let places = self.content(shard).places_of(object);
+            for place in places {
+                self.forget_place(place);
+            }
+        }
+    }
+
+    /// Evicts one chunk; false when there is none.
+    pub fn evict(&self) -> bool {
+        let mut policy = lock(&self.policy);
+        let victim = policy.victim(&mut Heating(self));
+        drop(policy);
+        if let Some(FrameId(id)) = victim {
+            self.drop_frame(id, true);
+        }
+        victim.is_some()
+    }
+
+    fn drop_frame(&self, id: u32, is_forgotten_by_policy: bool) {
+        let (shard, frame) = local(id);
+        let mut content = self.content(shard);
+        if !content.begin_eviction(frame, is_forgotten_by_policy) {
+            return;
+        }
+        while let Some(place) = content.oldest_place(frame) {
+            drop(content);
+            self.forget_if(place, |found| found == id);
+            content = self.content(shard);
+        }
+        let run = content.end_eviction(frame);
+        // Bytes are given back after the lock is.
+        drop(content);
+        drop(run);
+    }
+
+    /// The frame is to leave where it is: it moves, or else it is evicted, unless it is read now.
+    pub fn vacate(&self, id: u32) {
+        let (shard, frame) = local(id);
+        let mut content = self.content(shard);
+        let Some(run) = content.movable(frame) else {
+            return;
+        };
+        match self.memory.relocate(run.bytes()) {
+            Some(moved) => {
+                self.memory.set_owner(&moved, id);
+                let left = std::mem::replace(run, moved);
+                drop(content);
+                drop(left);
+            }
+            None => {
+                drop(content);
+                self.drop_frame(id, false);
+            }
+        }
+    }
+}
+
+/// Asks the content shards; the policy is locked.
+struct Heating<'a>(&'a CleanPages);
+
+impl FrameHeat for Heating<'_> {
+    fn cool(&mut self, FrameId(id): FrameId) -> Heat {
+        let (shard, frame) = local(id);
+        self.0.content(shard).cool(frame)
+    }
+}
