@@ -52,6 +52,35 @@ q() {
     "$QUINTET" "$@"
 }
 
+# Shows the pool in $mount until the script ends or unshow: show [OPTION...]
+mount=$dir/mount
+show() {
+    [ -e /dev/fuse ] || skip "/dev/fuse is missing"
+    mkdir -p "$mount"
+    mounted+=("$mount")
+    "$QUINTET" mount "$mount" "$@" >"$dir/mount.log" 2>"$dir/mount.err" &
+    server=$!
+    wait_until test -d "$mount/snapshots" || true
+    if ! kill -0 $server 2>/dev/null; then
+        ! grep -q 'Operation not permitted\|Permission denied\|fusermount3' "$dir/mount.err" || skip "$(cat "$dir/mount.err")"
+        fail "mount: $(cat "$dir/mount.err")"
+    fi
+}
+
+# Unmounts; the program must end by itself, in good order.
+unshow() {
+    umount "$mount" 2>/dev/null || fusermount3 -u "$mount" || fail "cannot unmount"
+    ended
+}
+
+# The program must end with 0.
+ended() {
+    local code=0
+    wait "$server" || code=$?
+    server=
+    [ $code -eq 0 ] || fail "mount ended with $code: $(cat "$dir/mount.log" "$dir/mount.err")"
+}
+
 # exits CODE COMMAND...: fails unless the command exits so. Its output is in $dir/out and $dir/err.
 exits() {
     local expected=$1 found=0

@@ -14,6 +14,10 @@
 //! | by type: object root (file, directory), target (symlink), device number (devices) | |
 //! | xattrs: count, then name and value, sorted by name | varint, sized |
 
+mod directory;
+
+pub use directory::Directory;
+
 use crate::bytes::{Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
 

@@ -33,5 +33,5 @@ pub use listing::{Full, Listing};
 pub use mount::{MountError, MountOptions, Mounted, Unmounter, mount};
 pub use rustix::io::Errno;
 pub use session::{Session, SessionError, SessionOptions};
-pub use volume_files::{FixedVolumes, VolumeEntry, VolumeFiles, Volumes, seek_extent};
+pub use volume_files::{FixedVolumes, VolumeEntry, VolumeFiles, Volumes, read_within, seek_extent};
 pub use wire::{Handle, NodeId};

@@ -6,11 +6,12 @@
 //! there. The program shows this beside its snapshots; tests and examples mount it alone.
 
 mod nodes;
+mod ranges;
 mod registry;
-mod sparse;
 
+use ranges::within;
+pub use ranges::{read_within, seek_extent};
 pub use registry::{FixedVolumes, VolumeEntry, Volumes};
-pub use sparse::seek_extent;
 
 use crate::errno::errno;
 use crate::file_system::{
@@ -42,6 +43,8 @@ pub struct VolumeFiles {
     nodes: Nodes,
     open: RwLock<HashMap<Handle, OpenVolume>>,
     handles: AtomicU64,
+    /// Added to nodes to get the inode numbers that users see.
+    inodes_from: u64,
 }
 
 impl VolumeFiles {
@@ -53,7 +56,20 @@ impl VolumeFiles {
             nodes: Nodes::default(),
             open: RwLock::default(),
             handles: AtomicU64::new(1),
+            inodes_from: 0,
         }
+    }
+
+    /// Shows other inode numbers, because this is part of a larger file system.
+    pub fn with_inodes_from(self, inodes_from: u64) -> Self {
+        Self {
+            inodes_from,
+            ..self
+        }
+    }
+
+    fn inode(&self, node: NodeId) -> u64 {
+        self.inodes_from | node.0
     }
 
     fn entry_node(&self, entry: &VolumeEntry) -> Result<Node, Errno> {
@@ -61,7 +77,7 @@ impl VolumeFiles {
         let written = self.nodes.known(node)?.written.load(Relaxed);
         Ok(Node {
             node,
-            attributes: file_attributes(node, entry, written),
+            attributes: file_attributes(self.inode(node), entry, written),
             valid: VALID,
         })
     }
@@ -86,13 +102,13 @@ fn time(nanos: i64) -> Time {
     }
 }
 
-fn file_attributes(node: NodeId, entry: &VolumeEntry, written: i64) -> Attributes {
+fn file_attributes(inode: u64, entry: &VolumeEntry, written: i64) -> Attributes {
     let modified = match written {
         i64::MIN => entry.modified,
         nanos => time(nanos),
     };
     Attributes {
-        inode: node.0,
+        inode,
         size_bytes: entry.size_bytes,
         blocks: Attributes::sparse_blocks(entry.size_bytes),
         modified,
@@ -104,12 +120,6 @@ fn file_attributes(node: NodeId, entry: &VolumeEntry, written: i64) -> Attribute
         device: 0,
         block_bytes: BLOCK_BYTES,
     }
-}
-
-/// What of `len` bytes at `offset` lies within a volume of `size_bytes`.
-fn within(offset: u64, len: usize, size_bytes: u64) -> usize {
-    let left = size_bytes.saturating_sub(offset);
-    usize::try_from(left).map_or(len, |left| len.min(left))
 }
 
 impl FileSystem for VolumeFiles {
@@ -141,12 +151,15 @@ impl FileSystem for VolumeFiles {
 
     fn attributes(&self, node: NodeId) -> Result<(Attributes, Duration), Errno> {
         if node == NodeId::ROOT {
-            return Ok((Attributes::of_directory(node.0, Time::default()), VALID));
+            return Ok((
+                Attributes::of_directory(self.inode(node), Time::default()),
+                VALID,
+            ));
         }
         let known = self.nodes.known(node)?;
         let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
         let written = known.written.load(Relaxed);
-        Ok((file_attributes(node, &entry, written), VALID))
+        Ok((file_attributes(self.inode(node), &entry, written), VALID))
     }
 
     /// A disk keeps its size; setting what it has is no change.
@@ -191,12 +204,7 @@ impl FileSystem for VolumeFiles {
         into: &mut [u8],
     ) -> Result<usize, Errno> {
         let volume = self.opened(handle)?;
-        let len = within(offset, into.len(), volume.size_bytes());
-        let into = into.get_mut(..len).unwrap_or_default();
-        if !into.is_empty() {
-            volume.read(context, offset, into).map_err(|e| errno(&e))?;
-        }
-        Ok(len)
+        read_within(&*volume, context, offset, into).map_err(|e| errno(&e))
     }
 
     fn write(
@@ -272,12 +280,12 @@ impl FileSystem for VolumeFiles {
     ) -> Result<(), Errno> {
         let entries = self.volumes.list();
         let mut add_all = || -> Result<(), Full> {
-            let first = listing.add_dots(from, NodeId::ROOT.0, NodeId::ROOT.0)?;
+            let first = listing.add_dots(from, self.inode(NodeId::ROOT), NodeId::ROOT.0)?;
             for (number, entry) in entries.iter().enumerate().skip(first) {
                 let next = Listing::position_after(number);
                 let name = entry.name.as_bytes();
                 // Files are looked up apart: there are few, and their sizes change.
-                let inode = self.nodes.of(entry.id).0;
+                let inode = self.inode(self.nodes.of(entry.id));
                 listing.add(name, inode, file_type::REGULAR, next)?;
             }
             Ok(())

@@ -34,6 +34,14 @@ pub fn local(time: UnixNanos, zone: &TimeZone) -> String {
     }
 }
 
+/// `2026-11-20T13:45:07+01:00` in `zone`: a name that sorts by time within one zone.
+pub fn rfc3339_local(time: UnixNanos, zone: &TimeZone) -> String {
+    match zoned(time, zone) {
+        Some(zoned) => zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        None => rfc3339(time),
+    }
+}
+
 /// `2026-11-20 13:45:07` of a file's time in `zone`.
 pub fn local_of_file(time: format::tree::Timestamp, zone: &TimeZone) -> String {
     match Timestamp::new(time.seconds, 0) {

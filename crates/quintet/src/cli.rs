@@ -8,6 +8,7 @@ mod image;
 mod inspect;
 mod keys;
 mod maintain;
+mod mount;
 mod pool;
 mod restore;
 mod retain;
@@ -18,6 +19,7 @@ pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
+pub use mount::MountArgs;
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
@@ -177,6 +179,8 @@ pub enum Command {
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything
     Status,
+    /// Show snapshots as files
+    Mount(MountArgs),
     /// Serve stored images in place
     #[command(subcommand)]
     Serve(ServeCommand),

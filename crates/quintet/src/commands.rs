@@ -18,6 +18,7 @@ mod keys;
 mod known_snapshots;
 mod listing;
 mod ls;
+mod mount;
 mod new_snapshot;
 mod repair;
 mod restore;
@@ -140,6 +141,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Repair(args) => repair::run(invocation, &args),
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
+        Command::Mount(args) => mount::run(invocation, &args),
         Command::Serve(ServeCommand::Nbd(args)) => serve::nbd(invocation, &args),
         Command::Generate(args) => generate::run(&args),
     }

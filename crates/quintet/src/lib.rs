@@ -16,6 +16,7 @@ pub mod image;
 pub mod ingest;
 pub mod interrupt;
 pub mod json;
+pub mod mount;
 pub mod progress;
 pub mod restore;
 pub mod retention;

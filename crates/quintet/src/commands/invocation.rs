@@ -71,7 +71,12 @@ impl Invocation {
     /// Opens the pool; asks for the password only when it is encrypted. Says what was found
     /// damaged on the way.
     pub fn open(&self, mode: OpenMode) -> anyhow::Result<Pool> {
-        let pool = self.open_silently(mode)?;
+        self.open_within(mode, self.settings.memory_bytes)
+    }
+
+    /// As [`Invocation::open`], for commands that need part of the memory themselves.
+    pub fn open_within(&self, mode: OpenMode, memory_bytes: usize) -> anyhow::Result<Pool> {
+        let pool = self.opened(mode, memory_bytes)?;
         for note in pool.notes() {
             self.console.warn(format_args!("pool: {note}"));
         }
@@ -80,8 +85,11 @@ impl Invocation {
 
     /// As [`Invocation::open`], for commands that show the notes themselves.
     pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<Pool> {
+        self.opened(mode, self.settings.memory_bytes)
+    }
+
+    fn opened(&self, mode: OpenMode, memory: usize) -> anyhow::Result<Pool> {
         let media = self.media(false)?;
-        let memory = self.settings.memory_bytes;
         match Pool::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
             Err(e) if e.kind == StoreErrorKind::WrongKey => {

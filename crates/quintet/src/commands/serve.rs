@@ -172,11 +172,15 @@ fn announce(
     for name in chosen.keys() {
         console.detail(format_args!("export {name}"));
     }
-    // Type=notify of systemd.
-    if let Some(socket) = invocation.caller.environment.value("NOTIFY_SOCKET") {
-        notify(socket).context("NOTIFY_SOCKET")?;
+    tell_ready(invocation)
+}
+
+/// Tells systemd that a service of Type=notify is ready.
+pub(super) fn tell_ready(invocation: &Invocation) -> anyhow::Result<()> {
+    match invocation.caller.environment.value("NOTIFY_SOCKET") {
+        Some(socket) => notify(socket).context("NOTIFY_SOCKET"),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn notify(socket: &std::ffi::OsStr) -> std::io::Result<()> {

@@ -1,10 +1,31 @@
-//! Holes of a volume as lseek(2) sees them.
+//! Ranges of a volume as files have them: reads that end where the volume does, and lseek(2).
 
 use crate::errno::errno;
 use crate::file_system::SeekTarget;
 use rustix::io::Errno;
 use std::ops::ControlFlow;
-use volume::{RequestContext, Volume};
+use volume::{RequestContext, Volume, VolumeError};
+
+/// What of `len` bytes at `offset` lies within a volume of `size_bytes`.
+pub(super) fn within(offset: u64, len: usize, size_bytes: u64) -> usize {
+    let left = size_bytes.saturating_sub(offset);
+    usize::try_from(left).map_or(len, |left| len.min(left))
+}
+
+/// Fills `into` from `offset` as far as the volume goes, and says how far.
+pub fn read_within(
+    volume: &dyn Volume,
+    context: RequestContext,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize, VolumeError> {
+    let len = within(offset, into.len(), volume.size_bytes());
+    match into.get_mut(..len) {
+        Some(into) if len > 0 => volume.read(context, offset, into)?,
+        _ => {}
+    }
+    Ok(len)
+}
 
 /// Where data or a hole begins, at `offset` or after it. The end of the volume is a hole; past it,
 /// and where no data follows, `NXIO`.

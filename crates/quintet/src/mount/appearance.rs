@@ -1,0 +1,117 @@
+//! What stat(2) shows of a stored entry: everything that was stored, nothing made up.
+
+use super::items::Item;
+use super::places::{Place, VOLUMES_NODE};
+use super::views::{Target, Views};
+use format::tree::{Entry, EntryKind, Timestamp};
+use fuse::{Attributes, Time, file_type};
+use units::UnixNanos;
+
+/// Request size at which files are fastest, bytes: as large as the kernel sends.
+const BLOCK_BYTES: u32 = 1 << 20;
+
+/// Of anything in `place`.
+pub(super) fn of_item(views: &Views, place: &Place, name: &[u8], item: &Item) -> Attributes {
+    let inode = || place.seed.derive(&[name]).0;
+    match item {
+        Item::Entry(entry) => of_entry(place, entry),
+        Item::Single(number) => {
+            let shown = views.snapshots.get(*number);
+            let (len, taken) = shown.map_or_else(Default::default, |s| (s.root.len, s.taken));
+            of_single(inode(), len, taken)
+        }
+        Item::Above(Target::Link(target)) => of_link(inode(), target),
+        Item::Above(Target::Snapshot(number)) => {
+            let taken = views.snapshots.get(*number).map(|s| s.taken);
+            Attributes::of_directory(inode(), moment(taken.unwrap_or_default()))
+        }
+        Item::Above(Target::View(_)) => Attributes::of_directory(inode(), Time::default()),
+        Item::Above(Target::Volumes) => Attributes::of_directory(VOLUMES_NODE.0, Time::default()),
+    }
+}
+
+/// Of an entry of `place`.
+fn of_entry(place: &Place, entry: &Entry) -> Attributes {
+    let (inode, _) = place.inode_of(entry);
+    let (size_bytes, blocks) = match &entry.kind {
+        EntryKind::File { content, sparse } => (content.len, blocks(content.len, *sparse)),
+        EntryKind::Directory { content } => (content.len, 0),
+        EntryKind::Symlink { target } => (target.len() as u64, 0),
+        _ => (0, 0),
+    };
+    let device = match entry.kind {
+        // The kernel's numbers have 32 bits; so have all that there are.
+        EntryKind::BlockDevice { device } | EntryKind::CharDevice { device } => device as u32,
+        _ => 0,
+    };
+    Attributes {
+        inode,
+        size_bytes,
+        blocks,
+        modified: time(entry.modified),
+        changed: time(entry.changed),
+        mode: type_of(&entry.kind) | entry.mode,
+        links: u32::try_from(entry.links).unwrap_or(u32::MAX).max(1),
+        uid: entry.uid,
+        gid: entry.gid,
+        device,
+        block_bytes: BLOCK_BYTES,
+    }
+}
+
+/// Of the file of an image or stream.
+fn of_single(inode: u64, len: u64, taken: UnixNanos) -> Attributes {
+    let directory = Attributes::of_directory(inode, moment(taken));
+    Attributes {
+        size_bytes: len,
+        blocks: blocks(len, true),
+        mode: file_type::REGULAR | 0o444,
+        block_bytes: BLOCK_BYTES,
+        ..directory
+    }
+}
+
+/// Of a symbolic link that leads to a snapshot.
+fn of_link(inode: u64, target: &[u8]) -> Attributes {
+    Attributes {
+        size_bytes: target.len() as u64,
+        mode: file_type::SYMLINK | 0o777,
+        ..Attributes::of_directory(inode, Time::default())
+    }
+}
+
+/// The time that a snapshot was taken.
+fn moment(taken: UnixNanos) -> Time {
+    const SECOND: i64 = 1_000_000_000;
+    Time {
+        seconds: taken.0.div_euclid(SECOND),
+        nanos: taken.0.rem_euclid(SECOND) as u32,
+    }
+}
+
+/// The type bits of a mode.
+pub(super) fn type_of(kind: &EntryKind) -> u32 {
+    match kind {
+        EntryKind::File { .. } => file_type::REGULAR,
+        EntryKind::Directory { .. } => file_type::DIRECTORY,
+        EntryKind::Symlink { .. } => file_type::SYMLINK,
+        EntryKind::BlockDevice { .. } => file_type::BLOCK_DEVICE,
+        EntryKind::CharDevice { .. } => file_type::CHAR_DEVICE,
+        EntryKind::Fifo => file_type::FIFO,
+        EntryKind::Socket => file_type::SOCKET,
+    }
+}
+
+fn blocks(len: u64, sparse: bool) -> u64 {
+    match sparse {
+        true => Attributes::sparse_blocks(len),
+        false => len.div_ceil(512),
+    }
+}
+
+fn time(time: Timestamp) -> Time {
+    Time {
+        seconds: time.seconds,
+        nanos: time.nanos,
+    }
+}

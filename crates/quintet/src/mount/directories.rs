@@ -1,0 +1,105 @@
+//! Stored directories in memory, found by their contents.
+//!
+//! Invariant: only verified directories are here; all of them stay within the budget (one more
+//! while it is in use). An unchanged directory of many snapshots is here once. Eviction is CLOCK.
+
+use format::recipe::ObjectRoot;
+use format::tree::Directory;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use store::{Reader, StoreError};
+
+/// Largest directory object that is read whole, bytes: as in the read path.
+const DIRECTORY_BYTES_MAX: u64 = 1 << 30;
+/// Memory of a kept directory besides its own, bytes.
+const OVERHEAD_BYTES: usize = 256;
+
+struct Kept {
+    root: ObjectRoot,
+    directory: Arc<Directory>,
+    used: AtomicBool,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.directory.memory_bytes() + OVERHEAD_BYTES
+    }
+}
+
+#[derive(Default)]
+struct Ring {
+    by_root: HashMap<ObjectRoot, Arc<Kept>>,
+    order: VecDeque<Arc<Kept>>,
+    bytes: usize,
+}
+
+/// The cache.
+pub(super) struct Directories {
+    reader: Arc<Reader>,
+    bytes_max: usize,
+    ring: Mutex<Ring>,
+}
+
+impl Directories {
+    pub fn new(reader: Arc<Reader>, bytes_max: usize) -> Self {
+        Self {
+            reader,
+            bytes_max,
+            ring: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A directory that is in memory.
+    pub fn cached(&self, root: &ObjectRoot) -> Option<Arc<Directory>> {
+        let ring = self.lock();
+        let kept = ring.by_root.get(root)?;
+        kept.used.store(true, Relaxed);
+        Some(Arc::clone(&kept.directory))
+    }
+
+    /// A directory, read if need be.
+    pub fn get(&self, root: &ObjectRoot) -> Result<Arc<Directory>, StoreError> {
+        if let Some(directory) = self.cached(root) {
+            return Ok(directory);
+        }
+        let bytes = self.reader.read_whole(root, DIRECTORY_BYTES_MAX)?;
+        let directory = Directory::new(bytes);
+        let directory = directory
+            .map_err(|e| StoreError::corruption("directory object", root.fingerprint, e))?;
+        let directory = Arc::new(directory);
+        self.keep(*root, &directory);
+        Ok(directory)
+    }
+
+    fn keep(&self, root: ObjectRoot, directory: &Arc<Directory>) {
+        let kept = Arc::new(Kept {
+            root,
+            directory: Arc::clone(directory),
+            used: AtomicBool::new(false),
+        });
+        let mut ring = self.lock();
+        if ring.by_root.contains_key(&root) {
+            // Another thread was as fast.
+            return;
+        }
+        ring.bytes += kept.bytes();
+        ring.by_root.insert(root, Arc::clone(&kept));
+        ring.order.push_back(kept);
+        while ring.bytes > self.bytes_max && ring.order.len() > 1 {
+            let Some(oldest) = ring.order.pop_front() else {
+                break;
+            };
+            if oldest.used.swap(false, Relaxed) {
+                ring.order.push_back(oldest);
+            } else {
+                ring.bytes -= oldest.bytes();
+                ring.by_root.remove(&oldest.root);
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The pool's [`FileSystem`]: snapshots, and volumes' files beside them.
+//!
+//! Invariant: a node's highest bit says whose it is. Sessions of the room `fuse` call this from
+//! many threads.
+
+use super::places::VOLUMES;
+use super::snapshot_files::{SnapshotFiles, Source, Tell};
+use fuse::{
+    Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
+    VolumeFiles, Volumes, Zeroing,
+};
+use media::SystemClock;
+use std::sync::Arc;
+use std::time::Duration;
+use volume::RequestContext;
+
+/// The pool as a file system.
+pub struct PoolFiles {
+    snapshots: SnapshotFiles,
+    volumes: VolumeFiles,
+}
+
+impl PoolFiles {
+    /// Shows a pool and its `volumes`; `tell` hears of damage, once for each file and directory.
+    pub fn new(source: &Source<'_>, volumes: Arc<dyn Volumes>, tell: Box<Tell>) -> Self {
+        let volumes = VolumeFiles::new(volumes, Arc::new(SystemClock));
+        Self {
+            snapshots: SnapshotFiles::new(source, tell),
+            volumes: volumes.with_inodes_from(VOLUMES),
+        }
+    }
+
+    /// Directories of snapshots that the kernel holds something in.
+    pub fn places(&self) -> usize {
+        self.snapshots.places()
+    }
+
+    /// Whose node it is, and what it is called there.
+    fn route(&self, node: NodeId) -> (&dyn FileSystem, NodeId) {
+        match node.0 & VOLUMES {
+            0 => (&self.snapshots, node),
+            _ => (&self.volumes, NodeId(node.0 & !VOLUMES)),
+        }
+    }
+}
+
+/// Methods that need nothing but another node.
+macro_rules! routed {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $method(&self, node: NodeId, $($argument: $type),*) -> $answer {
+            let (files, node) = self.route(node);
+            files.$method(node, $($argument),*)
+        }
+    )*};
+}
+
+/// The same with the request's context in front.
+macro_rules! routed_with_context {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $method(
+            &self,
+            context: RequestContext,
+            node: NodeId,
+            $($argument: $type),*
+        ) -> $answer {
+            let (files, node) = self.route(node);
+            files.$method(context, node, $($argument),*)
+        }
+    )*};
+}
+
+impl FileSystem for PoolFiles {
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
+        let (files, in_files) = self.route(parent);
+        let mut found = files.lookup(in_files, name)?;
+        if found.node != NodeId::default() {
+            found.node.0 |= parent.0 & VOLUMES;
+        }
+        Ok(found)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.snapshots.statistics()
+    }
+
+    routed! {
+        is_quick() -> bool;
+        forget(lookups: u64) -> ();
+        attributes() -> Result<(Attributes, Duration), Errno>;
+        set_size(size_bytes: u64) -> Result<(), Errno>;
+        read_link() -> Result<Vec<u8>, Errno>;
+        open(writes: bool) -> Result<Opened, Errno>;
+        release(handle: Handle) -> ();
+        open_directory() -> Result<Opened, Errno>;
+        release_directory(handle: Handle) -> ();
+        list(handle: Handle, from: u64, listing: &mut Listing<'_>) -> Result<(), Errno>;
+        xattr(name: &[u8]) -> Result<Vec<u8>, Errno>;
+        xattr_names() -> Result<Vec<Vec<u8>>, Errno>;
+    }
+
+    routed_with_context! {
+        is_cached(handle: Handle, offset: u64, len_bytes: u64) -> bool;
+        read(handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
+        write(handle: Handle, offset: u64, data: &[u8]) -> Result<usize, Errno>;
+        sync(handle: Handle) -> Result<(), Errno>;
+        zero(handle: Handle, how: Zeroing, offset: u64, len_bytes: u64) -> Result<(), Errno>;
+        seek(handle: Handle, offset: u64, target: SeekTarget) -> Result<u64, Errno>;
+    }
+}

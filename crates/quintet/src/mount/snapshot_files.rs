@@ -1,0 +1,336 @@
+//! Snapshots as a [`FileSystem`], and the directories above them.
+//!
+//! Invariant: see [`crate::mount`]. The directory of volumes has a name here and nothing in it:
+//! [`super::pool_files`] asks somebody else about its node.
+
+use super::appearance::{self, type_of};
+use super::directories::Directories;
+use super::items::{Item, Items, Missing};
+use super::open_files::OpenFiles;
+use super::places::{Place, VOLUMES_NODE};
+use super::views::{Target, Views};
+use format::recipe::ObjectRoot;
+use format::snapshot::Snapshot;
+use format::tree::EntryKind;
+use fuse::{
+    Attributes, Errno, FileSystem, Full, Handle, Listing, Node, NodeId, Opened, SeekTarget,
+    Statistics, Time, errno, read_within, seek_extent,
+};
+use jiff::tz::TimeZone;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::{Reader, StoreError};
+use volume::{RequestContext, Volume};
+
+/// What is shown of snapshots never changes.
+const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
+/// Damaged nodes that are remembered as told.
+const TOLD_MAX: usize = 10_000;
+/// Tells the user that something cannot be read: the path in the mount, and why.
+pub type Tell = dyn Fn(&[u8], &StoreError) + Send + Sync;
+
+/// The pool as a file system.
+pub struct SnapshotFiles {
+    reader: Arc<Reader>,
+    items: Items,
+    open: OpenFiles,
+    stored_bytes: u64,
+    tell: Box<Tell>,
+    /// Nodes whose damage was told.
+    told: Mutex<HashSet<NodeId>>,
+}
+
+/// What a mount shows.
+pub struct Source<'a> {
+    /// Reads the pool.
+    pub reader: &'a Arc<Reader>,
+    /// Oldest first.
+    pub snapshots: &'a [Snapshot],
+    /// Of times as names.
+    pub zone: &'a TimeZone,
+    /// What the whole pool takes, bytes.
+    pub stored_bytes: u64,
+    /// Memory for directories, bytes.
+    pub directory_bytes_max: usize,
+}
+
+impl SnapshotFiles {
+    /// Shows a pool; `tell` hears of damage, once for each file and directory.
+    pub fn new(source: &Source<'_>, tell: Box<Tell>) -> Self {
+        let views = Views::new(source.snapshots, source.zone);
+        let directories = Directories::new(Arc::clone(source.reader), source.directory_bytes_max);
+        Self {
+            reader: Arc::clone(source.reader),
+            items: Items::new(views, directories),
+            open: OpenFiles::default(),
+            stored_bytes: source.stored_bytes,
+            tell,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Directories that the kernel holds something in.
+    pub fn places(&self) -> usize {
+        self.items.places.len()
+    }
+
+    /// An error as the process hears it; damage is told to the user too.
+    fn refuse(&self, node: NodeId, missing: Missing) -> Errno {
+        match missing {
+            Missing::Errno(errno) => errno,
+            Missing::Store(error) => {
+                let mut told = self.told.lock().unwrap_or_else(|e| e.into_inner());
+                let new = told.len() < TOLD_MAX && told.insert(node);
+                drop(told);
+                if new {
+                    (self.tell)(&self.items.path(node), &error);
+                }
+                Errno::IO
+            }
+        }
+    }
+
+    fn place(&self, node: NodeId) -> Result<Arc<Place>, Errno> {
+        let place = self.items.place(node);
+        place.map_err(|missing| self.refuse(node, missing))
+    }
+
+    fn item(&self, node: NodeId) -> Result<(Arc<Place>, Vec<u8>, Item), Errno> {
+        let item = self.items.item(node);
+        item.map_err(|missing| self.refuse(node, missing))
+    }
+
+    fn attributes_of(&self, place: &Place, name: &[u8], item: &Item) -> Attributes {
+        appearance::of_item(&self.items.views, place, name, item)
+    }
+
+    /// Content of a regular file, and whether its zeroes were holes.
+    fn content(&self, node: NodeId) -> Result<(ObjectRoot, bool), Errno> {
+        match self.item(node)? {
+            (_, _, Item::Single(number)) => {
+                let shown = self.items.views.snapshots.get(number);
+                Ok((shown.ok_or(Errno::STALE)?.root, true))
+            }
+            (_, _, Item::Entry(entry)) => match entry.kind {
+                EntryKind::File { content, sparse } => Ok((content, sparse)),
+                EntryKind::Directory { .. } => Err(Errno::ISDIR),
+                _ => Err(Errno::NXIO),
+            },
+            (_, _, Item::Above(_)) => Err(Errno::ISDIR),
+        }
+    }
+
+    /// The extended attributes of a stored entry.
+    fn xattrs(&self, node: NodeId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+        if node == NodeId::ROOT {
+            return Ok(Vec::new());
+        }
+        match self.item(node)? {
+            (_, _, Item::Entry(entry)) => Ok(entry.xattrs),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn list_place(
+        &self,
+        place: &Arc<Place>,
+        from: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<(), Missing> {
+        let entries = self.items.entries(place)?;
+        let mut add_all = || -> Result<(), Full> {
+            let first = listing.add_dots(from, place.inode, place.parent_inode)?;
+            for number in first.. {
+                let Some((name, item)) = entries.get(number) else {
+                    break;
+                };
+                let next = Listing::position_after(number);
+                if !listing.with_nodes() {
+                    let (inode, mode) = self.inode_and_type(place, &name, &item);
+                    listing.add(&name, inode, mode, next)?;
+                    continue;
+                }
+                let mut node = Node {
+                    node: VOLUMES_NODE,
+                    attributes: self.attributes_of(place, &name, &item),
+                    valid: FOR_EVER,
+                };
+                let counted = !matches!(item, Item::Above(Target::Volumes));
+                if counted {
+                    node.node = self.items.places.look_up(place, number);
+                }
+                let added = listing.add_node(&name, &node, next);
+                if added.is_err() && counted {
+                    self.items.places.forget(node.node, 1);
+                }
+                added?;
+            }
+            Ok(())
+        };
+        let _ = add_all();
+        Ok(())
+    }
+
+    fn inode_and_type(&self, place: &Place, name: &[u8], item: &Item) -> (u64, u32) {
+        match item {
+            Item::Entry(entry) => (place.inode_of(entry).0, type_of(&entry.kind)),
+            _ => {
+                let attributes = self.attributes_of(place, name, item);
+                (attributes.inode, attributes.mode)
+            }
+        }
+    }
+}
+
+impl FileSystem for SnapshotFiles {
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
+        let place = self.place(parent)?;
+        let (number, item) = match self.items.find(&place, name) {
+            Err(Missing::Errno(Errno::NOENT)) => return Ok(Node::absent(FOR_EVER)),
+            found => found.map_err(|missing| self.refuse(parent, missing))?,
+        };
+        Ok(Node {
+            node: match item {
+                Item::Above(Target::Volumes) => VOLUMES_NODE,
+                _ => self.items.places.look_up(&place, number),
+            },
+            attributes: self.attributes_of(&place, name, &item),
+            valid: FOR_EVER,
+        })
+    }
+
+    fn is_quick(&self, node: NodeId) -> bool {
+        // The directory that it is in, and what is in it if it is one itself.
+        let in_memory = |place: Arc<Place>| self.items.are_cached(&place);
+        let above = self.items.places.of(node);
+        above.is_none_or(|(place, _)| in_memory(place))
+            && self.items.places.at(node).is_none_or(in_memory)
+    }
+
+    fn is_cached(
+        &self,
+        context: RequestContext,
+        _node: NodeId,
+        handle: Handle,
+        offset: u64,
+        len_bytes: u64,
+    ) -> bool {
+        let file = self.open.get(handle);
+        file.is_ok_and(|file| file.is_cached(context, offset, len_bytes))
+    }
+
+    fn forget(&self, node: NodeId, lookups: u64) {
+        self.items.places.forget(node, lookups);
+    }
+
+    fn attributes(&self, node: NodeId) -> Result<(Attributes, Duration), Errno> {
+        if node == NodeId::ROOT {
+            return Ok((Attributes::of_directory(node.0, Time::default()), FOR_EVER));
+        }
+        let (place, name, item) = self.item(node)?;
+        Ok((self.attributes_of(&place, &name, &item), FOR_EVER))
+    }
+
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+        match self.item(node)? {
+            (_, _, Item::Above(Target::Link(target))) => Ok(target),
+            (_, _, Item::Entry(entry)) => match entry.kind {
+                EntryKind::Symlink { target } => Ok(target),
+                _ => Err(Errno::INVAL),
+            },
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno> {
+        if writes {
+            return Err(Errno::ROFS);
+        }
+        let (root, _) = self.content(node)?;
+        Ok(Opened {
+            handle: self.open.open(&self.reader, root),
+            keep_cache: true,
+        })
+    }
+
+    fn release(&self, _node: NodeId, handle: Handle) {
+        self.open.close(handle);
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        let file = self.open.get(handle)?;
+        read_within(&*file, context, offset, into).map_err(|error| {
+            let refused = errno(&error);
+            let cause = error.source.and_then(|e| e.downcast::<StoreError>().ok());
+            if let Some(cause) = cause {
+                self.refuse(node, Missing::Store(*cause));
+            }
+            refused
+        })
+    }
+
+    fn seek(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        offset: u64,
+        target: SeekTarget,
+    ) -> Result<u64, Errno> {
+        let (root, sparse) = self.content(node)?;
+        match (sparse, target) {
+            (true, _) => seek_extent(&*self.open.get(handle)?, context, offset, target),
+            (false, _) if offset >= root.len => Err(Errno::NXIO),
+            // Its zeroes were written, not left out.
+            (false, SeekTarget::Data) => Ok(offset),
+            (false, SeekTarget::Hole) => Ok(root.len),
+        }
+    }
+
+    fn open_directory(&self, _node: NodeId) -> Result<Opened, Errno> {
+        Ok(Opened {
+            handle: Handle::default(),
+            keep_cache: true,
+        })
+    }
+
+    fn list(
+        &self,
+        node: NodeId,
+        _handle: Handle,
+        from: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<(), Errno> {
+        let place = self.place(node)?;
+        let listed = self.list_place(&place, from, listing);
+        listed.map_err(|missing| self.refuse(node, missing))
+    }
+
+    fn xattr(&self, node: NodeId, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let xattrs = self.xattrs(node)?;
+        let found = xattrs.into_iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value).ok_or(Errno::NODATA)
+    }
+
+    fn xattr_names(&self, node: NodeId) -> Result<Vec<Vec<u8>>, Errno> {
+        let xattrs = self.xattrs(node)?;
+        Ok(xattrs.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn statistics(&self) -> Statistics {
+        const UNIT: u64 = 4096;
+        Statistics {
+            blocks: self.stored_bytes.div_ceil(UNIT),
+            blocks_free: 0,
+            block_bytes: UNIT as u32,
+        }
+    }
+}

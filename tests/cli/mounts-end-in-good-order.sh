@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# A mount ends with 0 when it is interrupted or unmounted, waits for open files, and never hides its pool.
+. "$(dirname "$0")/common.sh"
+new_pool
+mkdir "$dir/src"
+noise "$dir/src/noise" 1
+exits 0 q backup "$dir/src"
+for place in "$pool" "$dir" "$pool/containers" "$dir/nowhere" "$dir/src/noise"; do
+    exits 1 timeout 20 "$QUINTET" mount "$place"
+done
+mkdir "$mount"
+exits 12 env QUINTET_PASSWORD=wrong "$QUINTET" mount "$mount"
+exits 10 q -r "$dir/src" mount "$mount"
+for signal in INT TERM; do
+    show --json
+    grep -q '"message_type":"mounted".*"snapshots":1' "$dir/mount.log" || fail "$(cat "$dir/mount.log")"
+    kill -$signal $server
+    ended
+    [ -z "$(ls "$mount")" ] || fail "still mounted after SIG$signal"
+done
+show
+kill -USR1 $server
+wait_until grep -q 'directories known' "$dir/mount.err"
+exec 9<"$mount/snapshots/latest$dir/src/noise"
+kill -INT $server
+wait_until test ! -e "$mount/snapshots"
+grep -q 'in use' "$dir/mount.err" || fail "did not say that it waits: $(cat "$dir/mount.err")"
+cmp <(cat <&9) "$dir/src/noise" || fail "an open file cannot be read to its end"
+exec 9<&-
+ended
+# Filters, and a pool without snapshots.
+show --host nobody
+[ "$(ls "$mount/snapshots")" = "" ] || fail "$(ls "$mount/snapshots")"
+unshow
