@@ -157,7 +157,9 @@ impl Items {
                 let shown = self.views.snapshots.get(number).ok_or(Errno::NOENT)?;
                 let contents = match shown.kind {
                     SnapshotKind::Tree => Contents::Stored(shown.root),
-                    SnapshotKind::Image | SnapshotKind::Stream => Contents::Single(number),
+                    SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
+                        Contents::Single(number)
+                    }
                 };
                 (named(), None, contents)
             }
