@@ -7,6 +7,7 @@
 mod appearance;
 mod directories;
 mod items;
+mod lines;
 mod open_files;
 mod places;
 mod pool_files;

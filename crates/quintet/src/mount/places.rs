@@ -13,7 +13,10 @@ use format::tree::{Entry, EntryKind};
 use fuse::NodeId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+/// What is shown of snapshots never changes.
+pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 /// Bits of a node's number that say which entry.
 const ENTRY_BITS: u32 = 24;
 /// Most entries of a directory that can be shown.

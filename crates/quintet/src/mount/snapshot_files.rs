@@ -3,18 +3,20 @@
 //! Invariant: see [`crate::mount`]. The directory of volumes has a name here and nothing in it:
 //! [`super::pool_files`] asks somebody else about its node.
 
-use super::appearance::{self, type_of};
+use super::appearance::of_item;
 use super::directories::Directories;
 use super::items::{Item, Items, Missing};
+use super::lines;
 use super::open_files::OpenFiles;
-use super::places::{Place, VOLUMES_NODE};
+use super::places::{FOR_EVER, Place, VOLUMES_NODE};
 use super::views::{Target, Views};
+use crate::filesystem::xattrs::Xattrs;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use format::tree::EntryKind;
 use fuse::{
-    Attributes, Errno, FileSystem, Full, Handle, Listing, Node, NodeId, Opened, SeekTarget,
-    Statistics, Time, errno, read_within, seek_extent,
+    Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
+    Time, errno, read_within, seek_extent,
 };
 use jiff::tz::TimeZone;
 use std::collections::HashSet;
@@ -23,8 +25,6 @@ use std::time::Duration;
 use store::{Reader, StoreError};
 use volume::{RequestContext, Volume};
 
-/// What is shown of snapshots never changes.
-const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 /// Damaged nodes that are remembered as told.
 const TOLD_MAX: usize = 10_000;
 /// Tells the user that something cannot be read: the path in the mount, and why.
@@ -102,7 +102,7 @@ impl SnapshotFiles {
     }
 
     fn attributes_of(&self, place: &Place, name: &[u8], item: &Item) -> Attributes {
-        appearance::of_item(&self.items.views, place, name, item)
+        of_item(&self.items.views, place, name, item)
     }
 
     /// Content of a regular file, and whether its zeroes were holes.
@@ -122,63 +122,13 @@ impl SnapshotFiles {
     }
 
     /// The extended attributes of a stored entry.
-    fn xattrs(&self, node: NodeId) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Errno> {
+    fn xattrs(&self, node: NodeId) -> Result<Xattrs, Errno> {
         if node == NodeId::ROOT {
-            return Ok(Vec::new());
+            return Ok(Xattrs::new());
         }
         match self.item(node)? {
             (_, _, Item::Entry(entry)) => Ok(entry.xattrs),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    fn list_place(
-        &self,
-        place: &Arc<Place>,
-        from: u64,
-        listing: &mut Listing<'_>,
-    ) -> Result<(), Missing> {
-        let entries = self.items.entries(place)?;
-        let mut add_all = || -> Result<(), Full> {
-            let first = listing.add_dots(from, place.inode, place.parent_inode)?;
-            for number in first.. {
-                let Some((name, item)) = entries.get(number) else {
-                    break;
-                };
-                let next = Listing::position_after(number);
-                if !listing.with_nodes() {
-                    let (inode, mode) = self.inode_and_type(place, &name, &item);
-                    listing.add(&name, inode, mode, next)?;
-                    continue;
-                }
-                let mut node = Node {
-                    node: VOLUMES_NODE,
-                    attributes: self.attributes_of(place, &name, &item),
-                    valid: FOR_EVER,
-                };
-                let counted = !matches!(item, Item::Above(Target::Volumes));
-                if counted {
-                    node.node = self.items.places.look_up(place, number);
-                }
-                let added = listing.add_node(&name, &node, next);
-                if added.is_err() && counted {
-                    self.items.places.forget(node.node, 1);
-                }
-                added?;
-            }
-            Ok(())
-        };
-        let _ = add_all();
-        Ok(())
-    }
-
-    fn inode_and_type(&self, place: &Place, name: &[u8], item: &Item) -> (u64, u32) {
-        match item {
-            Item::Entry(entry) => (place.inode_of(entry).0, type_of(&entry.kind)),
-            _ => {
-                let attributes = self.attributes_of(place, name, item);
-                (attributes.inode, attributes.mode)
-            }
+            _ => Ok(Xattrs::new()),
         }
     }
 }
@@ -310,7 +260,7 @@ impl FileSystem for SnapshotFiles {
         listing: &mut Listing<'_>,
     ) -> Result<(), Errno> {
         let place = self.place(node)?;
-        let listed = self.list_place(&place, from, listing);
+        let listed = lines::fill(&self.items, &place, from, listing);
         listed.map_err(|missing| self.refuse(node, missing))
     }
 
