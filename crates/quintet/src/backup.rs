@@ -7,7 +7,9 @@
 mod assemble;
 mod count;
 mod file_work;
+mod scan;
 mod walk;
 
 pub use count::count_trees;
+pub use scan::scan_trees;
 pub use walk::{TreeOutcome, TreePlan, back_up_trees};

@@ -29,6 +29,9 @@ struct Counters {
     bytes_done: AtomicU64,
     bytes_total: AtomicU64,
     warnings: AtomicU64,
+    /// From a walk ahead; 0 without one.
+    files_expected: AtomicU64,
+    bytes_expected: AtomicU64,
     totals_known: AtomicBool,
     current: Mutex<Vec<u8>>,
 }
@@ -46,6 +49,7 @@ struct Shared {
 /// See the module's head. Cheap to share by reference between threads.
 pub struct Progress {
     shared: Arc<Shared>,
+    shown: bool,
     painter: Option<JoinHandle<()>>,
 }
 
@@ -75,7 +79,11 @@ impl Progress {
                 .spawn(move || shared.show(interval))
                 .ok()
         };
-        Self { shared, painter }
+        Self {
+            shared,
+            shown: interval.is_some(),
+            painter,
+        }
     }
 
     /// More to do was found.
@@ -89,6 +97,19 @@ impl Progress {
     pub fn totals_known(&self) {
         let known = &self.shared.counters.totals_known;
         known.store(true, Ordering::Relaxed);
+    }
+
+    /// So much there is to do, as far as a walk ahead can tell: a percentage and an ETA from now on.
+    pub fn expect(&self, files: u64, bytes: u64) {
+        let counters = &self.shared.counters;
+        counters.files_expected.store(files, Ordering::Relaxed);
+        counters.bytes_expected.store(bytes, Ordering::Relaxed);
+        self.totals_known();
+    }
+
+    /// True when somebody looks.
+    pub fn is_shown(&self) -> bool {
+        self.shown
     }
 
     /// Bytes were done.
@@ -221,9 +242,9 @@ impl Shared {
             action: self.action,
             elapsed: self.started.elapsed(),
             files_done: get(&counters.files_done),
-            files_total: get(&counters.files_total),
+            files_total: get(&counters.files_total).max(get(&counters.files_expected)),
             bytes_done: get(&counters.bytes_done),
-            bytes_total: get(&counters.bytes_total),
+            bytes_total: get(&counters.bytes_total).max(get(&counters.bytes_expected)),
             totals_known: counters.totals_known.load(Ordering::Relaxed),
             warnings: get(&counters.warnings),
             current: current.unwrap_or_else(|e| e.into_inner()).clone(),

@@ -7,7 +7,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose};
 use super::source_paths;
-use crate::backup::{TreePlan, back_up_trees, count_trees};
+use crate::backup::{TreePlan, back_up_trees, count_trees, scan_trees};
 use crate::cli::BackupArgs;
 use crate::exit::Exit;
 use crate::json::Object;
@@ -18,6 +18,7 @@ use anyhow::Context;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use store::{OpenMode, Pool};
 
@@ -67,7 +68,16 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
             .map_or_else(|| invocation.workers(), usize::from),
         lane,
     };
-    let (root, outcome) = match back_up_trees(&pool, &mut session, &plan, &progress) {
+    let done = AtomicBool::new(false);
+    let stored = std::thread::scope(|scope| {
+        if progress.is_shown() {
+            scope.spawn(|| scan_trees(&paths, &selection, &progress, &done));
+        }
+        let stored = back_up_trees(&pool, &mut session, &plan, &progress);
+        done.store(true, Ordering::Relaxed);
+        stored
+    });
+    let (root, outcome) = match stored {
         Ok(stored) => stored,
         Err(e) => {
             // What was stored so far is kept for the next run.
