@@ -126,6 +126,34 @@ noise() {
     head -c $(($2 << 20)) /dev/urandom >"$1"
 }
 
+# start_server ARGUMENT...: `quintet serve` as $server; its output is in $dir/serve.
+start_server() {
+    "$QUINTET" serve "$@" >"$dir/serve" 2>&1 &
+    server=$!
+    wait_until is_serving
+}
+
+is_serving() {
+    grep -qE '^(serving|holding)' "$dir/serve" || ! kill -0 "$server"
+}
+
+# stop_server: SIGTERM, and how it must end.
+stop_server() {
+    local code=0
+    kill -TERM "$server"
+    wait "$server" || code=$?
+    server=
+    [ "$code" -eq 0 ] || fail "the server exited with $code: $(cat "$dir/serve")"
+    [ ! -e "$pool/control" ] || fail "the server left its socket behind"
+}
+
+# background NAME COMMAND...: its output is in $dir/NAME, its process is $!.
+background() {
+    local name=$1
+    shift
+    "$@" >"$dir/$name" 2>&1 </dev/null &
+}
+
 # wait_until COMMAND...: up to ten seconds.
 wait_until() {
     local tries=0

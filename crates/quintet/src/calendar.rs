@@ -6,6 +6,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
+use std::ffi::OsStr;
 use std::fmt;
 use units::UnixNanos;
 
@@ -178,9 +179,40 @@ impl fmt::Display for Within {
     }
 }
 
+/// The zone that a value of `TZ` means, or that the machine has without one: for callers whose
+/// variables are not this process's. UTC when it means nothing.
+pub fn zone_called(name: Option<&OsStr>) -> TimeZone {
+    let from_file = |path: &OsStr| {
+        let bytes = std::fs::read(path).ok()?;
+        TimeZone::tzif("Local", &bytes).ok()
+    };
+    let found = match name.map(OsStr::to_string_lossy) {
+        None => from_file(OsStr::new("/etc/localtime")),
+        Some(text) => {
+            let text = text.strip_prefix(':').unwrap_or(&text);
+            match text.starts_with('/') {
+                true => from_file(OsStr::new(text)),
+                false => TimeZone::get(text).or_else(|_| TimeZone::posix(text)).ok(),
+            }
+        }
+    };
+    found.unwrap_or(TimeZone::UTC)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zones_by_name() {
+        let at = |name: &str| {
+            let zone = zone_called(Some(OsStr::new(name)));
+            local(UnixNanos(0), &zone)
+        };
+        assert_eq!(at("CET-1CEST,M3.5.0,M10.5.0/3"), "1970-01-01 01:00:00");
+        assert_eq!(at("UTC"), "1970-01-01 00:00:00");
+        assert_eq!(at("nonsense"), "1970-01-01 00:00:00");
+    }
 
     fn berlin() -> TimeZone {
         TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()

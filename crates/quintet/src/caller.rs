@@ -1,12 +1,14 @@
 //! Who runs a command: descriptors, environment, working directory, and the wish to stop.
 //!
 //! Invariant: a command asks nothing else of the process that it runs in, so that a server can run
-//! it for a client whose descriptors and environment it was lent (decision 15); the working
+//! it for a client whose descriptors and environment it was lent (decision 18); the working
 //! directory is then the thread's. Waiting for a descriptor ends with the wish to stop.
 
+use crate::calendar;
 use crate::interrupt::Interrupt;
 use crate::settings::Environment;
 use anyhow::Context;
+use jiff::tz::TimeZone;
 use rustix::event::PollFlags;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -138,6 +140,16 @@ impl Caller {
             },
             // Opening the descriptor's own name needs no ownership of the descriptor.
             None => File::open(format!("/proc/self/fd/{number}")),
+        }
+    }
+
+    /// Where the user's clocks are.
+    pub fn zone(&self) -> TimeZone {
+        let name = self.environment.value("TZ");
+        let is_own = || name == Environment::of_process().value("TZ");
+        match &self.streams.lent {
+            Some(_) if !is_own() => calendar::zone_called(name),
+            _ => TimeZone::system(),
         }
     }
 

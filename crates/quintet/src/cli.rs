@@ -23,7 +23,7 @@ pub use mount::MountArgs;
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
-pub use serve::{NbdArgs, ServeCommand};
+pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServeHeldArgs};
 
 use crate::sizes;
 use clap::{Args, Parser, Subcommand};
@@ -181,9 +181,8 @@ pub enum Command {
     Status,
     /// Show snapshots as files
     Mount(MountArgs),
-    /// Serve stored images in place
-    #[command(subcommand)]
-    Serve(ServeCommand),
+    /// Hold the pool and serve what is in it
+    Serve(ServeArgs),
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(GenerateArgs),

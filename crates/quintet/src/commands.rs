@@ -16,6 +16,7 @@ mod init;
 mod invocation;
 mod keys;
 mod known_snapshots;
+mod lending;
 mod listing;
 mod ls;
 mod mount;
@@ -33,13 +34,16 @@ mod tag;
 mod tree;
 
 use crate::caller::Caller;
-use crate::cli::{Cli, Command, ServeCommand};
+use crate::cli::{Cli, Command};
 use crate::console::{Console, Loudness};
+use crate::control::{self, Asked};
 use crate::exit::Exit;
+use crate::held::Held;
 use crate::settings::Settings;
 use clap::Parser;
 use clap::error::ErrorKind;
 use invocation::Invocation;
+use lending::Need;
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
@@ -55,13 +59,13 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
         }
     };
     match Cli::try_parse_from(&arguments) {
-        Ok(cli) => run_for(caller, cli),
+        Ok(cli) => run_for(caller, cli, &arguments, None),
         Err(e) => usage(&caller, &e, &arguments),
     }
 }
 
-/// Runs one command for a caller.
-fn run_for(caller: Caller, cli: Cli) -> Exit {
+/// Runs one command for a caller, on the pool that is held if this process is its server.
+fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<Held>>) -> Exit {
     let loudness = Loudness {
         json: cli.global.json,
         quiet: cli.global.quiet,
@@ -75,7 +79,7 @@ fn run_for(caller: Caller, cli: Cli) -> Exit {
             return Exit::Failed;
         }
     };
-    let outcome = start(caller, cli, &console);
+    let outcome = start(caller, cli, arguments, held, &console);
     let outcome = match console.flush() {
         Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("output")),
         _ => outcome,
@@ -116,9 +120,23 @@ fn usage(caller: &Caller, error: &clap::Error, arguments: &[OsString]) -> Exit {
     }
 }
 
-fn start(caller: Caller, cli: Cli, console: &Arc<Console>) -> anyhow::Result<Exit> {
+fn start(
+    caller: Caller,
+    cli: Cli,
+    arguments: &[OsString],
+    held: Option<Arc<Held>>,
+    console: &Arc<Console>,
+) -> anyhow::Result<Exit> {
     let settings = Settings::new(&cli.global, &caller.environment)?;
-    let invocation = Invocation::new(settings, caller, Arc::clone(console));
+    if held.is_none()
+        && Need::of(&cli.command) != Need::Nothing
+        && let Ok(pool) = settings.pool()
+        && let Asked::Ran(exit) =
+            control::ask(pool, &caller, arguments, settings.password.descriptor())?
+    {
+        return Ok(exit);
+    }
+    let invocation = Invocation::new(settings, caller, Arc::clone(console), held);
     dispatch(&invocation, cli.command)
 }
 
@@ -142,7 +160,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
         Command::Mount(args) => mount::run(invocation, &args),
-        Command::Serve(ServeCommand::Nbd(args)) => serve::nbd(invocation, &args),
+        Command::Serve(args) => serve::run(invocation, &args),
         Command::Generate(args) => generate::run(&args),
     }
 }

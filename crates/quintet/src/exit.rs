@@ -49,6 +49,12 @@ impl Exit {
         (Self::OutputClosed, "the reader of the output went away"),
     ];
 
+    /// What the number means.
+    pub fn of_code(code: u8) -> Option<Self> {
+        let mut all = Self::TABLE.into_iter().map(|(exit, _)| exit);
+        all.find(|exit| exit.code() == code)
+    }
+
     /// The number.
     pub fn code(self) -> u8 {
         self as u8
@@ -69,5 +75,7 @@ mod tests {
     fn codes_are_for_ever() {
         let codes: Vec<u8> = Exit::TABLE.iter().map(|(exit, _)| exit.code()).collect();
         assert_eq!(codes, [0, 1, 3, 10, 11, 12, 20, 21, 130, 141]);
+        assert_eq!(Exit::of_code(11), Some(Exit::Locked));
+        assert_eq!(Exit::of_code(2), None);
     }
 }

@@ -389,6 +389,15 @@ impl Pool {
         ))
     }
 
+    /// The key slot that `secret` opens; `WrongKey` when there is none. `None` without encryption.
+    pub fn slot_of(&self, secret: &SecretKey) -> Result<Option<SlotInfo>> {
+        if self.config.seal == Seal::None {
+            return Ok(None);
+        }
+        let (_, slot) = unlock(&self.media, self.config.pool, secret, &mut Notes::new())?;
+        Ok(Some(slot))
+    }
+
     /// Adds a key slot, durable on return. `Invalid` without encryption.
     pub fn add_key(&self, new: &NewSecret<'_>) -> Result<SlotInfo> {
         self.key_change_allowed()?;

@@ -4,14 +4,51 @@ use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Hold the pool and serve what is in it, until a signal.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  quintet serve --nbd-socket /run/quintet/nbd.sock
+  quintet serve --nbd-listen 127.0.0.1:10809 --memory 4G
+  systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
+  nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
+
+Commands that write to the pool (backup, forget, import, key, repair, tag) are run by the server while
+there is one; the others read the pool themselves. SIGTERM and SIGINT end it in good order."
+)]
+pub struct ServeArgs {
+    /// What to serve without holding the pool.
+    #[command(subcommand)]
+    pub command: Option<ServeCommand>,
+    /// What to serve of the pool that is held.
+    #[command(flatten)]
+    pub held: ServeHeldArgs,
+}
+
+/// Where a server that holds its pool serves it.
+#[derive(Args, Debug)]
+pub struct ServeHeldArgs {
+    /// Unix socket for NBD clients; only this user can connect
+    #[arg(long, value_name = "PATH")]
+    pub nbd_socket: Option<PathBuf>,
+    /// Loopback address for NBD clients
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
+    pub nbd_listen: Option<SocketAddr>,
+    /// NBD connections at the same time
+    #[arg(long, value_name = "N", default_value = "128")]
+    pub connections: u16,
+}
+
 /// Serve stored images in place.
 #[derive(Debug, Subcommand)]
 pub enum ServeCommand {
-    /// As network block devices
+    /// What is in the pool now, read-only, as network block devices
     Nbd(NbdArgs),
 }
 
-/// As network block devices.
+/// What is in the pool now, read-only, as network block devices.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +59,7 @@ Examples:
 
 Every image is exported under its NAME (its newest state) and as NAME@SNAPSHOT.")]
 pub struct NbdArgs {
-    /// Clients may only read; required, as this version serves snapshots only
+    /// Clients may only read; required, as this way serves snapshots only
     #[arg(long, required = true)]
     pub read_only: bool,
     /// Unix socket to listen on; only this user can connect

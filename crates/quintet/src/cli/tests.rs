@@ -16,9 +16,7 @@ fn every_command_has_examples() {
     let mut command = Cli::command();
     command.build();
     let own = |c: &clap::Command| {
-        let quiet = [
-            "status", "generate", "help", "list", "passwd", "key", "serve",
-        ];
+        let quiet = ["status", "generate", "help", "list", "passwd", "key"];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };
     for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
@@ -57,6 +55,8 @@ fn lines_that_must_parse() {
         "repair --subset 2/7 -n",
         "stats --by snapshot",
         "status -v -v",
+        "serve",
+        "serve --nbd-socket s --nbd-listen 127.0.0.1:0 --connections 4",
         "serve nbd --read-only --socket s --memory 1G",
         "serve nbd --read-only --listen 127.0.0.1:0 --export a --export b@12",
         "generate bash",
@@ -84,6 +84,7 @@ fn lines_that_must_not_parse() {
         "check --read-data --subset 8/7",
         "import -f iso a b",
         "serve nbd --socket s",
+        "serve --nbd-socket s nbd --read-only --socket s",
         "serve nbd --read-only",
         "serve nbd --read-only --socket s --listen 127.0.0.1:1",
         "status -q -v",

@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::exit::Exit;
+use crate::held::{Held, OpenPool};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::settings::{Settings, parse_compression};
@@ -10,7 +11,7 @@ use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use std::sync::Arc;
-use store::{LaneOptions, OpenMode, Pool, StoreError, StoreErrorKind};
+use store::{LaneOptions, OpenMode, Pool, SlotInfo, StoreError, StoreErrorKind};
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
 const WRITER_THREADS: usize = 2;
@@ -31,22 +32,31 @@ pub(super) struct Invocation {
     pub interrupt: Interrupt,
     /// The user's time zone.
     pub zone: TimeZone,
+    /// The pool, in the server that holds it.
+    held: Option<Arc<Held>>,
 }
 
 impl Invocation {
-    pub fn new(settings: Settings, caller: Caller, console: Arc<Console>) -> Self {
+    pub fn new(
+        settings: Settings,
+        caller: Caller,
+        console: Arc<Console>,
+        held: Option<Arc<Held>>,
+    ) -> Self {
         Self {
             settings,
             interrupt: caller.interrupt.clone(),
+            zone: caller.zone(),
             caller,
             console,
-            zone: TimeZone::system(),
+            held,
         }
     }
 
     /// The pool's storage; `create` makes its directory.
     pub fn media(&self, create: bool) -> anyhow::Result<Media> {
-        let path = self.settings.pool()?;
+        // A server's threads have other working directories.
+        let path = &std::path::absolute(self.settings.pool()?)?;
         let disk = LocalDisk::new(path);
         if create {
             disk.create_top()
@@ -69,26 +79,46 @@ impl Invocation {
     }
 
     /// Opens the pool; asks for the password only when it is encrypted. Says what was found
-    /// damaged on the way.
-    pub fn open(&self, mode: OpenMode) -> anyhow::Result<Pool> {
-        self.open_within(mode, self.settings.memory_bytes)
-    }
-
-    /// As [`Invocation::open`], for commands that need part of the memory themselves.
-    pub fn open_within(&self, mode: OpenMode, memory_bytes: usize) -> anyhow::Result<Pool> {
-        let pool = self.opened(mode, memory_bytes)?;
-        for note in pool.notes() {
-            self.console.warn(format_args!("pool: {note}"));
+    /// damaged on the way. In a server: the pool that it has, when it is this command's turn.
+    pub fn open(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
+        let pool = self.open_silently(mode)?;
+        // What a server found it has said itself.
+        if self.held.is_none() {
+            self.tell_notes(&pool);
         }
         Ok(pool)
     }
 
     /// As [`Invocation::open`], for commands that show the notes themselves.
-    pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<Pool> {
-        self.opened(mode, self.settings.memory_bytes)
+    pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
+        match (&self.held, mode) {
+            (None, _) => Ok(self.open_own(mode, self.settings.memory_bytes)?.into()),
+            (Some(held), OpenMode::Read) => Ok(held.for_reading()),
+            (Some(held), OpenMode::Write) => {
+                let waiting = || {
+                    let why = "waiting for another command that writes to the pool";
+                    self.console.note(why);
+                };
+                Ok(held.for_writing(&self.interrupt, waiting)?)
+            }
+        }
     }
 
-    fn opened(&self, mode: OpenMode, memory: usize) -> anyhow::Result<Pool> {
+    /// As [`Invocation::open`], for commands that hold the pool themselves, and need part of the
+    /// memory.
+    pub fn open_within(&self, mode: OpenMode, memory_bytes: usize) -> anyhow::Result<Pool> {
+        let pool = self.open_own(mode, memory_bytes)?;
+        self.tell_notes(&pool);
+        Ok(pool)
+    }
+
+    fn tell_notes(&self, pool: &Pool) {
+        for note in pool.notes() {
+            self.console.warn(format_args!("pool: {note}"));
+        }
+    }
+
+    fn open_own(&self, mode: OpenMode, memory: usize) -> anyhow::Result<Pool> {
         let media = self.media(false)?;
         match Pool::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
@@ -98,6 +128,17 @@ impl Invocation {
             }
             opened => Ok(opened?),
         }
+    }
+
+    /// Key slots, and the one that opens with what the user gave; none without encryption. In a
+    /// server that is another one than it was itself opened with, maybe.
+    pub fn keys(&self, pool: &Pool) -> anyhow::Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
+        let (slots, opened_with) = pool.keys()?;
+        if self.held.is_none() || opened_with.is_none() {
+            return Ok((slots, opened_with));
+        }
+        let secret = self.settings.password.read(&self.caller)?;
+        Ok((slots, pool.slot_of(&secret)?))
     }
 
     /// Starts counters and their display.

@@ -27,13 +27,16 @@ pub(super) fn run(invocation: &Invocation, command: &KeyCommand) -> anyhow::Resu
 
 fn add(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
+    if invocation.keys(&pool)?.1.is_none() {
+        bail!("the pool is not encrypted: it has no keys");
+    }
     let slot = add_password(invocation, &pool, args)?;
     say(invocation, "added", &slot)
 }
 
 fn passwd(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
-    let (_, opened_with) = pool.keys()?;
+    let (_, opened_with) = invocation.keys(&pool)?;
     let Some(old) = opened_with else {
         bail!("the pool is not encrypted: it has no password");
     };
@@ -51,6 +54,8 @@ fn passwd(invocation: &Invocation, args: &NewKeyArgs) -> anyhow::Result<Exit> {
 
 fn recovery(invocation: &Invocation, file: &Path, label: &str) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
+    // Through a server too, only who has a key makes another.
+    invocation.keys(&pool)?;
     let key = RecoveryKey::random(&SystemRandom);
     key.write(file)?;
     let secret = SecretKey::Recovery(key.0);
@@ -70,7 +75,7 @@ fn recovery(invocation: &Invocation, file: &Path, label: &str) -> anyhow::Result
 
 fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
-    let (slots, opened_with) = pool.keys()?;
+    let (slots, opened_with) = invocation.keys(&pool)?;
     let Some(opened_with) = opened_with.map(|slot| slot.name()) else {
         bail!("the pool is not encrypted: it has no keys");
     };
@@ -101,7 +106,7 @@ fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
 
 fn remove(invocation: &Invocation, beginning: &str) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Write)?;
-    let (slots, opened_with) = pool.keys()?;
+    let (slots, opened_with) = invocation.keys(&pool)?;
     let wanted = beginning.to_ascii_lowercase();
     let mut fitting = slots.iter().filter(|slot| slot.name().starts_with(&wanted));
     let slot = match (fitting.next(), fitting.next()) {
@@ -122,9 +127,6 @@ fn add_password(
     pool: &Pool,
     args: &NewKeyArgs,
 ) -> anyhow::Result<SlotInfo> {
-    if pool.keys()?.1.is_none() {
-        bail!("the pool is not encrypted: it has no keys");
-    }
     let source = match &args.new_password_file {
         Some(file) => PasswordSource::File(file.clone()),
         None => PasswordSource::Terminal,

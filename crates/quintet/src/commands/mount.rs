@@ -5,13 +5,13 @@
 //! stay readable until they are closed.
 
 use super::invocation::Invocation;
-use super::serve::tell_ready;
 use super::snapshot_choice::SnapshotFilter;
 use crate::cli::MountArgs;
 use crate::console::printable;
 use crate::exit::Exit;
 use crate::json::Object;
 use crate::mount::{PoolFiles, Source};
+use crate::systemd::Notifier;
 use anyhow::{Context, bail};
 use format::snapshot::Snapshot;
 use fuse::{FixedVolumes, MountError, MountOptions, Session, SessionOptions, Unmounter};
@@ -129,7 +129,8 @@ fn announce(invocation: &Invocation, mountpoint: &Path, count: usize) -> anyhow:
     console.line(format!("{count} snapshots are in {path}/snapshots"))?;
     console.flush()?;
     console.note("end with Ctrl-C, or unmount it");
-    tell_ready(invocation)
+    Notifier::of(&invocation.caller.environment)?.say("READY=1");
+    Ok(())
 }
 
 /// Waits until the file system is unmounted, and unmounts it when a signal says so.

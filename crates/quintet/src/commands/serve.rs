@@ -1,202 +1,86 @@
-//! `serve nbd`: stored images in place, read-only.
+//! `serve`: what is stored, in place, until a signal.
 //!
-//! Invariant: what is served is what the newest commit at the start held; later backups do not
-//! disturb it. Ends in good order on SIGINT and SIGTERM, with exit code 0.
+//! Invariant: ends in good order on SIGINT and SIGTERM, with exit code 0; a second signal ends it at
+//! once, which loses nothing that was acknowledged as durable.
+
+mod exports;
+mod held;
+mod snapshots;
 
 use super::invocation::Invocation;
-use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_named, short_id, split_path};
-use super::tree::{Found, lookup, normal, top};
+use super::snapshot_choice::short_id;
 use crate::calendar;
-use crate::cli::NbdArgs;
+use crate::cli::{ServeArgs, ServeCommand};
 use crate::exit::Exit;
 use crate::json::Object;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use format::recipe::ObjectRoot;
-use format::snapshot::{Snapshot, SnapshotKind};
-use format::tree::EntryKind;
-use nbd::{FixedExports, Server, ServerHandle, ServerOptions};
+use format::snapshot::Snapshot;
+use jiff::tz::TimeZone;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::net::UnixDatagram;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
-use store::{ImageVolume, OpenMode, Pool};
+use store::{ImageVolume, Pool};
 
-pub(super) fn nbd(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
-    let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = KnownSnapshots::of(invocation, &pool)?;
-    let file = |name: &str| Source::file(&pool, &snapshots, name);
-    let chosen = snapshots.found(chosen(&snapshots, &args.export, &file))?;
-    let mut exports = FixedExports::default();
-    for (name, source) in &chosen {
-        exports = exports.with(name, Arc::new(volume(invocation, &pool, source)));
+pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Some(ServeCommand::Nbd(args)) => snapshots::run(invocation, args),
+        None => held::run(invocation, &args.held),
     }
-    if let Some(only) = only_image(&chosen) {
-        exports = exports.with_default(&only);
-    }
-    let options = ServerOptions {
-        connections_max: args.connections.max(1).into(),
-        ..ServerOptions::default()
-    };
-    let exports = Arc::new(exports);
-    let server = match (&args.socket, args.listen) {
-        (Some(path), _) => Server::bind_unix(path, exports, options)?,
-        (None, Some(address)) => Server::bind_tcp(address, exports, options)?,
-        (None, None) => bail!("where? give --socket or --listen"),
-    };
-    let server = server.start()?;
-    announce(invocation, args, &server, &chosen)?;
-    wait(invocation, &server)?;
-    if !server.stop() {
-        invocation.console.warn("some requests did not end in time");
-    }
-    Ok(Exit::Done)
 }
 
-/// What an export shows: an object and the snapshot that holds it.
-struct Source<'a> {
-    snapshot: &'a Snapshot,
-    /// Path of a file in a tree; empty for images and streams.
-    path: Vec<u8>,
+/// A stored object as a disk. `what` is for people.
+fn image_volume(
+    pool: &Pool,
+    snapshot: &Snapshot,
     root: ObjectRoot,
-}
-
-impl<'a> Source<'a> {
-    fn whole(snapshot: &'a Snapshot) -> Self {
-        Self {
-            snapshot,
-            path: Vec::new(),
-            root: snapshot.root,
-        }
-    }
-
-    /// `SNAPSHOT:/PATH`: a file of a tree.
-    fn file(pool: &Pool, snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<Self> {
-        let (wanted, path) = split_path(OsStr::new(name))?;
-        let path = normal(&path.unwrap_or_default());
-        let kind = Some(SnapshotKind::Tree);
-        let snapshot = choose(snapshots, &wanted, kind, &SnapshotFilter::default())?;
-        match lookup(pool.reader(), top(snapshot)?, &path)? {
-            Found::Entry(entry) => match entry.kind {
-                EntryKind::File { content, .. } => Ok(Self {
-                    snapshot,
-                    path,
-                    root: content,
-                }),
-                _ => bail!("{name} is not a regular file"),
-            },
-            Found::Top(_) => bail!("{name} is not a regular file"),
-        }
-    }
-}
-
-type Chosen<'a> = BTreeMap<String, Source<'a>>;
-
-/// Exports by name: each image's newest state and all its states, or only what was asked for.
-fn chosen<'a>(
-    snapshots: &'a [Snapshot],
-    wanted: &[String],
-    file: &dyn Fn(&str) -> anyhow::Result<Source<'a>>,
-) -> anyhow::Result<Chosen<'a>> {
-    let mut chosen = Chosen::new();
-    for name in wanted {
-        let source = match choose_named(snapshots, name, &SnapshotFilter::default()) {
-            Ok(snapshot) => Source::whole(snapshot),
-            Err(_) if name.contains(":/") => file(name)?,
-            Err(e) => return Err(e),
-        };
-        chosen.insert(name.clone(), source);
-    }
-    if wanted.is_empty() {
-        // Oldest first: the newest state keeps the plain name.
-        for snapshot in snapshots.iter().filter(|s| s.kind == SnapshotKind::Image) {
-            let name = &snapshot.name;
-            chosen.insert(name.clone(), Source::whole(snapshot));
-            let state = format!("{name}@{}", short_id(snapshot));
-            chosen.insert(state, Source::whole(snapshot));
-        }
-    }
-    match chosen.is_empty() {
-        true => bail!("there is no image in the pool (see quintet import)"),
-        false => Ok(chosen),
-    }
-}
-
-/// What clients get that ask for no name: the image, when there is only one.
-fn only_image(chosen: &Chosen<'_>) -> Option<String> {
-    let mut plain = chosen
-        .keys()
-        .filter(|name| chosen.len() == 1 || !name.contains('@'));
-    match (plain.next(), plain.next()) {
-        (Some(only), None) => Some(only.clone()),
-        _ => None,
-    }
-}
-
-fn volume(invocation: &Invocation, pool: &Pool, source: &Source<'_>) -> ImageVolume {
-    let Source {
-        snapshot,
-        path,
-        root,
-    } = source;
-    let time = calendar::local(snapshot.taken, &invocation.zone);
-    let what = match path.is_empty() {
-        true => snapshot.name.clone(),
-        false => String::from_utf8_lossy(path).into_owned(),
-    };
+    what: &str,
+    zone: &TimeZone,
+) -> ImageVolume {
+    let time = calendar::local(snapshot.taken, zone);
     let description = format!("{what} of {time}, {}", short_id(snapshot));
-    ImageVolume::new(Arc::clone(pool.reader()), *root, description)
+    ImageVolume::new(Arc::clone(pool.reader()), root, description)
 }
 
-fn announce(
-    invocation: &Invocation,
-    args: &NbdArgs,
-    server: &ServerHandle,
-    chosen: &Chosen<'_>,
-) -> anyhow::Result<()> {
-    let place = match (&args.socket, server.tcp_address()) {
+/// Where clients connect, as they write it.
+fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
+    match (socket, address) {
         (Some(path), _) => format!("nbd+unix:///?socket={}", path.display()),
         (None, Some(address)) => format!("nbd://{address}"),
         (None, None) => String::new(),
-    };
+    }
+}
+
+/// Says that clients can come.
+fn announce<'n>(
+    invocation: &Invocation,
+    places: &[String],
+    names: impl Iterator<Item = &'n String> + Clone,
+) -> anyhow::Result<()> {
     let console = &invocation.console;
+    let first = places.first().map_or("", String::as_str);
+    let count = names.clone().count();
     console.message(
         Object::message("serving")
-            .text("uri", &place)
-            .texts("exports", chosen.keys()),
+            .text("uri", first)
+            .texts("uris", places)
+            .texts("exports", names.clone()),
     )?;
-    console.line(format!("serving {} exports at {place}", chosen.len()))?;
+    match places {
+        [] => console.line("holding the pool")?,
+        places => console.line(format!("serving {count} exports at {}", places.join(", ")))?,
+    }
     console.flush()?;
-    for name in chosen.keys() {
+    for name in names {
         console.detail(format_args!("export {name}"));
     }
-    tell_ready(invocation)
-}
-
-/// Tells systemd that a service of Type=notify is ready.
-pub(super) fn tell_ready(invocation: &Invocation) -> anyhow::Result<()> {
-    match invocation.caller.environment.value("NOTIFY_SOCKET") {
-        Some(socket) => notify(socket).context("NOTIFY_SOCKET"),
-        None => Ok(()),
-    }
-}
-
-fn notify(socket: &std::ffi::OsStr) -> std::io::Result<()> {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::net::SocketAddr;
-    let address = match socket.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(socket)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address)?;
     Ok(())
 }
 
 /// Sleeps until a signal ends the server; SIGUSR1 asks how it is.
-fn wait(invocation: &Invocation, server: &ServerHandle) -> anyhow::Result<()> {
+fn wait(invocation: &Invocation, how_it_is: &dyn Fn() -> String) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("signals")?;
     // One may have come before.
     while !invocation.interrupt.requested() {
@@ -204,54 +88,8 @@ fn wait(invocation: &Invocation, server: &ServerHandle) -> anyhow::Result<()> {
             break;
         }
         if invocation.interrupt.take_report_request() {
-            invocation.console.say(&format!("{:?}", server.stats()));
+            invocation.console.say(&how_it_is());
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use format::recipe::ObjectRoot;
-    use units::{SnapshotId, UnixNanos};
-
-    fn image(number: u8, name: &str) -> Snapshot {
-        Snapshot {
-            id: SnapshotId([number; 16]),
-            taken: UnixNanos(number.into()),
-            kind: SnapshotKind::Image,
-            root: ObjectRoot::EMPTY,
-            name: name.to_owned(),
-            host: String::new(),
-            user: String::new(),
-            program: String::new(),
-            paths: Vec::new(),
-            tags: Vec::new(),
-            files: 1,
-            directories: 0,
-            logical_bytes: 0,
-            added_bytes: 0,
-            duration_ms: 0,
-            parent: SnapshotId::default(),
-            signature: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn names_of_exports() {
-        let file = |name: &str| anyhow::bail!("no file {name}");
-        let one = [image(0x10, "disk"), image(0x20, "disk")];
-        let all = chosen(&one, &[], &file).unwrap();
-        let names: Vec<&String> = all.keys().collect();
-        assert_eq!(names, ["disk", "disk@10101010", "disk@20202020"]);
-        assert_eq!(all["disk"].snapshot.id.0[0], 0x20);
-        assert_eq!(only_image(&all).as_deref(), Some("disk"));
-        let old = chosen(&one, &["disk@10".to_owned()], &file).unwrap();
-        assert_eq!(only_image(&old).as_deref(), Some("disk@10"));
-        let two = [image(1, "a"), image(2, "b")];
-        assert_eq!(only_image(&chosen(&two, &[], &file).unwrap()), None);
-        assert!(chosen(&two, &["c".to_owned()], &file).is_err());
-        assert!(chosen(&[], &[], &file).is_err());
-    }
 }

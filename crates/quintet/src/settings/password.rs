@@ -152,6 +152,14 @@ impl PasswordSource {
         Ok(from_environment.unwrap_or(Self::Terminal))
     }
 
+    /// Number of the open file that holds it, if that is the way.
+    pub fn descriptor(&self) -> Option<u32> {
+        match self {
+            Self::Descriptor(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// The secret that opens a pool.
     pub fn read(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
         self.read_as(PasswordSources::OPEN, false, caller)

@@ -1,0 +1,109 @@
+//! Commands that a server runs for others (decision 18): which, and how.
+//!
+//! Invariant: what needs the pool's lock runs in the server that has it; what only reads runs in its
+//! own process, server or not. The server checks again what it is asked to run. Called by the
+//! command line's start and by `serve`.
+
+use super::run_for;
+use crate::caller::Caller;
+use crate::cli::{Cli, Command, KeyCommand};
+use crate::control::{Commands, Request, View};
+use crate::exit::Exit;
+use crate::held::Held;
+use clap::Parser;
+use std::sync::Arc;
+
+/// What a command needs of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Nothing: it reads, or it is a server itself.
+    Nothing,
+    /// The pool, for writing.
+    Writing {
+        /// It opens files of the user.
+        files: bool,
+    },
+}
+
+impl Need {
+    /// Of a command as it was given.
+    pub fn of(command: &Command) -> Self {
+        let files = true;
+        let unless = |dry_run: bool, need| if dry_run { Self::Nothing } else { need };
+        match command {
+            Command::Backup(args) => unless(args.dry_run, Self::Writing { files }),
+            Command::Import(args) => unless(args.dry_run, Self::Writing { files }),
+            Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Tag(_) => Self::Writing { files: false },
+            Command::Key(KeyCommand::List) => Self::Nothing,
+            Command::Key(_) => Self::Writing { files },
+            Command::Init(_)
+            | Command::Restore(_)
+            | Command::Snapshots(_)
+            | Command::Ls(_)
+            | Command::Find(_)
+            | Command::Diff(_)
+            | Command::Dump(_)
+            | Command::Export(_)
+            | Command::Check(_)
+            | Command::Stats(_)
+            | Command::Status
+            | Command::Mount(_)
+            | Command::Serve(_)
+            | Command::Generate(_) => Self::Nothing,
+        }
+    }
+}
+
+/// The commands of a server's clients.
+pub(super) struct ClientCommands {
+    pub held: Arc<Held>,
+}
+
+impl Commands for ClientCommands {
+    fn admit(&self, request: &Request, own: &View) -> Result<(), String> {
+        // The client's own program understood it; this one may be older.
+        let cli = Cli::try_parse_from(&request.arguments).map_err(|e| e.to_string())?;
+        match Need::of(&cli.command) {
+            Need::Nothing => Err("a server does not run this for others".to_owned()),
+            Need::Writing { files: false } => Ok(()),
+            Need::Writing { files: true } => match own.refusal(&request.view) {
+                Some(why) => Err(why),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn run(&self, caller: Caller, request: Request) -> Exit {
+        match Cli::try_parse_from(&request.arguments) {
+            Ok(cli) => run_for(
+                caller,
+                cli,
+                &request.arguments,
+                Some(Arc::clone(&self.held)),
+            ),
+            Err(_) => Exit::Failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_needs_the_server() {
+        let need = |line: &str| {
+            let words = std::iter::once("quintet").chain(line.split(' '));
+            Need::of(&Cli::try_parse_from(words).unwrap().command)
+        };
+        let files = true;
+        assert_eq!(need("backup /x"), Need::Writing { files });
+        assert_eq!(need("backup /x -n"), Need::Nothing);
+        assert_eq!(need("key passwd"), Need::Writing { files });
+        assert_eq!(need("key list"), Need::Nothing);
+        assert_eq!(need("forget latest"), Need::Writing { files: false });
+        assert_eq!(need("restore latest -t /x"), Need::Nothing);
+    }
+}

@@ -1,0 +1,198 @@
+//! `serve nbd`: stored images in place, read-only, without holding the pool.
+//!
+//! Invariant: what is served is what the newest commit at the start held; later backups do not
+//! disturb it.
+
+use super::{announce, image_volume, place, wait};
+use crate::cli::NbdArgs;
+use crate::commands::invocation::Invocation;
+use crate::commands::known_snapshots::KnownSnapshots;
+use crate::commands::snapshot_choice::{
+    SnapshotFilter, choose, choose_named, short_id, split_path,
+};
+use crate::commands::tree::{Found, lookup, normal, top};
+use crate::exit::Exit;
+use crate::systemd::Notifier;
+use anyhow::bail;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::EntryKind;
+use nbd::{FixedExports, Server, ServerOptions};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::sync::Arc;
+use store::{ImageVolume, OpenMode, Pool};
+
+pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Read)?;
+    let snapshots = KnownSnapshots::of(invocation, &pool)?;
+    let file = |name: &str| Source::file(&pool, &snapshots, name);
+    let chosen = snapshots.found(chosen(&snapshots, &args.export, &file))?;
+    let mut exports = FixedExports::default();
+    for (name, source) in &chosen {
+        exports = exports.with(name, Arc::new(volume(invocation, &pool, source)));
+    }
+    if let Some(only) = only_image(&chosen) {
+        exports = exports.with_default(&only);
+    }
+    let options = ServerOptions {
+        connections_max: args.connections.max(1).into(),
+        ..ServerOptions::default()
+    };
+    let exports = Arc::new(exports);
+    let server = match (&args.socket, args.listen) {
+        (Some(path), _) => Server::bind_unix(path, exports, options)?,
+        (None, Some(address)) => Server::bind_tcp(address, exports, options)?,
+        (None, None) => bail!("where? give --socket or --listen"),
+    };
+    let server = server.start()?;
+    let notifier = Notifier::of(&invocation.caller.environment)?;
+    let place = place(args.socket.as_deref(), server.tcp_address());
+    announce(invocation, &[place], chosen.keys())?;
+    notifier.say("READY=1");
+    wait(invocation, &|| format!("{:?}", server.stats()))?;
+    notifier.say("STOPPING=1");
+    if !server.stop() {
+        invocation.console.warn("some requests did not end in time");
+    }
+    Ok(Exit::Done)
+}
+
+/// What an export shows: an object and the snapshot that holds it.
+struct Source<'a> {
+    snapshot: &'a Snapshot,
+    /// Path of a file in a tree; empty for images and streams.
+    path: Vec<u8>,
+    root: ObjectRoot,
+}
+
+impl<'a> Source<'a> {
+    fn whole(snapshot: &'a Snapshot) -> Self {
+        Self {
+            snapshot,
+            path: Vec::new(),
+            root: snapshot.root,
+        }
+    }
+
+    /// `SNAPSHOT:/PATH`: a file of a tree.
+    fn file(pool: &Pool, snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<Self> {
+        let (wanted, path) = split_path(OsStr::new(name))?;
+        let path = normal(&path.unwrap_or_default());
+        let kind = Some(SnapshotKind::Tree);
+        let snapshot = choose(snapshots, &wanted, kind, &SnapshotFilter::default())?;
+        match lookup(pool.reader(), top(snapshot)?, &path)? {
+            Found::Entry(entry) => match entry.kind {
+                EntryKind::File { content, .. } => Ok(Self {
+                    snapshot,
+                    path,
+                    root: content,
+                }),
+                _ => bail!("{name} is not a regular file"),
+            },
+            Found::Top(_) => bail!("{name} is not a regular file"),
+        }
+    }
+}
+
+type Chosen<'a> = BTreeMap<String, Source<'a>>;
+
+/// Exports by name: each image's newest state and all its states, or only what was asked for.
+fn chosen<'a>(
+    snapshots: &'a [Snapshot],
+    wanted: &[String],
+    file: &dyn Fn(&str) -> anyhow::Result<Source<'a>>,
+) -> anyhow::Result<Chosen<'a>> {
+    let mut chosen = Chosen::new();
+    for name in wanted {
+        let source = match choose_named(snapshots, name, &SnapshotFilter::default()) {
+            Ok(snapshot) => Source::whole(snapshot),
+            Err(_) if name.contains(":/") => file(name)?,
+            Err(e) => return Err(e),
+        };
+        chosen.insert(name.clone(), source);
+    }
+    if wanted.is_empty() {
+        // Oldest first: the newest state keeps the plain name.
+        for snapshot in snapshots.iter().filter(|s| s.kind == SnapshotKind::Image) {
+            let name = &snapshot.name;
+            chosen.insert(name.clone(), Source::whole(snapshot));
+            let state = format!("{name}@{}", short_id(snapshot));
+            chosen.insert(state, Source::whole(snapshot));
+        }
+    }
+    match chosen.is_empty() {
+        true => bail!("there is no image in the pool (see quintet import)"),
+        false => Ok(chosen),
+    }
+}
+
+/// What clients get that ask for no name: the image, when there is only one.
+fn only_image(chosen: &Chosen<'_>) -> Option<String> {
+    let mut plain = chosen
+        .keys()
+        .filter(|name| chosen.len() == 1 || !name.contains('@'));
+    match (plain.next(), plain.next()) {
+        (Some(only), None) => Some(only.clone()),
+        _ => None,
+    }
+}
+
+fn volume(invocation: &Invocation, pool: &Pool, source: &Source<'_>) -> ImageVolume {
+    let Source {
+        snapshot,
+        path,
+        root,
+    } = source;
+    let what = match path.is_empty() {
+        true => snapshot.name.clone(),
+        false => String::from_utf8_lossy(path).into_owned(),
+    };
+    image_volume(pool, snapshot, *root, &what, &invocation.zone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::recipe::ObjectRoot;
+    use units::{SnapshotId, UnixNanos};
+
+    fn image(number: u8, name: &str) -> Snapshot {
+        Snapshot {
+            id: SnapshotId([number; 16]),
+            taken: UnixNanos(number.into()),
+            kind: SnapshotKind::Image,
+            root: ObjectRoot::EMPTY,
+            name: name.to_owned(),
+            host: String::new(),
+            user: String::new(),
+            program: String::new(),
+            paths: Vec::new(),
+            tags: Vec::new(),
+            files: 1,
+            directories: 0,
+            logical_bytes: 0,
+            added_bytes: 0,
+            duration_ms: 0,
+            parent: SnapshotId::default(),
+            signature: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn names_of_exports() {
+        let file = |name: &str| anyhow::bail!("no file {name}");
+        let one = [image(0x10, "disk"), image(0x20, "disk")];
+        let all = chosen(&one, &[], &file).unwrap();
+        let names: Vec<&String> = all.keys().collect();
+        assert_eq!(names, ["disk", "disk@10101010", "disk@20202020"]);
+        assert_eq!(all["disk"].snapshot.id.0[0], 0x20);
+        assert_eq!(only_image(&all).as_deref(), Some("disk"));
+        let old = chosen(&one, &["disk@10".to_owned()], &file).unwrap();
+        assert_eq!(only_image(&old).as_deref(), Some("disk@10"));
+        let two = [image(1, "a"), image(2, "b")];
+        assert_eq!(only_image(&chosen(&two, &[], &file).unwrap()), None);
+        assert!(chosen(&two, &["c".to_owned()], &file).is_err());
+        assert!(chosen(&[], &[], &file).is_err());
+    }
+}

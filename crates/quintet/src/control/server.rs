@@ -1,0 +1,136 @@
+//! The server's end: accepts clients and runs their commands, each on its own threads.
+//!
+//! Invariant: never more clients than permits. Stopping asks all commands to stop and waits for them,
+//! so long as it may. The socket is removed while the pool's lock is still held. The program's server
+//! starts this.
+
+use super::address;
+use super::connection::{self, Connections};
+use super::view::View;
+use super::wire::Request;
+use crate::caller::Caller;
+use crate::exit::Exit;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long to rest when the system has no more descriptors or threads.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a server does for its clients.
+pub trait Commands: Send + Sync + 'static {
+    /// Looks at a request before it runs: an error is why it will not. `own` is which files this
+    /// process sees.
+    fn admit(&self, request: &Request, own: &View) -> Result<(), String>;
+
+    /// Runs an admitted command to its end, on a thread that is in the client's directory.
+    fn run(&self, caller: Caller, request: Request) -> Exit;
+}
+
+/// A socket that clients can connect to; they wait until [`ControlSocket::serve`].
+pub struct ControlSocket {
+    listener: UnixListener,
+    /// Absolute.
+    pool: PathBuf,
+}
+
+impl ControlSocket {
+    /// The pool's lock must be held: a socket that is there is taken for a dead server's.
+    pub fn bind(pool: &Path) -> io::Result<Self> {
+        let pool = std::path::absolute(pool)?;
+        let listener = address::listen(&pool)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, pool })
+    }
+
+    /// Accepts from now on, on a thread of its own.
+    pub fn serve(self, commands: Arc<dyn Commands>) -> io::Result<Control> {
+        let (waker, woken) = UnixStream::pair()?;
+        let connections = Arc::new(Connections::default());
+        let own = View::own()?;
+        let acceptor = {
+            let connections = Arc::clone(&connections);
+            std::thread::Builder::new()
+                .name("control".to_owned())
+                .spawn(move || accept(&self, &woken, &connections, &commands, own))?
+        };
+        Ok(Control {
+            connections,
+            acceptor: Some(acceptor),
+            waker: Some(waker),
+        })
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // What stays is refused by the system and replaced by the next server.
+        let _ = address::remove(&self.pool);
+    }
+}
+
+fn accept(
+    socket: &ControlSocket,
+    woken: &UnixStream,
+    connections: &Arc<Connections>,
+    commands: &Arc<dyn Commands>,
+    own: View,
+) {
+    loop {
+        let mut fds = [
+            PollFd::new(&socket.listener, PollFlags::IN),
+            PollFd::new(woken, PollFlags::IN),
+        ];
+        match poll(&mut fds, None) {
+            Ok(_) if fds[1].revents().is_empty() => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            _ => return,
+        }
+        match socket.listener.accept() {
+            Ok((stream, _)) => connection::serve(stream, connections, commands, own),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => connections.wait_for_one(ACCEPT_PAUSE),
+        }
+    }
+}
+
+/// A running control socket. Dropping it stops it.
+pub struct Control {
+    connections: Arc<Connections>,
+    acceptor: Option<JoinHandle<()>>,
+    /// Closing it wakes the acceptor.
+    waker: Option<UnixStream>,
+}
+
+impl Control {
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.connections.count()
+    }
+
+    /// Accepts no more, asks all commands to stop and waits for their ends. False when some did not
+    /// end in time.
+    pub fn stop(mut self, limit: Duration) -> bool {
+        self.stop_now(limit)
+    }
+
+    fn stop_now(&mut self, limit: Duration) -> bool {
+        let Some(acceptor) = self.acceptor.take() else {
+            return true;
+        };
+        drop(self.waker.take());
+        let _ = acceptor.join();
+        self.connections.stop();
+        self.connections.wait_for_all(Instant::now() + limit)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.stop_now(Duration::ZERO);
+    }
+}

@@ -1,0 +1,312 @@
+//! What client and server say to each other.
+//!
+//! Invariant: lengths are checked before anything is allocated; all integers are little-endian. A
+//! client sends one request, with its descriptors on the first byte, then single bytes of
+//! [`Wish`]; the server answers with [`Answer`]s. Both ends are of this program, maybe of different
+//! versions: a changed layout gets a new magic.
+
+use super::view::View;
+use crate::caller::{Lent, Streams};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+
+const MAGIC: [u8; 8] = *b"QNTCTL\x01\n";
+const HEADER_BYTES: usize = 12;
+/// Linux gives a program less for arguments and environment together.
+const BODY_BYTES_MAX: usize = 8 << 20;
+/// A reason is a few lines.
+const WHY_BYTES_MAX: u64 = 64 << 10;
+/// Standard streams, working directory, terminal, password.
+const DESCRIPTORS_MAX: usize = 6;
+
+/// What a client wants to have run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which files the client sees.
+    pub view: View,
+    /// The client's mode mask.
+    pub umask: u32,
+    /// The command line, the program's name included.
+    pub arguments: Vec<OsString>,
+    /// Variables.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// The descriptors that come with a request.
+pub struct Descriptors {
+    pub streams: Streams,
+    /// The working directory.
+    pub directory: OwnedFd,
+}
+
+/// What a client says while its command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Wish {
+    /// Stop.
+    Stop = b'I',
+    /// Say how far you are.
+    Report = b'R',
+}
+
+/// What a server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The command runs.
+    Started,
+    /// The command will not run, and why.
+    Refused(String),
+    /// The command ended with this exit code.
+    Ended(u8),
+}
+
+impl Request {
+    /// Sends it, and lends the descriptors.
+    pub fn send(&self, to: &UnixStream, descriptors: &Descriptors) -> io::Result<()> {
+        let streams = &descriptors.streams;
+        let lent = streams.lent.as_ref();
+        let terminal = lent.and_then(|lent| lent.terminal.as_ref());
+        let passphrase = lent.and_then(|lent| lent.passphrase.as_ref());
+        let mut body = vec![u8::from(terminal.is_some()), u8::from(passphrase.is_some())];
+        self.encode(&mut body);
+        if body.len() > BODY_BYTES_MAX {
+            return Err(io::Error::other("arguments and environment are too long"));
+        }
+        let mut header = MAGIC.to_vec();
+        header.extend((body.len() as u32).to_le_bytes());
+        let mut fds: Vec<BorrowedFd<'_>> = vec![
+            streams.input.as_fd(),
+            streams.output.as_fd(),
+            streams.error.as_fd(),
+            descriptors.directory.as_fd(),
+        ];
+        fds.extend(
+            [terminal, passphrase]
+                .into_iter()
+                .flatten()
+                .map(File::as_fd),
+        );
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+        let iov = [IoSlice::new(&header)];
+        let sent = sendmsg(to, &iov, &mut ancillary, SendFlags::NOSIGNAL)?;
+        // The descriptors went with the first byte.
+        let mut to = to;
+        to.write_all(header.get(sent..).unwrap_or_default())?;
+        to.write_all(&body)
+    }
+
+    /// Receives one with its descriptors.
+    pub fn receive(from: &UnixStream) -> io::Result<(Self, Descriptors)> {
+        let mut header = [0; HEADER_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut iov = [IoSliceMut::new(&mut header)];
+        let received = recvmsg(from, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let mut fds: Vec<OwnedFd> = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        let mut from = from;
+        from.read_exact(header.get_mut(received.bytes..).unwrap_or_default())?;
+        let (magic, len) = header.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(malformed("of another version"));
+        }
+        let len = u32::from_le_bytes(len.try_into().map_err(|_| malformed("cut"))?) as usize;
+        if len > BODY_BYTES_MAX {
+            return Err(malformed("too long"));
+        }
+        let mut body = vec![0; len];
+        from.read_exact(&mut body)?;
+        let mut rest = Fields(&body);
+        let (terminal, passphrase) = (rest.flag()?, rest.flag()?);
+        let request = Self::decode(&mut rest)?;
+        let mut fds = fds.into_iter();
+        let mut next = || {
+            fds.next()
+                .ok_or_else(|| malformed("without its descriptors"))
+        };
+        let (input, output, error) = (next()?.into(), next()?.into(), next()?.into());
+        let directory = next()?;
+        let mut lent = |is_there: bool| is_there.then(&mut next).transpose();
+        let lent = Lent {
+            terminal: lent(terminal)?.map(File::from),
+            passphrase: lent(passphrase)?.map(File::from),
+        };
+        let streams = Streams {
+            input,
+            output,
+            error,
+            lent: Some(lent),
+        };
+        Ok((request, Descriptors { streams, directory }))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let View { mounts, top, user } = self.view;
+        for number in mounts.into_iter().chain(top) {
+            out.extend(number.to_le_bytes());
+        }
+        for number in user.into_iter().chain([self.umask]) {
+            out.extend(number.to_le_bytes());
+        }
+        put_list(out, self.arguments.iter());
+        let pairs = self.environment.iter();
+        put_list(out, pairs.flat_map(|(name, value)| [name, value]));
+    }
+
+    fn decode(from: &mut Fields<'_>) -> io::Result<Self> {
+        let view = View {
+            mounts: [from.u64()?, from.u64()?],
+            top: [from.u64()?, from.u64()?],
+            user: [from.u32()?, from.u32()?],
+        };
+        let umask = from.u32()?;
+        let arguments = from.list()?;
+        let mut words = from.list()?.into_iter();
+        let mut environment = Vec::new();
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or_else(|| malformed("cut"))?;
+            environment.push((name, value));
+        }
+        match from.0 {
+            [] => Ok(Self {
+                view,
+                umask,
+                arguments,
+                environment,
+            }),
+            _ => Err(malformed("longer than it says")),
+        }
+    }
+}
+
+fn put_list<'a>(out: &mut Vec<u8>, words: impl Iterator<Item = &'a OsString>) {
+    let words: Vec<&OsStr> = words.map(OsString::as_os_str).collect();
+    out.extend((words.len() as u32).to_le_bytes());
+    for word in words {
+        out.extend((word.len() as u32).to_le_bytes());
+        out.extend(word.as_bytes());
+    }
+}
+
+/// The rest of a body.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(count)
+            .ok_or_else(|| malformed("cut"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| malformed("cut"))
+    }
+
+    fn flag(&mut self) -> io::Result<bool> {
+        Ok(self.array::<1>()? == [1])
+    }
+
+    fn u32(&mut self) -> io::Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> io::Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn list(&mut self) -> io::Result<Vec<OsString>> {
+        let count = self.u32()?;
+        let mut words = Vec::new();
+        for _ in 0..count {
+            let len = self.u32()? as usize;
+            words.push(OsString::from_vec(self.take(len)?.to_vec()));
+        }
+        Ok(words)
+    }
+}
+
+fn malformed(how: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("a request {how}"))
+}
+
+impl Wish {
+    /// Says it.
+    pub fn send(self, mut to: &UnixStream) -> io::Result<()> {
+        to.write_all(&[self as u8])
+    }
+
+    /// Hears the next one; `None` when the client is gone.
+    pub fn receive(mut from: &UnixStream) -> Option<Self> {
+        let mut byte = [0];
+        loop {
+            match from.read(&mut byte) {
+                Ok(1) if byte == [Self::Stop as u8] => return Some(Self::Stop),
+                Ok(1) if byte == [Self::Report as u8] => return Some(Self::Report),
+                Ok(1) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// Says it.
+    pub fn send(&self, mut to: &UnixStream) -> io::Result<()> {
+        let bytes = match self {
+            Self::Started => vec![b'S'],
+            Self::Ended(code) => vec![b'X', *code],
+            Self::Refused(why) => {
+                let len = (why.len() as u32).to_le_bytes();
+                [&b"N"[..], &len, why.as_bytes()].concat()
+            }
+        };
+        to.write_all(&bytes)
+    }
+
+    /// Hears the next one; `None` when the server is gone.
+    pub fn receive(mut from: &UnixStream) -> io::Result<Option<Self>> {
+        let mut kind = [0];
+        if from.read_exact(&mut kind).is_err() {
+            return Ok(None);
+        }
+        match kind {
+            [b'S'] => Ok(Some(Self::Started)),
+            [b'X'] => {
+                let mut code = [0];
+                from.read_exact(&mut code)?;
+                let [code] = code;
+                Ok(Some(Self::Ended(code)))
+            }
+            [b'N'] => {
+                let mut len = [0; 4];
+                from.read_exact(&mut len)?;
+                let mut why = Vec::new();
+                from.take(u64::from(u32::from_le_bytes(len)).min(WHY_BYTES_MAX))
+                    .read_to_end(&mut why)?;
+                Ok(Some(Self::Refused(
+                    String::from_utf8_lossy(&why).into_owned(),
+                )))
+            }
+            _ => Err(malformed("with an answer of another version")),
+        }
+    }
+}

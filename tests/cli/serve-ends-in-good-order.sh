@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# A service's life: READY and STOPPING reach the service manager, its watchdog is fed; SIGTERM while
+# commands and requests are under way ends with 0, and commands with 130.
+. "$(dirname "$0")/common.sh"
+requires python3 qemu-img
+new_pool
+noise "$dir/image" 8
+exits 0 q import "$dir/image" disk
+python3 - "$dir/notify" >"$dir/notified" <<'P' &
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+s.settimeout(60)
+while True:
+    said = s.recv(4096).decode()
+    print(said, flush=True)
+    if "STOPPING=1" in said:
+        break
+P
+manager=$!
+wait_until test -S "$dir/notify"
+export NOTIFY_SOCKET=$dir/notify WATCHDOG_USEC=100000
+start_server --nbd-socket "$dir/nbd"
+unset NOTIFY_SOCKET WATCHDOG_USEC
+told() { grep -q "$1" "$dir/notified"; }
+wait_until told READY=1
+wait_until told WATCHDOG=1
+qemu-img compare -f raw -F raw "$dir/image" "nbd+unix:///disk?socket=$dir/nbd" >/dev/null || fail "another image"
+# What is stored later can be used at once.
+exits 0 q import "$dir/image" later
+qemu-img compare -f raw -F raw "$dir/image" "nbd+unix:///later?socket=$dir/nbd" >/dev/null || fail "another image"
+mkfifo "$dir/pipe"
+"$QUINTET" backup --stdin <"$dir/pipe" >"$dir/log" 2>&1 &
+client=$!
+exec 7>"$dir/pipe"
+head -c 3000000 /dev/urandom >&7
+loads=()
+for number in 1 2 3; do
+    # Each ends with its first failure: when the server does.
+    background "load$number" bash -c "while qemu-img convert -f raw -O raw 'nbd+unix:///disk?socket=$dir/nbd' $dir/copy$number; do :; done"
+    loads+=($!)
+done
+wait_until test -s "$dir/copy3"
+stop_server
+code=0
+wait $client || code=$?
+[ $code -eq 130 ] || fail "the command exited with $code: $(cat "$dir/log")"
+wait "${loads[@]}"
+wait $manager || fail "no STOPPING=1: $(cat "$dir/notified")"
+[ ! -e "$dir/nbd" ] || fail "the NBD socket is left"
+exec 7>&-
+exits 0 q tag --add after latest
+sound
