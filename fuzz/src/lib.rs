@@ -3,6 +3,8 @@
 
 #[path = "../../crates/store/tests/crafted/mod.rs"]
 pub mod crafted;
+#[path = "../../crates/store/tests/crafted_journal/mod.rs"]
+mod crafted_journal;
 #[path = "../../crates/format/tests/decoders/mod.rs"]
 pub mod decoders;
 
@@ -73,6 +75,11 @@ pub fn crafted_pool(data: &[u8]) {
     let disk = SimDisk::unrecorded(EMPTY.clone());
     let _ = crafted::craft(&disk, data);
     crafted::exercise(&disk, OpenMode::Read);
+}
+
+/// A journal whose slots `data` made: every checksum is right.
+pub fn journal(data: &[u8]) {
+    crafted_journal::exercise(data);
 }
 
 /// The whole of `data` as the bytes of one file of a small pool: its first byte says which.

@@ -19,6 +19,7 @@ mod record;
 mod replay;
 mod ring;
 mod slot_bytes;
+mod slot_reader;
 mod slot_use;
 mod state;
 mod writer;

@@ -10,9 +10,11 @@
 pub mod samples;
 
 use format::bytes::{Fault, FormatError, Reader, Writer};
-use format::config::Config;
+use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
 use format::index::{Bucket, Geometry, Header, Seed, Tail};
+use format::journal;
+use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
 use format::key_slot::KeySlot;
 use format::map_node::MapNode;
 use format::mirrored;
@@ -42,6 +44,8 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("index_header", index_header),
     ("index_bucket", index_bucket),
     ("index_tail", index_tail),
+    ("journal_slot", journal_slot),
+    ("journal_record", journal_record),
 ];
 
 /// The pool that bucket and tail samples belong to.
@@ -260,5 +264,34 @@ pub fn index_tail(bytes: &[u8]) {
     if let Ok(tail) = Tail::decode(r.rest(), &header, seed) {
         let again = tail.encode(&mut header, seed).expect("counts that fitted");
         same(&tail, Tail::decode(&again, &header, seed));
+    }
+}
+
+/// The header page of a journal slot.
+pub fn journal_slot(bytes: &[u8]) {
+    let decode = |page: &[u8]| SlotHeader::decode_page(page, samples::JOURNAL_SLOT);
+    if let Some(SlotPage::Used(header, _)) = decode_mended(bytes, |_| Some(504), decode) {
+        assert!(header.limit() > header.first && header.continues_from <= header.first);
+        let sound = SlotPage::Used(header.clone(), false);
+        same(&sound, decode(&header.encode_page()));
+    }
+}
+
+/// Headers of records and batches in a journal slot, at one position.
+pub fn journal_record(bytes: &[u8]) {
+    let seed = journal::Seed::new(&POOL, &[2; 32]);
+    let at = samples::JOURNAL_AT;
+    let decode = |bytes: &[u8]| RecordHeader::decode(bytes, seed, at);
+    if let Some(header) = decode_mended(bytes, |_| Some(56), decode) {
+        same(&header, decode(&header.encode(seed, at)));
+        for seal in [Seal::None, Seal::Aes256Gcm] {
+            assert!(header.record_bytes(seal) <= 2 * journal::RECORD_DATA_BYTES_MAX);
+        }
+        let _ = header.verify_data(bytes);
+    }
+    let decode = |bytes: &[u8]| BatchHeader::decode(bytes, seed, at);
+    if let Some(header) = decode_mended(bytes, |_| Some(56), decode) {
+        same(&header, decode(&header.encode(seed)));
+        assert!(header.batch_bytes() <= journal::BATCH_BYTES_MAX);
     }
 }

@@ -1,8 +1,10 @@
 //! Valid objects of every kind: what mutations start from.
 
 mod index;
+mod journal;
 
 pub use index::index_header;
+pub use journal::{JOURNAL_AT, JOURNAL_SLOT};
 
 use super::POOL;
 use format::bytes::Writer;
@@ -39,6 +41,8 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         ],
         "index_bucket" => vec![index::bucket()],
         "index_tail" => vec![index::tail()],
+        "journal_slot" => journal::pages(),
+        "journal_record" => journal::headers(),
         other => panic!("no samples for {other}"),
     }
 }

@@ -6,7 +6,7 @@
 //! it. The next use begins above every position that can ever have been given. Called by recovery.
 
 use super::damage::JournalDamage;
-use super::replay::{Ended, Take, Walk};
+use super::replay::{End, Ended, Take, Walk};
 use super::ring::{Live, Ring};
 use super::slot_bytes::{SlotBytes, WINDOW_BYTES};
 use super::slot_use::{DIR, SlotUse, slot_name};
@@ -55,7 +55,7 @@ impl Journal {
         for (slot_use, end) in chain {
             let bytes = SlotBytes::new(Arc::clone(slot_use.file()?), WINDOW_BYTES)?;
             let take: &mut Take<'_> = replay;
-            let walk = Walk::new(&slot_use, bytes, from.0, take, &mut damage);
+            let walk = Walk::new(&slot_use, bytes, from, take, &mut damage);
             let walked = walk.run(end)?;
             if found
                 .last()
@@ -176,16 +176,15 @@ fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse
     Ok((found, ours))
 }
 
-/// The uses that hold what is at or after `from`, in order, each with where it ended; the last one
-/// has no end yet.
+/// The uses that hold what is at or after `from`, in order, each with where it ended.
 fn chain(
     found: &[Arc<SlotUse>],
     from: JournalPosition,
     damage: &mut Vec<JournalDamage>,
-) -> VecDeque<(Arc<SlotUse>, Option<u64>)> {
+) -> VecDeque<(Arc<SlotUse>, End)> {
     let mut chain = VecDeque::new();
     let mut before = found;
-    let mut end = None;
+    let mut end = End::Open(u64::MAX);
     while let Some((last, rest)) = before.split_last() {
         chain.push_front((Arc::clone(last), end));
         let SlotHeader {
@@ -198,7 +197,10 @@ fn chain(
         }
         let known = rest.binary_search_by_key(&previous.0, |slot_use| slot_use.first());
         (before, end) = match known {
-            Ok(at) => (rest.get(..=at).unwrap_or_default(), Some(continues_from.0)),
+            Ok(at) => (
+                rest.get(..=at).unwrap_or_default(),
+                End::Known(continues_from.0),
+            ),
             Err(at) => {
                 damage.push(JournalDamage {
                     slot: None,
@@ -208,7 +210,7 @@ fn chain(
                     found: "the slot that held them is gone".to_owned(),
                 });
                 // What came before may still be there; nothing says where it ended.
-                (rest.get(..at).unwrap_or_default(), None)
+                (rest.get(..at).unwrap_or_default(), End::Open(previous.0))
             }
         };
     }

@@ -58,7 +58,8 @@ fn from_slot(
     let room = slot_use.limit().saturating_sub(at.0);
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     // Right when the caller wants all of the record, or its end; headers are not known before.
-    let guess = RECORD_HEADER_BYTES + skip.saturating_add(into.len()).saturating_add(TAG_BYTES);
+    let tag = slot_use.key.as_ref().map_or(0, |_| TAG_BYTES);
+    let guess = RECORD_HEADER_BYTES + skip.saturating_add(into.len()).saturating_add(tag);
     let mut bytes = vec![0; guess.min(room)];
     let file = slot_use.file()?;
     let offset = slot_use.offset(at.0);

@@ -8,17 +8,26 @@
 use super::Record;
 use super::damage::JournalDamage;
 use super::slot_bytes::SlotBytes;
+use super::slot_reader::SlotReader;
 use super::slot_use::{SlotUse, Unsound};
 use crate::error::Result;
 use format::bytes::FormatError;
 use format::journal::{
-    BATCH_HEADER_BYTES, BLOCK_BYTES, BatchHeader, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader,
-    RecordKind,
+    BATCH_HEADER_BYTES, BLOCK_BYTES, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
 };
 use units::{Fingerprint, JournalPosition};
 
 /// Takes what is replayed.
 pub(super) type Take<'a> = dyn FnMut(JournalPosition, Record<'_>) -> Result<()> + 'a;
+
+/// Where a use ended, as far as others know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// There: a later use says so.
+    Known(u64),
+    /// Where the first record does not verify; below this, anyhow.
+    Open(u64),
+}
 
 /// Where a walk ended.
 pub(super) struct Ended {
@@ -30,12 +39,12 @@ pub(super) struct Ended {
 
 /// One walk.
 pub(super) struct Walk<'a, 'b> {
-    pub(super) slot_use: &'a SlotUse,
-    pub(super) bytes: SlotBytes,
+    slot_use: &'a SlotUse,
+    slot: SlotReader<'a>,
     /// Records below are passed over.
-    pub(super) from: u64,
-    pub(super) take: &'a mut Take<'b>,
-    pub(super) damage: &'a mut Vec<JournalDamage>,
+    from: u64,
+    take: &'a mut Take<'b>,
+    damage: &'a mut Vec<JournalDamage>,
     /// Everything below was durable.
     durable: u64,
     /// Later batches were asked.
@@ -58,14 +67,14 @@ impl<'a, 'b> Walk<'a, 'b> {
     pub(super) fn new(
         slot_use: &'a SlotUse,
         bytes: SlotBytes,
-        from: u64,
+        from: JournalPosition,
         take: &'a mut Take<'b>,
         damage: &'a mut Vec<JournalDamage>,
     ) -> Self {
         Self {
             slot_use,
-            bytes,
-            from,
+            slot: SlotReader::new(slot_use, bytes),
+            from: from.0,
             take,
             damage,
             durable: slot_use.first(),
@@ -75,16 +84,22 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
     }
 
-    /// Walks to `end`, where the next slot says that this one ended; without one, to where the
-    /// journal ends.
-    pub(super) fn run(mut self, end: Option<u64>) -> Result<Ended> {
-        let limit = end.unwrap_or_else(|| self.slot_use.limit());
-        if let Some(end) = end {
-            (self.durable, self.asked) = (end, true);
-        }
+    /// Walks to where the use ended.
+    pub(super) fn run(mut self, end: End) -> Result<Ended> {
+        let room = self.slot_use.limit();
+        let limit = match end {
+            End::Open(below) => room.min(below),
+            End::Known(end) => {
+                (self.durable, self.asked) = (end.min(room), true);
+                if end > room {
+                    self.lost(room, end, None, &"not in the slot that should hold them");
+                }
+                end.min(room)
+            }
+        };
         let mut at = self.slot_use.first();
         while at < limit {
-            at = match self.batch(at)? {
+            at = match self.slot.batch(at)? {
                 Ok(batch) => {
                     self.durable = self.durable.max(batch.durable.0);
                     let next = at + batch.batch_bytes() as u64;
@@ -99,7 +114,7 @@ impl<'a, 'b> Walk<'a, 'b> {
                 }
                 Err(found) => {
                     if !self.was_durable(at)? {
-                        self.note_unreadable(at);
+                        self.ends_unreadable(at, at + BLOCK_BYTES as u64);
                         return Ok(self.ended(at));
                     }
                     self.salvage(at, &found)?
@@ -119,20 +134,12 @@ impl<'a, 'b> Walk<'a, 'b> {
     /// What can still be had of a batch whose header is damaged; where the next one starts. All of
     /// it is told to be damaged: zeroes at its end may be its padding, or records that are gone.
     fn salvage(&mut self, at: u64, found: &FormatError) -> Result<u64> {
-        let next = self.next_batch(at + BLOCK_BYTES as u64)?;
+        let next = self
+            .slot
+            .next_batch(at + BLOCK_BYTES as u64, self.durable)?;
         self.lost(at, next, None, found);
         self.records(at + BATCH_HEADER_BYTES as u64, next, true)?;
         Ok(next)
-    }
-
-    /// True for zeroes that a batch may have been padded with.
-    fn is_padding(&mut self, at: u64, end: u64) -> Result<bool> {
-        let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
-        if len >= BLOCK_BYTES {
-            return Ok(false);
-        }
-        let bytes = self.bytes.get(self.slot_use.offset(at), len)?;
-        Ok(bytes.iter().all(|b| *b == 0))
     }
 
     /// The records of a batch, with padding behind them if so; where the journal ends when it ends
@@ -153,14 +160,18 @@ impl<'a, 'b> Walk<'a, 'b> {
                     self.lost(at, next, Some(header), &found);
                     next
                 }
-                Found::NoRecord(_) if padded && self.is_padding(at, end)? => return Ok(None),
+                Found::NoRecord(_) if padded && self.slot.is_padding(at, end)? => return Ok(None),
                 Found::NoRecord(found) if self.was_durable(at)? => {
-                    let next = self.next_record(at + RECORD_ALIGN as u64, end)?;
+                    let next = self.slot.next_record(at + RECORD_ALIGN as u64, end)?;
                     self.lost(at, next, None, &found);
                     next
                 }
-                Found::NoData(..) | Found::NoRecord(_) => {
-                    self.note_unreadable(at);
+                Found::NoData(header, _) => {
+                    self.ends_unreadable(at, at + header.record_bytes(seal) as u64);
+                    return Ok(Some(at));
+                }
+                Found::NoRecord(_) => {
+                    self.ends_unreadable(at, at + RECORD_HEADER_BYTES as u64);
                     return Ok(Some(at));
                 }
             };
@@ -169,7 +180,7 @@ impl<'a, 'b> Walk<'a, 'b> {
     }
 
     fn record(&mut self, at: u64, end: u64) -> Result<Found> {
-        let header = match self.record_header(at, end)? {
+        let header = match self.slot.record(at, end)? {
             Ok(header) => header,
             Err(e) => return Ok(Found::NoRecord(e)),
         };
@@ -177,10 +188,9 @@ impl<'a, 'b> Walk<'a, 'b> {
             return Ok(Found::Sound(header));
         }
         let position = JournalPosition(at);
-        let offset = self.slot_use.offset(at) + RECORD_HEADER_BYTES as u64;
-        let stored = header.stored_bytes(self.slot_use.header.seal);
+        let stored = self.slot.data(at, &header)?;
         self.data.clear();
-        self.data.extend_from_slice(self.bytes.get(offset, stored)?);
+        self.data.extend_from_slice(stored);
         let data = match self.slot_use.open(position, &header, &mut self.data) {
             Ok(data) => data,
             Err(found) => return Ok(Found::NoData(header, found)),
@@ -213,73 +223,13 @@ impl<'a, 'b> Walk<'a, 'b> {
         Ok(Found::Sound(header))
     }
 
-    /// The header of a record that ends at `end` at the latest.
-    fn record_header(
-        &mut self,
-        at: u64,
-        end: u64,
-    ) -> Result<std::result::Result<RecordHeader, FormatError>> {
-        let slot_use = self.slot_use;
-        let bytes = self.bytes.get(slot_use.offset(at), RECORD_HEADER_BYTES)?;
-        let header = RecordHeader::decode(bytes, slot_use.seed, JournalPosition(at));
-        Ok(header.and_then(|header| {
-            let next = at + header.record_bytes(slot_use.header.seal) as u64;
-            match next <= end {
-                true => Ok(header),
-                false => Err(FormatError::new(
-                    "journal record",
-                    format::bytes::Fault::Misplaced,
-                )),
-            }
-        }))
-    }
-
-    fn batch(&mut self, at: u64) -> Result<std::result::Result<BatchHeader, FormatError>> {
-        let slot_use = self.slot_use;
-        let bytes = self.bytes.get(slot_use.offset(at), BATCH_HEADER_BYTES)?;
-        let batch = BatchHeader::decode(bytes, slot_use.seed, JournalPosition(at));
-        Ok(batch.and_then(|batch| {
-            let next = at + batch.batch_bytes() as u64;
-            match next <= slot_use.limit() {
-                true => Ok(batch),
-                false => Err(FormatError::new(
-                    "journal batch",
-                    format::bytes::Fault::Misplaced,
-                )),
-            }
-        }))
-    }
-
     /// True when what stood here was durable. Asks all later batches, once.
     fn was_durable(&mut self, at: u64) -> Result<bool> {
         if at >= self.durable && !self.asked {
             self.asked = true;
-            let block = BLOCK_BYTES as u64;
-            let mut later = at.next_multiple_of(block);
-            while later < self.slot_use.limit() {
-                if let Ok(batch) = self.batch(later)? {
-                    self.durable = self.durable.max(batch.durable.0);
-                }
-                later += block;
-            }
+            self.durable = self.durable.max(self.slot.durable_after(at)?);
         }
         Ok(at < self.durable)
-    }
-
-    /// The first batch from `at` on that verifies; at most up to what was durable.
-    fn next_batch(&mut self, mut at: u64) -> Result<u64> {
-        while at < self.durable && self.batch(at)?.is_err() {
-            at += BLOCK_BYTES as u64;
-        }
-        Ok(at.min(self.durable))
-    }
-
-    /// The first record from `at` on whose header verifies, or the end of the batch.
-    fn next_record(&mut self, mut at: u64, end: u64) -> Result<u64> {
-        while at < end && self.record_header(at, end)?.is_err() {
-            at += RECORD_ALIGN as u64;
-        }
-        Ok(at)
     }
 
     /// Notes damage, unless nobody needs what is lost.
@@ -293,8 +243,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         if next <= self.from {
             return;
         }
-        let offset = |at| self.slot_use.offset(at);
-        let found = match self.bytes.is_unreadable(offset(at), offset(next)) {
+        let found = match self.slot.is_unreadable(at, next) {
             true => "cannot be read".to_owned(),
             false => found.to_string(),
         };
@@ -308,10 +257,8 @@ impl<'a, 'b> Walk<'a, 'b> {
     }
 
     /// The journal ends where the device cannot give what is there: no crash does that.
-    fn note_unreadable(&mut self, at: u64) {
-        let next = at + BLOCK_BYTES as u64;
-        let offset = |at| self.slot_use.offset(at);
-        if self.bytes.is_unreadable(offset(at), offset(next)) {
+    fn ends_unreadable(&mut self, at: u64, next: u64) {
+        if self.slot.is_unreadable(at, next) {
             self.lost(at, next, None, &"cannot be read");
         }
     }

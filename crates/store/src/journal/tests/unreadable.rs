@@ -128,9 +128,11 @@ fn the_end_may_not_hide_in_a_bad_sector() {
     let again = reopen(batch(5)..batch(5) + 512);
     assert_eq!(numbers(&again), [0, 1, 2, 3, 4]);
     assert_eq!(again.damage.len(), 1, "{:?}", again.damage);
+    // The header is there, the end of the data is not.
     let again = reopen(batch(5) + 4096..batch(6));
     assert_eq!(numbers(&again), [0, 1, 2, 3, 4]);
     assert_eq!(again.damage.len(), 1, "{:?}", again.damage);
+    assert!(again.damage[0].end.0 > again.damage[0].at.0 + 4096);
 }
 
 #[test]

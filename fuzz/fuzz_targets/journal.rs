@@ -1,0 +1,5 @@
+//! A journal whose slots the input made; every checksum is right.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::journal(data));
