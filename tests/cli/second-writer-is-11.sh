@@ -9,10 +9,10 @@ mkfifo "$dir/pipe"
 writer=$!
 exec 7>"$dir/pipe"
 echo first >&7
-# Asking for the lock to see whether it is taken would take it.
-has_lock() { ls -l "/proc/$writer/fd" | grep -q "$pool/lock"; }
+# Asking for the lock to see whether it is taken would take it, and a lock file that is open may not be locked yet.
+# The index is opened after the lock was taken, and stays open.
+has_lock() { readlink "/proc/$writer/fd/"* | grep '/cache/fpi$' >/dev/null; }
 wait_until has_lock
-sleep 0.2
 exits 11 q backup "$dir/src"
 exits 11 q forget latest
 exits 11 q tag --add t latest
