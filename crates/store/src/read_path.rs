@@ -13,13 +13,13 @@ pub use image::ImageVolume;
 use crate::chunk_map::{ChunkMap, ChunkPlace, Near};
 use crate::container::{ContainerReader, RegionPlace};
 use crate::error::{Result, StoreError};
-use crate::recipe::{Leaf, visit_leaves, visit_nodes};
+use crate::recipe::{Leaf, visit_differences, visit_leaves, visit_nodes};
 use cache::ReadCache;
 use format::bytes::FormatError;
 use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use units::Fingerprint;
@@ -202,6 +202,18 @@ impl Reader {
                   }| { visit(offset, len, fingerprint) },
         )
         .map(drop)
+    }
+
+    /// Visits the byte ranges, ascending, in which two objects in chunks of one fixed size differ:
+    /// to the chunk, and what only the longer one has. Reads what differs of their recipes only.
+    pub fn visit_differences(
+        &self,
+        before: &ObjectRoot,
+        after: &ObjectRoot,
+        visit: &mut dyn FnMut(Range<u64>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut load = |f: &Fingerprint| self.recipe_node(f);
+        visit_differences(before, after, &mut load, visit)
     }
 
     /// Fills `into` from byte `from` of an object; past the end it reads as zeroes.

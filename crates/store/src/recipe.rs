@@ -5,9 +5,11 @@
 //! verified chunk bytes. Called by read path, write path, catalog, space and check.
 
 mod builder;
+mod difference;
 mod fold;
 mod walk;
 
 pub use builder::ObjectBuilder;
+pub(crate) use difference::visit_differences;
 pub(crate) use fold::{ChunkEdit, fold, hole};
 pub(crate) use walk::{Leaf, fixed_chunk, visit_leaves, visit_nodes};

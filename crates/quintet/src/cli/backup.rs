@@ -40,6 +40,10 @@ pub struct BackupArgs {
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
+    /// Size of the regions that new data are compressed and read in: 64 KiB to 1536 KiB; larger
+    /// ones take less space, smaller ones are read faster at random
+    #[arg(long, value_name = "SIZE", value_parser = region_size)]
+    pub region_size: Option<usize>,
     /// Files that are read at the same time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub read_concurrency: Option<u16>,
@@ -92,4 +96,19 @@ pub struct BackupArgs {
         help_heading = "Streams"
     )]
     pub stdin_filename: String,
+}
+
+/// Smallest region that may be asked for, bytes.
+const REGION_BYTES_MIN: u64 = 64 << 10;
+/// Largest: what does not compress must still fit the 2 MiB that a stored region may take, with one
+/// chunk more than asked for.
+const REGION_BYTES_MAX: u64 = 1536 << 10;
+
+/// A size that a region may have.
+pub(super) fn region_size(text: &str) -> Result<usize, String> {
+    let bytes = crate::sizes::parse(text).map_err(|e| e.to_string())?;
+    match usize::try_from(bytes) {
+        Ok(size) if (REGION_BYTES_MIN..=REGION_BYTES_MAX).contains(&bytes) => Ok(size),
+        _ => Err("a region has 64 KiB to 1536 KiB".to_owned()),
+    }
 }

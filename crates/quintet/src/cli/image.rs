@@ -33,7 +33,8 @@ impl ImageFormat {
 #[command(after_help = "\
 Examples:
   quintet import -f raw /dev/vg/disk disk
-  quintet import -f qcow2 -p disk.qcow2 disk --tag before-upgrade")]
+  quintet import -f qcow2 -p disk.qcow2 disk --tag before-upgrade
+  quintet import disk.img golden --region-size 128K     (to be served and run from)")]
 pub struct ImportArgs {
     /// Image file or block device
     #[arg(value_name = "IMAGE")]
@@ -62,6 +63,10 @@ pub struct ImportArgs {
     /// Compression of new data: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "METHOD")]
     pub compression: Option<String>,
+    /// Size of the regions that new data are compressed and read in: 64 KiB to 1536 KiB; 128 KiB for
+    /// an image that is to be run from
+    #[arg(long, value_name = "SIZE", value_parser = super::backup::region_size)]
+    pub region_size: Option<usize>,
     /// Say what would be stored, and store nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,

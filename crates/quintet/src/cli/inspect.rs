@@ -102,13 +102,15 @@ pub struct FindArgs {
 Examples:
   quintet diff 3f2a91c4 latest
   quintet diff 3f2a:/home/alice latest:/home/alice --metadata
+  quintet diff disk@3f2a91c4 disk
 
-Marks: + added, - removed, M content, T type, U metadata (with --metadata).")]
+Marks: + added, - removed, M content, T type, U metadata (with --metadata).
+Of two states of an image: offset and length of the ranges that differ, to the chunk.")]
 pub struct DiffArgs {
-    /// The earlier snapshot
+    /// The earlier snapshot, or NAME[@SNAPSHOT] of an image
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub before: OsString,
-    /// The later snapshot
+    /// The later snapshot, or NAME[@SNAPSHOT] of an image
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     pub after: OsString,
     /// Also show files of which only owner, mode, time or attributes differ

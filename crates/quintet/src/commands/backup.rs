@@ -34,7 +34,8 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let started = Instant::now();
     let paths = source_paths::collect(&invocation.caller, args)?;
     let selection = selection(invocation, args, &paths)?;
-    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
+    let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
     let mode = if args.dry_run {
         OpenMode::Read
     } else {

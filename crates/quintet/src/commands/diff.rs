@@ -1,11 +1,13 @@
-//! `diff`: what differs between two snapshots, or between two directories in them.
+//! `diff`: what differs between two snapshots, or between two directories in them; of images, where.
 //!
 //! Invariant: directories that are the same object are not read: comparing costs what differs.
+
+mod image;
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
 use super::tree::{join, lookup, normal, top};
 use crate::cli::DiffArgs;
 use crate::exit::Exit;
@@ -22,31 +24,61 @@ use store::{OpenMode, Pool, Reader};
 pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
-    let before = side(&pool, &snapshots, &args.before)?;
-    let after = side(&pool, &snapshots, &args.after)?;
-    let mut diff = Diff {
-        invocation,
-        reader: pool.reader(),
-        metadata: args.metadata,
-        counts: Counts::default(),
-    };
-    diff.directories(b"/", Some(before), Some(after))?;
-    diff.summary()?;
-    Ok(Exit::Done)
+    let before = Named::new(&snapshots, &args.before)?;
+    let after = Named::new(&snapshots, &args.after)?;
+    let is_tree = |named: &Named<'_>| named.snapshot.kind == SnapshotKind::Tree;
+    match (is_tree(&before), is_tree(&after)) {
+        (true, true) => {
+            let mut diff = Diff {
+                invocation,
+                reader: pool.reader(),
+                metadata: args.metadata,
+                counts: Counts::default(),
+            };
+            let (before, after) = (before.directory(&pool)?, after.directory(&pool)?);
+            diff.directories(b"/", Some(before), Some(after))?;
+            diff.summary()?;
+        }
+        (false, false) => image::diff(invocation, &pool, before.snapshot, after.snapshot)?,
+        _ => bail!("a file tree and an image or stream have nothing in common"),
+    }
+    let exit = snapshots.exit_of(&before.called, Exit::Done);
+    Ok(snapshots.exit_of(&after.called, exit))
 }
 
-/// The directory that `SNAPSHOT[:PATH]` names.
-fn side(pool: &Pool, snapshots: &[Snapshot], argument: &OsStr) -> anyhow::Result<ObjectRoot> {
-    let (name, path) = split_path(argument)?;
-    let filter = SnapshotFilter::default();
-    let snapshot = choose(snapshots, &name, Some(SnapshotKind::Tree), &filter)?;
-    let path = normal(&path.unwrap_or_default());
-    match lookup(pool.reader(), top(snapshot)?, &path)?.directory() {
-        Some(directory) => Ok(directory),
-        None => bail!(
-            "{} is not a directory in {name}",
-            String::from_utf8_lossy(&path)
-        ),
+/// What an argument names.
+struct Named<'s> {
+    called: String,
+    snapshot: &'s Snapshot,
+    path: Vec<u8>,
+}
+
+impl<'s> Named<'s> {
+    /// `SNAPSHOT[:PATH]`, or `NAME[@SNAPSHOT]` of an image.
+    fn new(snapshots: &'s KnownSnapshots, argument: &OsStr) -> anyhow::Result<Self> {
+        let (called, path) = split_path(argument)?;
+        let filter = SnapshotFilter::default();
+        let kind = (called == "latest" || path.is_some()).then_some(SnapshotKind::Tree);
+        let chosen = match choose(snapshots, &called, kind, &filter) {
+            Err(_) if kind.is_none() => choose_named(snapshots, &called, &filter),
+            chosen => chosen,
+        };
+        Ok(Self {
+            snapshot: snapshots.found(chosen)?,
+            called,
+            path: normal(&path.unwrap_or_default()),
+        })
+    }
+
+    fn directory(&self, pool: &Pool) -> anyhow::Result<ObjectRoot> {
+        match lookup(pool.reader(), top(self.snapshot)?, &self.path)?.directory() {
+            Some(directory) => Ok(directory),
+            None => bail!(
+                "{} is not a directory in {}",
+                String::from_utf8_lossy(&self.path),
+                self.called
+            ),
+        }
     }
 }
 

@@ -30,7 +30,10 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
     if args.name.is_empty() || args.name.contains('@') {
         bail!("an image's name is not empty and has no @");
     }
-    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let lane = invocation.lane(
+        args.compression.as_deref(),
+        args.region_size.unwrap_or(REGION_BYTES),
+    )?;
     let original = RawImage::open(&args.image)?;
     let signature = original.signature()?;
     let pool = invocation.open(if args.dry_run {

@@ -79,7 +79,12 @@ fn descend(
 }
 
 /// A node must be of the level, layout and length that its parent says.
-fn expect_node(root: &ObjectRoot, level: u8, at: &Leaf, node: &RecipeNode) -> Result<()> {
+pub(super) fn expect_node(
+    root: &ObjectRoot,
+    level: u8,
+    at: &Leaf,
+    node: &RecipeNode,
+) -> Result<()> {
     let covered = match root.layout {
         Layout::Variable => node.lengths.iter().sum(),
         Layout::Fixed(log2) => {

@@ -22,7 +22,8 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         bail!("a dry run of a stream would have to read all of it: leave --dry-run out");
     }
     let started = Instant::now();
-    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let region_bytes = args.region_size.unwrap_or(REGION_BYTES);
+    let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
     let pool = invocation.open(OpenMode::Write)?;
     let identity = identity(invocation, args, &pool)?;
     let mut session = pool.begin(lane)?;

@@ -1,0 +1,77 @@
+//! `diff` of two states of an image: which bytes differ, to the chunk.
+//!
+//! Invariant: no data is read, and of the recipes only what differs.
+
+use crate::commands::invocation::Invocation;
+use crate::commands::snapshot_choice::short_id;
+use crate::console::Console;
+use crate::json::Object;
+use crate::sizes;
+use anyhow::bail;
+use format::recipe::Layout;
+use format::snapshot::Snapshot;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use store::Pool;
+
+/// Says the ranges that differ, then how much they are.
+pub(super) fn diff(
+    invocation: &Invocation,
+    pool: &Pool,
+    before: &Snapshot,
+    after: &Snapshot,
+) -> anyhow::Result<()> {
+    let console = &invocation.console;
+    let (mut ranges, mut bytes) = (0u64, 0u64);
+    let mut said = Ok(());
+    if before.root != after.root {
+        let layouts = [before, after].map(|snapshot| snapshot.root.layout);
+        let same = layouts[0] == layouts[1] && layouts[0] != Layout::Variable;
+        // An empty image has no chunks to compare.
+        if !same && before.root.len.min(after.root.len) > 0 {
+            bail!(
+                "{} and {} differ; where, can be said of images in chunks of one size only",
+                short_id(before),
+                short_id(after)
+            );
+        }
+        pool.reader()
+            .visit_differences(&before.root, &after.root, &mut |range| {
+                let len = range.end - range.start;
+                ranges += 1;
+                bytes += len;
+                said = say(console, &range);
+                Ok(match said.is_err() || invocation.interrupt.requested() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })
+            })?;
+        said?;
+        invocation.interrupt.check()?;
+    }
+    console.message(
+        Object::message("summary")
+            .integer("changed_bytes", bytes)
+            .integer("changed_ranges", ranges)
+            .integer("bytes_before", before.root.len)
+            .integer("bytes_after", after.root.len),
+    )?;
+    let changed = sizes::display(bytes);
+    console.line(format!("{changed} in {ranges} ranges differ"))?;
+    if before.root.len != after.root.len {
+        let (before, after) = (before.root.len, after.root.len);
+        console.line(format!("length {before} before, {after} after"))?;
+    }
+    Ok(())
+}
+
+fn say(console: &Console, range: &Range<u64>) -> io::Result<()> {
+    let (offset, len) = (range.start, range.end - range.start);
+    console.line(format!("M    {offset} +{len}"))?;
+    console.message(
+        Object::message("change")
+            .text("modifier", "M")
+            .integer("offset", offset)
+            .integer("length", len),
+    )
+}
