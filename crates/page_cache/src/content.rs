@@ -167,7 +167,8 @@ impl ContentShard {
             entry.flags |= UNKNOWN;
         }
         if entry.flags & LEAVING != 0 {
-            if entry.run.is_none() {
+            // Only the policy's own word frees a slot: somebody else may name one that is free.
+            if is_forgotten_by_policy && entry.run.is_none() {
                 self.free_slot(frame);
             }
             return false;

@@ -192,8 +192,8 @@ fn store_modules_import_to_their_left() {
         "#[cfg(test)]\nmod tests {\n    use crate::pool::Pool;\n}\n",
     ));
     let mut extra = store("catalog.rs", "");
-    extra[1].1.push_str("mod journal;\n");
-    refused(extra, "journal has no place");
+    extra[1].1.push_str("mod laundry;\n");
+    refused(extra, "laundry has no place");
 }
 
 fn in_room(name: &str, floor: &str, code: &str) -> Vec<(String, String)> {
