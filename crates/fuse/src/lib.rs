@@ -15,6 +15,7 @@ mod dispatch;
 mod errno;
 mod file_system;
 pub mod fuzzing;
+mod kernel;
 mod listing;
 mod mount;
 mod negotiation;
@@ -29,6 +30,7 @@ pub use errno::errno;
 pub use file_system::{
     Attributes, FileSystem, Node, Opened, SeekTarget, Statistics, Time, Zeroing, file_type,
 };
+pub use kernel::Kernel;
 pub use listing::{Full, Listing};
 pub use mount::{MountError, MountOptions, Mounted, Unmounter, mount};
 pub use rustix::io::Errno;

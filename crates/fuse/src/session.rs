@@ -7,6 +7,7 @@
 use crate::device::{Device, Received};
 use crate::dispatch::{Body, Outcome, dispatch, is_quick};
 use crate::file_system::FileSystem;
+use crate::kernel::Kernel;
 use crate::negotiation::{Answer, REQUEST_BYTES_MAX, answer};
 use crate::turn::Turn;
 use crate::wire::constants::READ_BUFFER_BYTES_MIN;
@@ -68,6 +69,7 @@ impl std::error::Error for SessionError {}
 /// A served file system.
 pub struct Session {
     threads: Vec<JoinHandle<Result<(), Errno>>>,
+    kernel: Arc<Kernel>,
 }
 
 impl Session {
@@ -77,14 +79,19 @@ impl Session {
         files: Arc<dyn FileSystem>,
         options: &SessionOptions,
     ) -> Result<Self, SessionError> {
+        let device = Arc::new(device);
+        let kernel = Arc::new(Kernel::new(Arc::clone(&device)));
         let served = Arc::new(Served {
             device,
+            kernel: Arc::clone(&kernel),
             files,
             turn: Turn::default(),
         });
         if !agree(&served.device, options)? {
+            kernel.ended();
             return Ok(Self {
                 threads: Vec::new(),
+                kernel,
             });
         }
         let mut threads = Vec::new();
@@ -98,7 +105,12 @@ impl Session {
                 Err(_) => break,
             }
         }
-        Ok(Self { threads })
+        Ok(Self { threads, kernel })
+    }
+
+    /// For what is to be told and asked while the session lasts.
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
     }
 
     /// Returns when the file system is not mounted any more.
@@ -152,14 +164,22 @@ fn agree(device: &Device, options: &SessionOptions) -> Result<bool, SessionError
 
 /// What the threads share.
 struct Served {
-    device: Device,
+    device: Arc<Device>,
+    kernel: Arc<Kernel>,
     files: Arc<dyn FileSystem>,
     turn: Turn,
 }
 
 impl Served {
-    /// One thread: request by request until the end.
+    /// One thread, until the end.
     fn run(&self, buffer_bytes: usize) -> Result<(), Errno> {
+        let ended = self.serve(buffer_bytes);
+        self.kernel.ended();
+        ended
+    }
+
+    /// Request by request.
+    fn serve(&self, buffer_bytes: usize) -> Result<(), Errno> {
         let mut buffer = vec![0; buffer_bytes];
         let mut body = Body::default();
         loop {
@@ -175,6 +195,10 @@ impl Served {
                     }
                     continue;
                 };
+                if let Operation::Retrieved { data, .. } = operation {
+                    self.kernel.retrieved(asked.unique, data);
+                    continue;
+                }
                 if !is_quick(&*self.files, &asked, &operation) {
                     turn = None;
                 }
