@@ -1,10 +1,11 @@
-//! Volumes as files of fixed length in one directory: a [`FileSystem`] over [`volume::Volume`].
+//! Volumes as files of fixed length: a [`FileSystem`] over [`volume::Volume`].
 //!
 //! Invariant: a node is never used again for another volume. What was written is durable after a
 //! sync of the file, as with a disk, and not before. Others may write the same volume over another
 //! front end: the page cache is dropped at every open, so that a newly opened file shows what is
 //! there. The program shows this beside its snapshots; tests and examples mount it alone.
 
+mod names;
 mod nodes;
 mod ranges;
 mod registry;
@@ -20,7 +21,8 @@ use crate::file_system::{
 use crate::listing::{Full, Listing};
 use crate::wire::{Handle, NodeId};
 use media::Clock;
-use nodes::Nodes;
+use names::{Child, children, join};
+use nodes::{Known, KnownVolume, Nodes};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -43,6 +45,9 @@ pub struct VolumeFiles {
     nodes: Nodes,
     open: RwLock<HashMap<Handle, OpenVolume>>,
     handles: AtomicU64,
+    /// When this began: the time of files whose time nobody knows, so that who looks for
+    /// changes by time looks into them.
+    begun: Time,
     /// Added to nodes to get the inode numbers that users see.
     inodes_from: u64,
 }
@@ -50,9 +55,11 @@ pub struct VolumeFiles {
 impl VolumeFiles {
     /// Shows `volumes`; `clock` gives modification times.
     pub fn new(volumes: Arc<dyn Volumes>, clock: Arc<dyn Clock>) -> Self {
+        let UnixNanos(now) = clock.now();
         Self {
             volumes,
             clock,
+            begun: time(now),
             nodes: Nodes::default(),
             open: RwLock::default(),
             handles: AtomicU64::new(1),
@@ -72,14 +79,44 @@ impl VolumeFiles {
         self.inodes_from | node.0
     }
 
-    fn entry_node(&self, entry: &VolumeEntry) -> Result<Node, Errno> {
-        let node = self.nodes.of(entry.id);
-        let written = self.nodes.known(node)?.written.load(Relaxed);
-        Ok(Node {
-            node,
-            attributes: file_attributes(self.inode(node), entry, written),
-            valid: VALID,
-        })
+    /// The volume that a node stands for.
+    fn volume<'k>(&self, known: &'k Known) -> Result<(&'k KnownVolume, VolumeEntry), Errno> {
+        match known {
+            Known::Directory(_) => Err(Errno::ISDIR),
+            Known::Volume(volume) => {
+                let entry = self.volumes.describe(volume.id).ok_or(Errno::STALE)?;
+                Ok((volume, entry))
+            }
+        }
+    }
+
+    /// Path of a directory, and the one above.
+    fn directory(&self, node: NodeId) -> Result<(String, NodeId), Errno> {
+        if node == NodeId::ROOT {
+            return Ok((String::new(), node));
+        }
+        match &*self.nodes.known(node)? {
+            Known::Directory(directory) => Ok((directory.path.clone(), directory.parent)),
+            Known::Volume(_) => Err(Errno::NOTDIR),
+        }
+    }
+
+    fn directory_attributes(&self, node: NodeId) -> Attributes {
+        Attributes::of_directory(self.inode(node), self.begun)
+    }
+
+    fn file_attributes(&self, node: NodeId, entry: &VolumeEntry, written: i64) -> Attributes {
+        let modified = match (written, entry.modified) {
+            (i64::MIN, modified) => modified.unwrap_or(self.begun),
+            (nanos, _) => time(nanos),
+        };
+        Attributes {
+            size_bytes: entry.size_bytes,
+            blocks: Attributes::sparse_blocks(entry.size_bytes),
+            mode: file_type::REGULAR | if entry.read_only { 0o400 } else { 0o600 },
+            block_bytes: BLOCK_BYTES,
+            ..Attributes::of_directory(self.inode(node), modified)
+        }
     }
 
     fn opened(&self, handle: Handle) -> Result<OpenVolume, Errno> {
@@ -89,7 +126,9 @@ impl VolumeFiles {
 
     fn was_written(&self, node: NodeId) -> Result<(), Errno> {
         let UnixNanos(now) = self.clock.now();
-        self.nodes.known(node)?.written.fetch_max(now, Relaxed);
+        if let Known::Volume(volume) = &*self.nodes.known(node)? {
+            volume.written.fetch_max(now, Relaxed);
+        }
         Ok(())
     }
 }
@@ -99,26 +138,6 @@ fn time(nanos: i64) -> Time {
     Time {
         seconds: nanos.div_euclid(SECOND),
         nanos: nanos.rem_euclid(SECOND) as u32,
-    }
-}
-
-fn file_attributes(inode: u64, entry: &VolumeEntry, written: i64) -> Attributes {
-    let modified = match written {
-        i64::MIN => entry.modified,
-        nanos => time(nanos),
-    };
-    Attributes {
-        inode,
-        size_bytes: entry.size_bytes,
-        blocks: Attributes::sparse_blocks(entry.size_bytes),
-        modified,
-        changed: modified,
-        mode: file_type::REGULAR | if entry.read_only { 0o400 } else { 0o600 },
-        links: 1,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        device: 0,
-        block_bytes: BLOCK_BYTES,
     }
 }
 
@@ -141,25 +160,34 @@ impl FileSystem for VolumeFiles {
     }
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
-        if parent != NodeId::ROOT {
-            return Err(Errno::NOTDIR);
-        }
+        let (path, _) = self.directory(parent)?;
         let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
-        let entry = self.volumes.find(name).ok_or(Errno::NOENT)?;
-        self.entry_node(&entry)
+        let found = children(self.volumes.list(), &path).remove(name);
+        let (node, attributes) = match found.ok_or(Errno::NOENT)? {
+            Child::Directory => {
+                let node = self.nodes.of_directory(join(&path, name), parent);
+                (node, self.directory_attributes(node))
+            }
+            Child::Volume(entry) => {
+                let node = self.nodes.of_volume(entry.id);
+                (node, self.attributes(node)?.0)
+            }
+        };
+        Ok(Node {
+            node,
+            attributes,
+            valid: VALID,
+        })
     }
 
     fn attributes(&self, node: NodeId) -> Result<(Attributes, Duration), Errno> {
-        if node == NodeId::ROOT {
-            return Ok((
-                Attributes::of_directory(self.inode(node), Time::default()),
-                VALID,
-            ));
+        if self.directory(node).is_ok() {
+            return Ok((self.directory_attributes(node), VALID));
         }
         let known = self.nodes.known(node)?;
-        let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
-        let written = known.written.load(Relaxed);
-        Ok((file_attributes(self.inode(node), &entry, written), VALID))
+        let (volume, entry) = self.volume(&known)?;
+        let written = volume.written.load(Relaxed);
+        Ok((self.file_attributes(node, &entry, written), VALID))
     }
 
     /// A disk keeps its size; setting what it has is no change.
@@ -173,11 +201,11 @@ impl FileSystem for VolumeFiles {
 
     fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno> {
         let known = self.nodes.known(node)?;
-        let entry = self.volumes.describe(known.id).ok_or(Errno::STALE)?;
+        let (volume, entry) = self.volume(&known)?;
         if writes && entry.read_only {
             return Err(Errno::ROFS);
         }
-        let volume = self.volumes.open(known.id).map_err(|e| errno(&e))?;
+        let volume = self.volumes.open(volume.id).map_err(|e| errno(&e))?;
         let handle = Handle(self.handles.fetch_add(1, Relaxed));
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         open.insert(handle, Arc::new(Checked::new(volume)));
@@ -273,20 +301,30 @@ impl FileSystem for VolumeFiles {
 
     fn list(
         &self,
-        _node: NodeId,
+        node: NodeId,
         _handle: Handle,
         from: u64,
         listing: &mut Listing<'_>,
     ) -> Result<(), Errno> {
-        let entries = self.volumes.list();
+        let (path, parent) = self.directory(node)?;
+        let above = match node == NodeId::ROOT {
+            true => NodeId::ROOT.0,
+            false => self.inode(parent),
+        };
+        let children = children(self.volumes.list(), &path);
         let mut add_all = || -> Result<(), Full> {
-            let first = listing.add_dots(from, self.inode(NodeId::ROOT), NodeId::ROOT.0)?;
-            for (number, entry) in entries.iter().enumerate().skip(first) {
-                let next = Listing::position_after(number);
-                let name = entry.name.as_bytes();
+            let first = listing.add_dots(from, self.inode(node), above)?;
+            for (number, (name, child)) in children.iter().enumerate().skip(first) {
                 // Files are looked up apart: there are few, and their sizes change.
-                let inode = self.inode(self.nodes.of(entry.id));
-                listing.add(name, inode, file_type::REGULAR, next)?;
+                let (of_child, mode) = match child {
+                    Child::Volume(entry) => (self.nodes.of_volume(entry.id), file_type::REGULAR),
+                    Child::Directory => {
+                        let below = self.nodes.of_directory(join(&path, name), node);
+                        (below, file_type::DIRECTORY)
+                    }
+                };
+                let next = Listing::position_after(number);
+                listing.add(name.as_bytes(), self.inode(of_child), mode, next)?;
             }
             Ok(())
         };

@@ -1,29 +1,47 @@
-//! Numbers of volumes as nodes.
+//! Numbers of volumes, and of the directories that their names make, as nodes.
 //!
-//! Invariant: a number means one volume for ever. Every volume that was ever looked up costs some
-//! bytes, which nobody gives back: there are thousands, not millions.
+//! Invariant: a number means one volume, or one directory, for ever. Every one that was ever looked
+//! up costs some bytes, which nobody gives back: there are thousands, not millions.
 
 use crate::wire::NodeId;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, PoisonError, RwLock};
 use units::VolumeId;
 
-/// Number of the first volume: the one after the directory's.
+/// Number of the first after the top directory's.
 const FIRST: u64 = NodeId::ROOT.0 + 1;
 
+/// What was looked up.
+pub(super) enum Known {
+    /// A volume.
+    Volume(KnownVolume),
+    /// A directory.
+    Directory(KnownDirectory),
+}
+
 /// A volume that was looked up.
-pub(super) struct Known {
+pub(super) struct KnownVolume {
     /// Which.
     pub id: VolumeId,
     /// When it was last written through this mount, in ns since 1970; before all time if never.
     pub written: AtomicI64,
 }
 
+/// A directory that was looked up.
+pub(super) struct KnownDirectory {
+    /// Its path, without `/` at the ends.
+    pub path: String,
+    /// The one above.
+    pub parent: NodeId,
+}
+
 #[derive(Default)]
 struct Tables {
     by_id: HashMap<VolumeId, NodeId>,
+    by_path: HashMap<String, NodeId>,
     by_number: Vec<Arc<Known>>,
 }
 
@@ -32,7 +50,7 @@ struct Tables {
 pub(super) struct Nodes(RwLock<Tables>);
 
 impl Nodes {
-    /// What a number means.
+    /// What a number means. Not for the top.
     pub fn known(&self, node: NodeId) -> Result<Arc<Known>, Errno> {
         let tables = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let place = node.0.checked_sub(FIRST);
@@ -42,20 +60,38 @@ impl Nodes {
     }
 
     /// The number of a volume, a new one if it has none yet.
-    pub fn of(&self, id: VolumeId) -> NodeId {
-        let tables = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(node) = tables.by_id.get(&id) {
-            return *node;
-        }
-        drop(tables);
-        let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let next = NodeId(FIRST + tables.by_number.len() as u64);
-        let node = *tables.by_id.entry(id).or_insert(next);
-        if node == next {
-            tables.by_number.push(Arc::new(Known {
+    pub fn of_volume(&self, id: VolumeId) -> NodeId {
+        let known = || {
+            Known::Volume(KnownVolume {
                 id,
                 written: AtomicI64::new(i64::MIN),
-            }));
+            })
+        };
+        self.of(|tables| &mut tables.by_id, &id, known)
+    }
+
+    /// The number of a directory in `parent`, a new one if it has none yet.
+    pub fn of_directory(&self, path: String, parent: NodeId) -> NodeId {
+        let known = || {
+            Known::Directory(KnownDirectory {
+                path: path.clone(),
+                parent,
+            })
+        };
+        self.of(|tables| &mut tables.by_path, &path, known)
+    }
+
+    fn of<K: Clone + Eq + Hash>(
+        &self,
+        table: impl Fn(&mut Tables) -> &mut HashMap<K, NodeId>,
+        key: &K,
+        known: impl FnOnce() -> Known,
+    ) -> NodeId {
+        let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let next = NodeId(FIRST + tables.by_number.len() as u64);
+        let node = *table(&mut tables).entry(key.clone()).or_insert(next);
+        if node == next {
+            tables.by_number.push(Arc::new(known()));
         }
         node
     }

@@ -14,23 +14,21 @@ use volume::{Volume, VolumeError, VolumeErrorKind};
 pub struct VolumeEntry {
     /// Names it whatever it is called.
     pub id: VolumeId,
-    /// Name of the file: not empty, `.` or `..`, and without `/` and NUL.
+    /// Names of directories and of the file, with `/` between: none of them empty, `.` or `..`,
+    /// no NUL, and no `@`.
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
     /// Writes fail.
     pub read_only: bool,
-    /// When it was last written, as far as is known.
-    pub modified: Time,
+    /// When it was last written, if that is known.
+    pub modified: Option<Time>,
 }
 
 /// The volumes that are shown as files. Called from many threads at once.
 pub trait Volumes: Send + Sync {
-    /// All volumes, by name.
+    /// All volumes.
     fn list(&self) -> Vec<VolumeEntry>;
-
-    /// The volume called `name`, or `None` if there is none.
-    fn find(&self, name: &str) -> Option<VolumeEntry>;
 
     /// The volume with this id, or `None` if it is gone.
     fn describe(&self, id: VolumeId) -> Option<VolumeEntry>;
@@ -60,7 +58,7 @@ fn entry(name: &str, id: VolumeId, volume: &dyn Volume) -> VolumeEntry {
         name: name.to_owned(),
         size_bytes: info.size_bytes,
         read_only: info.read_only,
-        modified: Time::default(),
+        modified: None,
     }
 }
 
@@ -69,11 +67,6 @@ impl Volumes for FixedVolumes {
         let all = self.0.iter();
         all.map(|(name, (id, volume))| entry(name, *id, volume))
             .collect()
-    }
-
-    fn find(&self, name: &str) -> Option<VolumeEntry> {
-        let (id, volume) = self.0.get(name)?;
-        Some(entry(name, *id, volume))
     }
 
     fn describe(&self, id: VolumeId) -> Option<VolumeEntry> {
