@@ -59,7 +59,7 @@ def parse_args():
     parser.add_argument("--tools", type=lambda text: text.split(","), default=list(PREPARE),
                         help="comma list of: " + ",".join(PREPARE))
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"), help="the binary")
-    parser.add_argument("--memory", help="passed to `quintet serve nbd --memory`")
+    parser.add_argument("--memory", help="passed to `quintet serve nbd` and `quintet mount`")
     parser.add_argument("--json", help="write the raw results here")
     parser.add_argument("--quiet-wait", type=float, default=30)
     return parser.parse_args()
@@ -85,8 +85,10 @@ def program(name):
 
 def backed_up(kind, binary, image, work):
     room = work / kind.name
-    (room / "home").mkdir(parents=True)
     tool = kind(room, binary)
+    if room.exists():
+        return tool
+    (room / "home").mkdir(parents=True)
     for argv in [*tool.init(), tool.backup(image, force=False)[0]]:
         if measure.run(argv, tool.env(), None, room / "log")["code"] != 0:
             raise RuntimeError("cannot back up: " + (room / "log").read_text()[-500:])
@@ -169,14 +171,15 @@ class Mount:
     measurement: a file read once would come from the kernel's page cache, not from the program."""
 
     def __init__(self, name, version, tool, argv, image, work):
-        self.name, self.version, self.tool, self.argv, self.image = name, version, tool, argv, image
+        self.name, self.version, self.tool, self.argv = name, version, tool, argv
+        self.below = [str(image).lstrip("/"), toolbox.IMAGE_NAME]
         self.point, self.log = work / f"{name}.mnt", work / f"{name}.log"
         self.point.mkdir()
 
     def file(self):
-        """The snapshot's directory differs by tool, the path of the source below it does not."""
-        below = str(self.image).lstrip("/")
-        return next((path for pattern in ("snapshots/latest", "*") for path in self.point.glob(f"{pattern}/{below}")), None)
+        """The snapshot's directory differs by tool; below it is the path of the source, or the name of the image."""
+        places = [f"{above}/{below}" for above in ("snapshots/latest", "*") for below in self.below]
+        return next((path for place in places for path in self.point.glob(place)), None)
 
     def measure(self, seconds, round_number):
         try:
@@ -227,6 +230,15 @@ def quintet(args, image, work):
                      [args.quintet, "serve", "nbd", "--read-only", *memory, "--socket", "{socket}"], tool.env())
 
 
+def quintet_mount(args, image, work):
+    if not os.access(args.quintet, os.X_OK):
+        raise RuntimeError("not built")
+    tool = backed_up(toolbox.Quintet, args.quintet, image, work)
+    memory = ["--memory", args.memory] if args.memory else []
+    return Mount("quintet-mount", measure.first_line([args.quintet, "--version"]), tool,
+                 [args.quintet, "mount", *memory], image, work)
+
+
 def restic_mount(args, image, work):
     binary = program("restic")
     tool = backed_up(toolbox.Restic, binary, image, work)
@@ -240,8 +252,8 @@ def borg_mount(args, image, work):
                  [binary, "mount", "--foreground", tool.repo], image, work)
 
 
-PREPARE = {"nbdkit-file": nbdkit, "qemu-nbd": qemu_nbd, "quintet": quintet, "restic-mount": restic_mount,
-           "borg-mount": borg_mount}
+PREPARE = {"nbdkit-file": nbdkit, "qemu-nbd": qemu_nbd, "quintet": quintet,
+           "quintet-mount": quintet_mount, "restic-mount": restic_mount, "borg-mount": borg_mount}
 
 
 def print_summary(records):

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use store::{OpenMode, Pool, StoreError};
 
 /// Part of the memory that directories get.
-const DIRECTORIES_SHARE: usize = 8;
+const DIRECTORIES_SHARE: usize = 16;
 
 pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<Exit> {
     let mountpoint = mountpoint(invocation.settings.pool()?, &args.mountpoint)?;
