@@ -1,4 +1,5 @@
-//! What a call costs: `cargo run --release -p page_cache --example costs -- [MIB]`.
+//! What a call costs: `cargo run --release -p page_cache --example costs -- [MIB [ROW]]`, where only
+//! rows are measured whose name has ROW in it.
 //!
 //! Each figure is the best of several batches: time on a processor of one call, nanoseconds (Linux
 //! counts it, so that other jobs disturb less); with two threads, of a call of each thread: the
@@ -77,6 +78,10 @@ fn measure(threads: u64, call: impl Fn(u64) + Sync) -> f64 {
 }
 
 fn row(name: &str, call: impl Fn(u64) + Sync) {
+    let wanted = std::env::args().nth(2).unwrap_or_default();
+    if !name.contains(&wanted) {
+        return;
+    }
     let (one, two) = (measure(1, &call), measure(2, &call));
     println!("| {name} | {one:.0} | {two:.0} |");
 }
@@ -112,7 +117,13 @@ fn main() {
     let resident = filled.counters().frames - 2000;
     let first = chunks - resident;
     let hot = 2000.min(resident);
-    println!("{resident} chunks of 4 KiB in {mib} MiB; filling took {filling:.0} ns each\n");
+    let counters = filled.counters();
+    let besides = counters.bytes_resident as f64 / counters.frames as f64 - 4096.0;
+    println!(
+        "{} chunks of 4 KiB in {mib} MiB, {besides:.0} bytes each besides their own; filling took \
+         {filling:.0} ns each\n",
+        counters.frames
+    );
     println!("| call | one thread, ns | two threads, ns |\n|---|---|---|");
     row("(the loop around a call)", |n| {
         black_box(fingerprint(n % resident));

@@ -13,7 +13,7 @@ use crate::extent::Run;
 use crate::memory::Memory;
 use crate::policy::{EvictionPolicy, FrameId, Heat};
 use crate::table::HashTable;
-use crate::{Place, Use, hash_pair, lock};
+use crate::{Place, Shard, Use, hash_pair, lock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use units::Fingerprint;
@@ -41,8 +41,8 @@ fn local(id: u32) -> (usize, u32) {
 /// See the module's head.
 pub(crate) struct CleanPages {
     seed: u64,
-    places: Vec<Mutex<Places>>,
-    contents: Vec<Mutex<ContentShard>>,
+    places: Vec<Shard<Places>>,
+    contents: Vec<Shard<ContentShard>>,
     policy: Mutex<Box<dyn EvictionPolicy>>,
     /// More places than one a frame are remembered up to this many.
     aliases_max: u64,
@@ -73,8 +73,8 @@ impl CleanPages {
         let places = || Places::with_room(room(aliases, place_shards));
         let pages = Self {
             seed,
-            places: (0..place_shards).map(|_| Mutex::new(places())).collect(),
-            contents: (0..shards).map(|_| Mutex::new(content())).collect(),
+            places: (0..place_shards).map(|_| Shard::new(places())).collect(),
+            contents: (0..shards).map(|_| Shard::new(content())).collect(),
             policy: Mutex::new(policy),
             aliases_max,
             aliases: AtomicU64::new(0),
@@ -91,11 +91,11 @@ impl CleanPages {
 
     fn places(&self, hash: u64) -> MutexGuard<'_, Places> {
         // The table uses the top bits first.
-        lock(&self.places[hash as usize % self.places.len()])
+        self.places[hash as usize % self.places.len()].lock()
     }
 
     fn content(&self, shard: usize) -> MutexGuard<'_, ContentShard> {
-        lock(&self.contents[shard % self.contents.len()])
+        self.contents[shard % self.contents.len()].lock()
     }
 
     /// Does something with a place's alias (a slot of the shard) and its frame (a number).

@@ -19,6 +19,8 @@ mod policy;
 mod table;
 mod unwritten;
 
+use std::sync::{Mutex, MutexGuard};
+
 pub use cache::PageCache;
 pub use counters::Counters;
 pub use events::{NoEvents, PageEvents};
@@ -86,6 +88,21 @@ fn mix(mut x: u64) -> u64 {
 }
 
 /// A poisoned lock guards counters and tables that are whole between calls.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A part of a table under its own lock, on cache lines of its own (two: they are fetched in
+/// pairs), so that threads in different parts do not disturb each other.
+#[repr(align(128))]
+struct Shard<T>(Mutex<T>);
+
+impl<T> Shard<T> {
+    fn new(part: T) -> Self {
+        Self(Mutex::new(part))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        lock(&self.0)
+    }
 }

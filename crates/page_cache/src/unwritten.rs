@@ -12,10 +12,10 @@ use crate::counters::Counters;
 use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
-use crate::{PAGE_BYTES, hash_pair, lock};
-use shard::{Page, SLOT_BITS, Shard};
+use crate::{PAGE_BYTES, Shard, hash_pair};
+use shard::{Page, Pages, SLOT_BITS};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
 /// Memory for each shard; there are 64 at most.
 const SHARD_BYTES: u64 = 4 << 20;
@@ -26,7 +26,7 @@ const OWNER: Owner = 1 << 31;
 /// See the module's head.
 pub(crate) struct UnwrittenPages {
     seed: u64,
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Shard<Pages>>,
     /// Where the next eviction looks first.
     turn: AtomicUsize,
     count: AtomicU64,
@@ -48,7 +48,7 @@ impl UnwrittenPages {
         let shards = (bytes_max / SHARD_BYTES).next_power_of_two() as usize;
         let shards = shards.clamp(1, SHARDS_MAX);
         let room = (bytes_max as usize / PAGE_BYTES / shards) * 5 / 4 + 64;
-        let shards: Vec<_> = (0..shards).map(|_| Mutex::new(Shard::new(room))).collect();
+        let shards: Vec<_> = (0..shards).map(|_| Shard::new(Pages::new(room))).collect();
         memory.adjust(0, size_of_val(shards.as_slice()));
         Self {
             // Another secret than that of clean places.
@@ -61,8 +61,8 @@ impl UnwrittenPages {
         }
     }
 
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[hash as usize % self.shards.len()])
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Pages> {
+        self.shards[hash as usize % self.shards.len()].lock()
     }
 
     pub fn bytes(&self) -> u64 {
@@ -178,7 +178,7 @@ impl UnwrittenPages {
 
     pub fn forget_object(&self, object: u64) {
         for shard in &self.shards {
-            let mut shard = lock(shard);
+            let mut shard = shard.lock();
             let of = |(id, p): (usize, &Page)| {
                 (p.run.is_some() && p.object == object).then_some((id as u32, p.page))
             };
@@ -196,7 +196,7 @@ impl UnwrittenPages {
     pub fn evict(&self) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for n in 0..self.shards.len() {
-            let mut shard = lock(&self.shards[turn.wrapping_add(n) % self.shards.len()]);
+            let mut shard = self.shards[turn.wrapping_add(n) % self.shards.len()].lock();
             if let Some(id) = shard.victim() {
                 self.spill(shard, id);
                 return true;
@@ -205,7 +205,7 @@ impl UnwrittenPages {
         false
     }
 
-    fn spill(&self, mut shard: MutexGuard<'_, Shard>, id: u32) {
+    fn spill(&self, mut shard: MutexGuard<'_, Pages>, id: u32) {
         let victim = shard.pages.get(id as usize);
         let Some((object, page)) = victim.map(|p| (p.object, p.page)) else {
             return;
@@ -227,7 +227,7 @@ impl UnwrittenPages {
     /// The page is to leave where it is: it moves, or else it is spilled, unless it is read now.
     pub fn vacate(&self, owner: Owner) {
         let id = owner & ((1 << SLOT_BITS) - 1);
-        let mut shard = lock(&self.shards[(owner >> SLOT_BITS) as usize % self.shards.len()]);
+        let mut shard = self.shards[(owner >> SLOT_BITS) as usize % self.shards.len()].lock();
         let held = shard.pages.get_mut(id as usize);
         let held = held.and_then(|p| p.run.as_mut());
         let Some(run) = held.filter(|run| Arc::strong_count(run) == 1) else {
@@ -246,7 +246,7 @@ impl UnwrittenPages {
 
     pub fn count(&self, counters: &mut Counters) {
         for shard in &self.shards {
-            let shard = lock(shard);
+            let shard = shard.lock();
             counters.hits_unwritten += shard.hits;
             counters.misses_unwritten += shard.misses;
             counters.spills += shard.spills;

@@ -1,7 +1,7 @@
 //! Long explorations: rounds of many histories until there are so many states, and a table.
 //!
 //! Invariant: the table names what was explored and every failure; nothing is left out of it. Called
-//! by the examples `explore_pool` and `explore_volumes`.
+//! by the examples `explore_pool`, `explore_volumes` and `explore_journal`.
 
 use crate::{Explorer, Report, Scenario};
 use std::time::{Duration, Instant};

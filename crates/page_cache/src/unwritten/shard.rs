@@ -21,7 +21,7 @@ pub(super) struct Page {
 }
 
 /// See the module's head.
-pub(super) struct Shard {
+pub(super) struct Pages {
     table: HashTable<SLOT_BITS>,
     pub pages: Vec<Page>,
     free: u32,
@@ -31,7 +31,7 @@ pub(super) struct Shard {
     pub spills: u64,
 }
 
-impl Shard {
+impl Pages {
     pub fn new(pages: usize) -> Self {
         Self {
             table: HashTable::with_room(pages),
