@@ -128,6 +128,8 @@ noise() {
 
 # start_server ARGUMENT...: `quintet serve` as $server; its output is in $dir/serve.
 start_server() {
+    # What the one before said is not what this one says.
+    rm -f "$dir/serve"
     "$QUINTET" serve "$@" >"$dir/serve" 2>&1 &
     server=$!
     wait_until is_serving

@@ -3,7 +3,11 @@ set -eu
 dir=$(mktemp -d)
 server=
 finish() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    if [ -n "$server" ]; then
+        kill "$server" 2>/dev/null || true
+        # It may write until it ends.
+        wait "$server" 2>/dev/null || true
+    fi
     rm -rf "$dir"
 }
 trap finish EXIT
