@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Serves a new image out of a new pool, with the command line that tests/nbd expects of a server:
+# Serves a new disk out of a new pool, with the command line that tests/nbd expects of a server:
 #   nbd-server.sh [--read-only] [--pattern] --size SIZE SOCKET
+# An image when it is read-only or has a pattern, and otherwise a volume.
 set -euo pipefail
-pattern= size=
+pattern= size= writable=1
 while [ $# -gt 1 ]; do
     case $1 in
-    --read-only) ;;
-    --pattern) pattern=1 ;;
+    --read-only) writable= ;;
+    --pattern) pattern=1 writable= ;;
     --size) size=$2; shift ;;
     *) echo "unknown: $1" >&2; exit 2 ;;
     esac
@@ -15,6 +16,13 @@ done
 # Beside the socket: the caller's scratch directory, which it removes.
 dir=$1.pool
 mkdir -p "$dir"
+export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/caches
+"$QUINTET" -q init --no-encryption
+if [ -n "$writable" ]; then
+    "$QUINTET" -q volume create disk --size "$size"
+    # Small, so that checkpoints happen on the way.
+    exec "$QUINTET" serve --nbd-socket "$1" --journal 32M
+fi
 if [ -n "$pattern" ]; then
     # Every eight bytes say where they are, as nbdkit's pattern plugin does.
     python3 - "$size" >"$dir/image" <<'P'
@@ -28,7 +36,5 @@ P
 else
     truncate -s "$size" "$dir/image"
 fi
-export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/caches
-"$QUINTET" -q init --no-encryption
 "$QUINTET" -q import "$dir/image" disk
 exec "$QUINTET" serve nbd --read-only --socket "$1" --export disk

@@ -13,6 +13,8 @@ mod pool;
 mod restore;
 mod retain;
 mod serve;
+mod top;
+mod volume;
 
 pub use backup::BackupArgs;
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
@@ -24,6 +26,11 @@ pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServeHeldArgs};
+pub use top::TopArgs;
+pub use volume::{
+    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
+    VolumeRollbackArgs,
+};
 
 use crate::sizes;
 use clap::{Args, Parser, Subcommand};
@@ -179,6 +186,11 @@ pub enum Command {
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything
     Status,
+    /// Watch a server at work
+    Top(TopArgs),
+    /// Writable disks in the pool
+    #[command(subcommand)]
+    Volume(VolumeCommand),
     /// Show snapshots as files
     Mount(MountArgs),
     /// Hold the pool and serve what is in it

@@ -31,7 +31,9 @@ mod stats;
 mod status;
 mod table;
 mod tag;
+mod top;
 mod tree;
+mod volume;
 
 use crate::caller::Caller;
 use crate::cli::{Cli, Command};
@@ -160,6 +162,8 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
         Command::Mount(args) => mount::run(invocation, &args),
+        Command::Top(args) => top::run(invocation, &args),
+        Command::Volume(command) => volume::run(invocation, &command),
         Command::Serve(args) => serve::run(invocation, &args),
         Command::Generate(args) => generate::run(&args),
     }

@@ -1,35 +1,52 @@
 //! The pool of one command: opened for it, or held by the server that runs it.
 //!
 //! Invariant: commands that write to a held pool take turns, in the order in which they came, as the
-//! pool's lock makes processes refuse each other; so each sees the snapshots that it changes. Called
-//! by the commands and the server.
+//! pool's lock makes processes refuse each other; so each sees the snapshots that it changes. Volumes
+//! need no turn: their room lets changes of names follow each other. Called by the commands and the
+//! server.
 
-use crate::interrupt::{Interrupt, Interrupted};
-use rustix::event::PollFlags;
-use std::collections::VecDeque;
-use std::io::{self, Write};
+mod live;
+mod turns;
+mod volumes;
+
+pub use live::{ExportReading, Live};
+pub use volumes::{JOURNAL_BYTES_DEFAULT, OpenVolumes, open_volumes, pool_memory};
+
+use crate::interrupt::Interrupt;
+use crate::meters::Meter;
+use nbd::ServerHandle;
+use std::collections::BTreeMap;
+use std::io;
 use std::ops::Deref;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use store::Pool;
+use store::{Pool, Volumes};
+use turns::{Turn, Turns};
 
 /// What a server holds.
 pub struct Held {
     /// Open for writing.
     pub pool: Arc<Pool>,
+    /// Its volumes, open.
+    pub volumes: Arc<Volumes>,
     /// When that was.
     pub since: Instant,
     turns: Arc<Turns>,
+    /// Of every name that was ever opened by a client.
+    meters: Mutex<BTreeMap<String, Arc<Meter>>>,
+    servers: Mutex<Vec<ServerHandle>>,
 }
 
 impl Held {
-    /// Takes the pool over from whoever opened it.
-    pub fn new(pool: Pool) -> Self {
+    /// Takes volumes and their pool over from whoever opened them.
+    pub fn new(volumes: Volumes) -> Self {
         Self {
-            pool: Arc::new(pool),
+            pool: Arc::clone(volumes.pool()),
+            volumes: Arc::new(volumes),
             since: Instant::now(),
             turns: Arc::default(),
+            meters: Mutex::default(),
+            servers: Mutex::default(),
         }
     }
 
@@ -52,6 +69,35 @@ impl Held {
             pool: Arc::clone(&self.pool),
             _turn: Some(turn),
         })
+    }
+
+    /// What measures the requests for an export.
+    pub fn meter(&self, export: &str) -> Arc<Meter> {
+        let mut meters = lock(&self.meters);
+        Arc::clone(meters.entry(export.to_owned()).or_default())
+    }
+
+    /// Serves NBD here too, until [`Held::take_servers`].
+    pub fn add_server(&self, server: ServerHandle) {
+        lock(&self.servers).push(server);
+    }
+
+    /// The NBD servers, to stop them.
+    pub fn take_servers(&self) -> Vec<ServerHandle> {
+        std::mem::take(&mut *lock(&self.servers))
+    }
+
+    /// Connections that use an export.
+    pub fn clients(&self, export: &str) -> usize {
+        let servers = lock(&self.servers);
+        servers.iter().map(|server| server.clients(export)).sum()
+    }
+
+    /// Ends the connections that use an export, when what they asked for was answered.
+    pub fn disconnect(&self, export: &str) -> usize {
+        let servers = lock(&self.servers);
+        let closed = servers.iter().map(|server| server.close_export(export));
+        closed.sum()
     }
 }
 
@@ -79,105 +125,6 @@ impl Deref for OpenPool {
     }
 }
 
-/// Who may write, and who waits for it.
-#[derive(Default)]
-struct Turns(Mutex<Queue>);
-
-#[derive(Default)]
-struct Queue {
-    taken: bool,
-    number: u64,
-    /// A byte is written to who is next.
-    waiting: VecDeque<(u64, UnixStream)>,
-}
-
-/// The right to write, given to the next one when dropped.
-struct Turn(Arc<Turns>);
-
-impl Turns {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn take(turns: &Arc<Self>, interrupt: &Interrupt, waiting: impl FnOnce()) -> io::Result<Turn> {
-        let mut queue = turns.lock();
-        if !queue.taken {
-            queue.taken = true;
-            drop(queue);
-            return Ok(Turn(Arc::clone(turns)));
-        }
-        let (called, call) = UnixStream::pair()?;
-        queue.number += 1;
-        let number = queue.number;
-        queue.waiting.push_back((number, call));
-        drop(queue);
-        waiting();
-        let waited = interrupt.wait_for(&called, PollFlags::IN);
-        let mut queue = turns.lock();
-        let before = queue.waiting.len();
-        queue.waiting.retain(|(other, _)| *other != number);
-        let was_called = queue.waiting.len() == before;
-        drop(queue);
-        // Who was called has the turn, and gives it on when it is not wanted any more.
-        let turn = was_called.then(|| Turn(Arc::clone(turns)));
-        waited?;
-        turn.ok_or_else(|| io::Error::other(Interrupted))
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut queue = self.0.lock();
-        match queue.waiting.pop_front() {
-            // It waits with the other end in its hands.
-            Some((_, mut call)) => {
-                let _ = call.write_all(&[1]);
-            }
-            None => queue.taken = false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn turns_go_in_order_and_past_those_who_left() {
-        let turns = Arc::new(Turns::default());
-        let none = || panic!("nobody is before");
-        let first = Turns::take(&turns, &Interrupt::of_command().unwrap(), none).unwrap();
-        let (say, said) = channel();
-        let mut waiters = Vec::new();
-        for number in 0..3 {
-            let (turns, say) = (Arc::clone(&turns), say.clone());
-            let interrupt = Interrupt::of_command().unwrap();
-            let (queue, queued) = channel();
-            waiters.push((
-                interrupt.clone(),
-                std::thread::spawn(move || {
-                    let turn = Turns::take(&turns, &interrupt, || queue.send(()).unwrap());
-                    if turn.is_ok() {
-                        say.send(number).unwrap();
-                    }
-                    turn.is_ok()
-                }),
-            ));
-            queued.recv().unwrap();
-        }
-        waiters[1].0.request();
-        let (_, left) = waiters.remove(1);
-        assert!(!left.join().unwrap());
-        assert!(said.try_recv().is_err());
-        drop(first);
-        assert!(
-            waiters
-                .into_iter()
-                .all(|(_, waiter)| waiter.join().unwrap())
-        );
-        assert_eq!(said.try_iter().collect::<Vec<_>>(), [0, 2]);
-        let free = || panic!("all turns were given back");
-        Turns::take(&turns, &Interrupt::of_command().unwrap(), free).unwrap();
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -6,7 +6,7 @@
 //! server runs for others have flags of their own, which no signal raises.
 
 use crate::exit::Exit;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use std::fmt;
 use std::io::{self, Write};
@@ -14,6 +14,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The user asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +109,24 @@ impl Interrupt {
         self.report.store(true, Ordering::Relaxed);
     }
 
+    /// Waits so long; true at once when the user asks to stop.
+    pub fn wait(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.requested() || left.is_zero() {
+                return self.requested();
+            }
+            let raised = self.wake.iter();
+            let mut fds: Vec<PollFd<'_>> = raised
+                .map(|wake| PollFd::new(&wake.raised, PollFlags::IN))
+                .collect();
+            // Ended early or failing, the time decides.
+            let left = Timespec::try_from(left).ok();
+            let _ = poll(&mut fds, left.as_ref());
+        }
+    }
+
     /// Waits until a descriptor is ready, or fails when the user asks to stop.
     pub fn wait_for(&self, fd: impl AsFd, ready: PollFlags) -> io::Result<()> {
         loop {
@@ -159,6 +178,16 @@ mod tests {
         assert_eq!(interrupt.check(), Err(Interrupted));
         let ended = waiter.join().unwrap().unwrap_err();
         assert!(ended.get_ref().is_some_and(|e| e.is::<Interrupted>()));
+    }
+
+    #[test]
+    fn time_passes_until_somebody_stops() {
+        let interrupt = Interrupt::of_command().unwrap();
+        assert!(!interrupt.wait(Duration::from_millis(10)));
+        let waiting = interrupt.clone();
+        let waiter = std::thread::spawn(move || waiting.wait(Duration::from_secs(1000)));
+        interrupt.request();
+        assert!(waiter.join().unwrap());
     }
 
     #[test]

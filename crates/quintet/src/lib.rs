@@ -18,6 +18,8 @@ pub mod image;
 pub mod ingest;
 pub mod interrupt;
 pub mod json;
+pub mod meters;
+pub mod metrics;
 pub mod mount;
 pub mod progress;
 pub mod restore;

@@ -1,5 +1,6 @@
 //! Arguments of `serve`.
 
+use crate::sizes;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,8 +16,10 @@ Examples:
   systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
 
-Commands that write to the pool (backup, forget, import, key, repair, tag) are run by the server while
-there is one; the others read the pool themselves. SIGTERM and SIGINT end it in good order."
+Volumes are exported under their names, their snapshots as VOLUME@NAME, images as NAME and
+NAME@SNAPSHOT, those that are made later too. Commands that write to the pool (backup, forget, import,
+key, repair, tag, volume) are run by the server while there is one; the others read the pool themselves.
+SIGTERM and SIGINT end it in good order."
 )]
 pub struct ServeArgs {
     /// What to serve without holding the pool.
@@ -36,6 +39,12 @@ pub struct ServeHeldArgs {
     /// Loopback address for NBD clients
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub nbd_listen: Option<SocketAddr>,
+    /// Loopback address where Prometheus may ask for /metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// Size of the journal: what volumes acknowledge before it is in containers
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
+    pub journal: u64,
     /// NBD connections at the same time
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,

@@ -16,7 +16,9 @@ fn every_command_has_examples() {
     let mut command = Cli::command();
     command.build();
     let own = |c: &clap::Command| {
-        let quiet = ["status", "generate", "help", "list", "passwd", "key"];
+        let quiet = [
+            "status", "generate", "help", "list", "passwd", "key", "volume",
+        ];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };
     for sub in command.get_subcommands().filter(|c| c.get_name() != "help") {
@@ -59,6 +61,15 @@ fn lines_that_must_parse() {
         "stats --by snapshot",
         "status -v -v",
         "serve",
+        "serve --metrics 127.0.0.1:9100 --journal 64M",
+        "volume create a --size 100G --chunk-size 16K",
+        "volume list --json",
+        "volume clone a@b c",
+        "volume snapshot a@b",
+        "volume rollback a@b -n",
+        "volume resize a 1T",
+        "volume delete a --force",
+        "top --interval 0.5 --count 3 --json",
         "serve --nbd-socket s --nbd-listen 127.0.0.1:0 --connections 4",
         "serve nbd --read-only --socket s --memory 1G",
         "serve nbd --read-only --listen 127.0.0.1:0 --export a --export b@12",
@@ -89,6 +100,11 @@ fn lines_that_must_not_parse() {
         "check --read-data --subset 8/7",
         "import -f iso a b",
         "serve nbd --socket s",
+        "serve --metrics nowhere",
+        "volume create a",
+        "volume create a --size 10GB",
+        "volume resize a",
+        "top --interval 0",
         "serve --nbd-socket s nbd --read-only --socket s",
         "serve nbd --read-only",
         "serve nbd --read-only --socket s --listen 127.0.0.1:1",

@@ -3,7 +3,7 @@
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::held::{Held, OpenPool};
+use crate::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, open_volumes, pool_memory};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::settings::{Settings, parse_compression};
@@ -11,7 +11,7 @@ use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use std::sync::Arc;
-use store::{LaneOptions, OpenMode, Pool, SlotInfo, StoreError, StoreErrorKind};
+use store::{LaneOptions, OpenMode, Pool, SlotInfo, StoreError, StoreErrorKind, Volumes};
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
 const WRITER_THREADS: usize = 2;
@@ -128,6 +128,37 @@ impl Invocation {
             }
             opened => Ok(opened?),
         }
+    }
+
+    /// Opens the volumes, to change them. In a server: those that it has open.
+    pub fn open_volumes(&self) -> anyhow::Result<OpenVolumes> {
+        if let Some(held) = &self.held {
+            return Ok(OpenVolumes::of_server(held));
+        }
+        let pool = self.open_for_volumes()?;
+        let volumes = self.volumes_of(pool, JOURNAL_BYTES_DEFAULT)?;
+        Ok(OpenVolumes::own(volumes))
+    }
+
+    /// Opens the pool for writing, in this process, and leaves memory for its volumes.
+    pub fn open_for_volumes(&self) -> anyhow::Result<Pool> {
+        self.open_within(OpenMode::Write, pool_memory(self.settings.memory_bytes))
+    }
+
+    /// Opens the volumes of that pool; says what the journal has lost.
+    pub fn volumes_of(&self, pool: Pool, journal_bytes: u64) -> anyhow::Result<Volumes> {
+        let memory = self.settings.memory_bytes;
+        let compression = self.settings.compression;
+        let volumes = open_volumes(Arc::new(pool), memory, journal_bytes, compression)?;
+        for damage in volumes.damage() {
+            self.console.warn(format_args!("journal: {damage}"));
+        }
+        Ok(volumes)
+    }
+
+    /// What the server holds that runs this.
+    pub fn held(&self) -> Option<&Arc<Held>> {
+        self.held.as_ref()
     }
 
     /// Key slots, and the one that opens with what the user gave; none without encryption. In a

@@ -6,7 +6,7 @@
 
 use super::run_for;
 use crate::caller::Caller;
-use crate::cli::{Cli, Command, KeyCommand};
+use crate::cli::{Cli, Command, KeyCommand, VolumeCommand};
 use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
 use crate::held::Held;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 pub(super) enum Need {
     /// Nothing: it reads, or it is a server itself.
     Nothing,
+    /// What only a server knows, if there is one.
+    Live,
     /// The pool, for writing.
     Writing {
         /// It opens files of the user.
@@ -36,6 +38,8 @@ impl Need {
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Tag(_) => Self::Writing { files: false },
+            Command::Status | Command::Top(_) | Command::Volume(VolumeCommand::List) => Self::Live,
+            Command::Volume(_) => Self::Writing { files: false },
             Command::Key(KeyCommand::List) => Self::Nothing,
             Command::Key(_) => Self::Writing { files },
             Command::Init(_)
@@ -48,7 +52,6 @@ impl Need {
             | Command::Export(_)
             | Command::Check(_)
             | Command::Stats(_)
-            | Command::Status
             | Command::Mount(_)
             | Command::Serve(_)
             | Command::Generate(_) => Self::Nothing,
@@ -67,7 +70,7 @@ impl Commands for ClientCommands {
         let cli = Cli::try_parse_from(&request.arguments).map_err(|e| e.to_string())?;
         match Need::of(&cli.command) {
             Need::Nothing => Err("a server does not run this for others".to_owned()),
-            Need::Writing { files: false } => Ok(()),
+            Need::Live | Need::Writing { files: false } => Ok(()),
             Need::Writing { files: true } => match own.refusal(&request.view) {
                 Some(why) => Err(why),
                 None => Ok(()),
@@ -103,6 +106,8 @@ mod tests {
         assert_eq!(need("backup /x -n"), Need::Nothing);
         assert_eq!(need("key passwd"), Need::Writing { files });
         assert_eq!(need("key list"), Need::Nothing);
+        assert_eq!(need("volume list"), Need::Live);
+        assert_eq!(need("volume delete a"), Need::Writing { files: false });
         assert_eq!(need("forget latest"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);
     }

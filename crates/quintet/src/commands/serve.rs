@@ -3,9 +3,11 @@
 //! Invariant: ends in good order on SIGINT and SIGTERM, with exit code 0; a second signal ends it at
 //! once, which loses nothing that was acknowledged as durable.
 
+mod destager;
 mod exports;
 mod held;
 mod snapshots;
+mod sockets;
 
 use super::invocation::Invocation;
 use super::snapshot_choice::short_id;
@@ -19,8 +21,6 @@ use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use store::{ImageVolume, Pool};
 
@@ -42,15 +42,6 @@ fn image_volume(
     let time = calendar::local(snapshot.taken, zone);
     let description = format!("{what} of {time}, {}", short_id(snapshot));
     ImageVolume::new(Arc::clone(pool.reader()), root, description)
-}
-
-/// Where clients connect, as they write it.
-fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
-    match (socket, address) {
-        (Some(path), _) => format!("nbd+unix:///?socket={}", path.display()),
-        (None, Some(address)) => format!("nbd://{address}"),
-        (None, None) => String::new(),
-    }
 }
 
 /// Says that clients can come.

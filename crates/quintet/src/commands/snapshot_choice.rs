@@ -73,7 +73,8 @@ pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
     texts.iter().map(list).collect()
 }
 
-/// The snapshot that `text` names: `latest` (of this kind, if any) or the beginning of its name.
+/// The snapshot that `text` names: `latest` (of this kind, if any), the beginning of its name, or
+/// VOLUME@NAME.
 pub(super) fn choose<'a>(
     snapshots: &'a [Snapshot],
     text: &str,
@@ -88,8 +89,14 @@ pub(super) fn choose<'a>(
             .max_by_key(|s| (s.taken, s.id));
         return newest.context("there is no such snapshot: latest");
     }
+    let of_volume = |s: &&Snapshot| s.kind == SnapshotKind::Volume && s.name == text;
+    if let Some(found) = snapshots.iter().find(of_volume) {
+        return Ok(found);
+    }
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        bail!("{text:?} is not the name of a snapshot (latest, or the beginning of a name)");
+        bail!(
+            "{text:?} is not the name of a snapshot (latest, the beginning of a name, or VOLUME@NAME)"
+        );
     }
     let text = text.to_ascii_lowercase();
     let mut fitting = snapshots

@@ -1,6 +1,9 @@
 //! `status`: the pool on one screen, and what to do, if anything.
 //!
-//! Invariant: cheap, whatever the pool's size: reads roots, keys and the catalog only.
+//! Invariant: cheap, whatever the pool's size: reads roots, keys and the catalog only. Where a server
+//! holds the pool, it says besides what only it knows.
+
+mod server;
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
@@ -8,10 +11,15 @@ use super::listing;
 use super::snapshot_choice::short_id;
 use crate::calendar;
 use crate::exit::Exit;
+use crate::held::Live;
 use crate::json::Object;
 use crate::sizes;
 use format::config::Seal;
 use store::OpenMode;
+
+/// What to do about writes that the journal has lost.
+const LOST_WRITES: &str = "check the file systems of the volumes that are named, or roll them back to a \
+                           snapshot (quintet volume rollback)";
 
 pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let pool = invocation.open_silently(OpenMode::Read)?;
@@ -21,12 +29,21 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let newest = snapshots.iter().max_by_key(|s| (s.taken, s.id));
     let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
-    let notes = pool.notes();
-    let (state, action) = judge(
+    let volumes = pool.volumes().unwrap_or_default();
+    let volumes_bytes: u64 = volumes.iter().map(|volume| volume.root.len).sum();
+    let mut notes = pool.notes().to_vec();
+    let (mut state, mut action) = judge(
         notes.len(),
         pool.lost_commits().len(),
         (snapshots.len(), snapshots.is_all()),
     );
+    let lost = invocation
+        .held()
+        .map_or(&[][..], |held| held.volumes.damage());
+    if !lost.is_empty() {
+        notes.extend(lost.iter().map(|damage| format!("journal: {damage}")));
+        (state, action) = ("DAMAGED", Some(LOST_WRITES));
+    }
     let encrypted = config.seal != Seal::None;
     let set_aside = pool.set_aside().len();
     let console = &invocation.console;
@@ -35,7 +52,7 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         .text("repository", &place)
         .text("state", state)
         .text_if("action", action)
-        .texts("notes", notes)
+        .texts("notes", &notes)
         .boolean("encrypted", encrypted)
         .integer("keys", keys.len() as u64)
         .time("created", config.created)
@@ -45,16 +62,22 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         .integer("logical_bytes", logical)
         .integer("stored_bytes", record.stored_bytes)
         .integer("containers", record.containers)
-        .integer("set_aside", set_aside as u64);
+        .integer("set_aside", set_aside as u64)
+        .integer("volumes", volumes.len() as u64)
+        .integer("volumes_bytes", volumes_bytes);
     if let Some(newest) = newest {
         message = message.object("newest", listing::snapshot(Object::new(), newest));
+    }
+    let live = invocation.held().map(|held| (held, Live::of(held)));
+    if let Some((held, live)) = &live {
+        message = message.object("server", server::object(held, live));
     }
     console.message(message)?;
     let local = |time| calendar::local(time, &invocation.zone);
     let line = |name: &str, value: &str| console.line(format!("{name:>9}: {value}"));
     line("pool", &format!("{} at {place}", config.pool))?;
     line("state", state)?;
-    for note in notes {
+    for note in &notes {
         line("found", note)?;
     }
     if let Some(action) = action {
@@ -82,8 +105,19 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     line("snapshots", &format!("{count}, {logical} in all"))?;
     if let Some(newest) = newest {
         let (id, time) = (short_id(newest), local(newest.taken));
-        let (host, what) = (&newest.host, listing::subject(newest));
-        line("newest", &format!("{id} of {time}, host {host}, {what}"))?;
+        let host = match newest.host.as_str() {
+            "" => String::new(),
+            host => format!("host {host}, "),
+        };
+        let what = listing::subject(newest);
+        line("newest", &format!("{id} of {time}, {host}{what}"))?;
+    }
+    let (count, size) = (volumes.len(), sizes::display(volumes_bytes));
+    line("volumes", &format!("{count}, {size} in all"))?;
+    if let Some((held, live)) = &live {
+        for (name, value) in server::lines(held, live) {
+            line(name, &value)?;
+        }
     }
     Ok(Exit::Done)
 }

@@ -90,7 +90,8 @@ impl Group<'_> {
     /// For people: `host a, path /home`.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();
-        if let Some(host) = self.key.host {
+        // Volumes are of no host.
+        if let Some(host) = self.key.host.filter(|host| !host.is_empty()) {
             parts.push(format!("host {host}"));
         }
         let kind = self.snapshots.first().map(|snapshot| snapshot.kind);

@@ -1,11 +1,13 @@
 //! What the clients of a server that holds its pool can choose from.
 //!
-//! Invariant: asked anew for every list and every open: what was stored or removed since the start
-//! is there or gone. Who has opened a state keeps it.
+//! Invariant: asked anew for every list and every open: what was made or removed since the start is
+//! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it;
+//! all who open a volume see each other's writes.
 
 use super::image_volume;
-use crate::commands::snapshot_choice::{SnapshotFilter, choose_named, short_id};
+use crate::commands::snapshot_choice::short_id;
 use crate::held::Held;
+use crate::meters::Metered;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
@@ -13,7 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use volume::Volume;
 
-/// Images: each as NAME, its newest state, and as NAME@SNAPSHOT.
+/// Volumes as NAME and their snapshots as NAME@LABEL; images as NAME, the newest state, and
+/// NAME@SNAPSHOT.
 pub struct HeldExports {
     held: Arc<Held>,
     zone: TimeZone,
@@ -24,47 +27,65 @@ impl HeldExports {
         Self { held, zone }
     }
 
-    /// Names and what they show. A catalog that cannot be read shows less.
-    fn all(&self) -> BTreeMap<String, Snapshot> {
+    /// States by their names. A catalog that cannot be read shows less.
+    fn states(&self) -> BTreeMap<String, Snapshot> {
         let snapshots = self.held.pool.snapshots_readable();
         let (snapshots, _) = snapshots.unwrap_or_default();
-        let mut all = BTreeMap::new();
-        // Oldest first: the newest state keeps the plain name.
+        let mut states = BTreeMap::new();
+        // Oldest first: an image's newest state keeps the plain name.
         for snapshot in snapshots {
-            if snapshot.kind == SnapshotKind::Image {
-                let state = format!("{}@{}", snapshot.name, short_id(&snapshot));
-                all.insert(snapshot.name.clone(), snapshot.clone());
-                all.insert(state, snapshot);
+            let name = snapshot.name.clone();
+            match snapshot.kind {
+                SnapshotKind::Volume => {
+                    states.insert(name, snapshot);
+                }
+                SnapshotKind::Image => {
+                    let state = format!("{name}@{}", short_id(&snapshot));
+                    states.insert(state, snapshot.clone());
+                    states.insert(name, snapshot);
+                }
+                SnapshotKind::Tree | SnapshotKind::Stream => {}
             }
         }
-        all
+        states
     }
 
     /// All names.
     pub fn names(&self) -> Vec<String> {
-        self.all().into_keys().collect()
+        self.list().into_iter().map(|entry| entry.name).collect()
     }
 }
 
 impl Exports for HeldExports {
     fn list(&self) -> Vec<ExportEntry> {
-        let entry = |(name, snapshot): (String, Snapshot)| ExportEntry {
-            description: format!("image of {}", short_id(&snapshot)),
-            size_bytes: snapshot.root.len,
-            name,
+        let state = |(name, snapshot): (String, Snapshot)| {
+            let entry = ExportEntry {
+                description: format!("state {}", short_id(&snapshot)),
+                size_bytes: snapshot.root.len,
+                name: name.clone(),
+            };
+            (name, entry)
         };
-        self.all().into_iter().map(entry).collect()
+        let mut all: BTreeMap<String, ExportEntry> = self.states().into_iter().map(state).collect();
+        for volume in self.held.volumes.list() {
+            let entry = ExportEntry {
+                name: volume.record.name.clone(),
+                description: "volume".to_owned(),
+                size_bytes: volume.record.root.len,
+            };
+            all.insert(volume.record.name, entry);
+        }
+        all.into_values().collect()
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
-        let pool = &self.held.pool;
-        let (snapshots, _) = pool.snapshots_readable().ok()?;
-        let found = choose_named(&snapshots, name, &SnapshotFilter::default());
-        let snapshot = found.ok().filter(|s| s.kind == SnapshotKind::Image)?;
+        if let Some(volume) = self.held.volumes.volume(name) {
+            return Some(Arc::new(Metered::new(volume, self.held.meter(name))));
+        }
+        let snapshot = self.states().remove(name)?;
         let (root, what) = (snapshot.root, &snapshot.name);
-        Some(Arc::new(image_volume(
-            pool, snapshot, root, what, &self.zone,
-        )))
+        let image = image_volume(&self.held.pool, &snapshot, root, what, &self.zone);
+        Some(Arc::new(Metered::new(image, self.held.meter(name))))
     }
 
     fn default_name(&self) -> Option<String> {

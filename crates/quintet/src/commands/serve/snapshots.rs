@@ -3,7 +3,8 @@
 //! Invariant: what is served is what the newest commit at the start held; later backups do not
 //! disturb it.
 
-use super::{announce, image_volume, place, wait};
+use super::sockets::place;
+use super::{announce, image_volume, wait};
 use crate::cli::NbdArgs;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;

@@ -1,0 +1,142 @@
+//! The thread that turns what volumes have written into containers.
+//!
+//! Invariant: works in bounded steps while the journal asks for it, and when nobody has written for
+//! a while; waits otherwise, and after a failure, which is said once. What it cannot do stays in the
+//! journal. Called by `serve`.
+
+use crate::console::Console;
+use crate::held::Held;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use store::{Step, Volumes};
+
+/// Bytes of a step: others that change volumes wait so long.
+const STEP_BYTES: u64 = 8 << 20;
+/// Who has not written for so long is idle.
+const IDLE: Duration = Duration::from_secs(10);
+/// Time between two tries of what failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(5);
+
+/// See the module's head. Dropping it stops the thread.
+pub struct Destager {
+    volumes: Arc<Volumes>,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Destager {
+    /// Starts the thread.
+    pub fn start(held: &Held, console: &Arc<Console>) -> io::Result<Self> {
+        let volumes = Arc::clone(&held.volumes);
+        let stopping = Arc::new(AtomicBool::new(false));
+        let work = Work {
+            volumes: Arc::clone(&volumes),
+            console: Arc::clone(console),
+            stopping: Arc::clone(&stopping),
+            said: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("destage".to_owned())
+            .spawn(move || work.run())?;
+        Ok(Self {
+            volumes,
+            stopping,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Destager {
+    fn drop(&mut self) {
+        self.stopping.store(true, Relaxed);
+        self.volumes.wake();
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    volumes: Arc<Volumes>,
+    console: Arc<Console>,
+    stopping: Arc<AtomicBool>,
+    /// The failure that was said last.
+    said: Option<String>,
+}
+
+impl Work {
+    fn run(mut self) {
+        let mut records = self.records();
+        while !self.stopping.load(Relaxed) {
+            let pressed = self.volumes.wait_for_work(IDLE);
+            let written = std::mem::replace(&mut records, self.records()) != records;
+            let idle = !pressed && !written && self.is_dirty();
+            // Between two waits a checkpoint may have become due without a call.
+            let due = idle || self.volumes.wants_checkpoint(false);
+            if due && !self.stopping.load(Relaxed) {
+                self.checkpoint(idle);
+            }
+        }
+    }
+
+    /// Steps until the journal asks for no more; when idle, until there is nothing left or somebody
+    /// writes.
+    fn checkpoint(&mut self, idle: bool) {
+        let records = self.records();
+        while !self.stopping.load(Relaxed) {
+            match self.volumes.step(STEP_BYTES) {
+                Ok(Step::Working) => self.said = None,
+                Ok(Step::Idle) => return,
+                Ok(Step::Committed) => {
+                    let go_on = match idle {
+                        true => self.records() == records,
+                        false => self.volumes.wants_checkpoint(true),
+                    };
+                    if !go_on {
+                        return;
+                    }
+                }
+                Err(e) => {
+                    self.say(&e.to_string());
+                    self.pause();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn say(&mut self, failure: &str) {
+        if self.said.as_deref() != Some(failure) {
+            let console = &self.console;
+            console.warn(format_args!(
+                "what volumes wrote stays in the journal: {failure}"
+            ));
+            self.said = Some(failure.to_owned());
+        }
+    }
+
+    /// Writers that press do not end this: what failed would fail again.
+    fn pause(&self) {
+        let until = std::time::Instant::now() + FAILED_PAUSE;
+        while !self.stopping.load(Relaxed) {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+
+    fn records(&self) -> u64 {
+        self.volumes.journal_usage().records
+    }
+
+    fn is_dirty(&self) -> bool {
+        let volumes = self.volumes.list();
+        volumes.iter().any(|volume| volume.pieces_unfolded > 0)
+    }
+}

@@ -1,0 +1,99 @@
+//! The part of `status` that a server knows.
+
+use crate::commands::top::{cache_object, uptime};
+use crate::held::{Held, Live};
+use crate::json::Object;
+use crate::sizes;
+
+/// For people: name and value.
+pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
+    let clients: u64 = live.exports.values().map(|export| export.clients).sum();
+    let used = live.exports.values().filter(|e| e.clients > 0).count();
+    let (journal, cache) = (&live.journal, &live.cache);
+    let size = sizes::display;
+    let percent = journal.used_bytes * 100 / journal.bytes_max.max(1);
+    let hits = cache.hits_by_place + cache.hits_by_content + cache.hits_unwritten;
+    let reads = hits + cache.misses + cache.misses_unwritten;
+    vec![
+        (
+            "server",
+            format!(
+                "process {}, up {}",
+                std::process::id(),
+                uptime(held.since.elapsed())
+            ),
+        ),
+        (
+            "clients",
+            format!("{clients} connections use {used} exports"),
+        ),
+        (
+            "journal",
+            format!(
+                "{percent} % of {} in use, {} written, {} syncs for {} flushes",
+                size(journal.bytes_max),
+                size(journal.bytes_written),
+                journal.syncs,
+                journal.flushes
+            ),
+        ),
+        (
+            "direct",
+            format!(
+                "{} of large writes passed the journal by",
+                size(live.direct_bytes)
+            ),
+        ),
+        (
+            "folded",
+            format!(
+                "{} checkpoints, {} destaged",
+                live.checkpoints.rounds,
+                size(live.checkpoints.destaged_bytes)
+            ),
+        ),
+        (
+            "cache",
+            format!(
+                "{} in memory; {} of {reads} reads were hits: {} by place, {} by content, {} not \
+                 written yet; sharing saves {}",
+                size(cache.bytes_resident),
+                hits,
+                cache.hits_by_place,
+                cache.hits_by_content,
+                cache.hits_unwritten,
+                size(cache.bytes_shared)
+            ),
+        ),
+    ]
+}
+
+/// For programs.
+pub fn object(held: &Held, live: &Live) -> Object {
+    let exports = live.exports.iter().map(|(name, export)| {
+        let object = Object::new()
+            .text("name", name)
+            .integer("clients", export.clients)
+            .integer("requests", export.asked.all().count)
+            .integer("errors", export.asked.errors);
+        match export.volume_bytes {
+            Some(bytes) => object
+                .integer("size_bytes", bytes)
+                .integer("pieces_unfolded", export.pieces_unfolded),
+            None => object,
+        }
+    });
+    Object::new()
+        .integer("pid", std::process::id())
+        .number("uptime_seconds", held.since.elapsed().as_secs_f64())
+        .integer("nbd_connections", live.nbd.connections)
+        .integer("journal_used_bytes", live.journal.used_bytes)
+        .integer("journal_size_bytes", live.journal.bytes_max)
+        .integer("journal_written_bytes", live.journal.bytes_written)
+        .integer("journal_syncs", live.journal.syncs)
+        .integer("direct_bytes", live.direct_bytes)
+        .integer("checkpoints", live.checkpoints.rounds)
+        .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
+        .object("cache", cache_object(&live.cache))
+        .objects("exports", exports.collect::<Vec<_>>())
+}

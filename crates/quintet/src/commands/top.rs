@@ -1,0 +1,110 @@
+//! `top`: what a server does, look after look.
+//!
+//! Invariant: reads counters only, so that watching costs nothing; rates are of the time since the last
+//! look. On a terminal the picture is rewritten in place, and what was there before comes back at the
+//! end; elsewhere, and in JSON, one picture follows the other.
+
+mod frame;
+
+pub(super) use frame::{cache_object, uptime};
+
+use super::invocation::Invocation;
+use crate::cli::TopArgs;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::held::Live;
+use anyhow::bail;
+use frame::Frame;
+use std::io;
+use std::time::Duration;
+
+/// The other screen of a terminal, without a cursor.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H";
+const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+
+pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exit> {
+    // That there is no pool is worth its own exit code.
+    invocation.media(false)?;
+    let Some(held) = invocation.held() else {
+        bail!("no server holds this pool (see quintet serve)");
+    };
+    let interval = Duration::from_secs_f64(args.interval);
+    let screen = Screen::begin(invocation)?;
+    let mut last = Live::of(held);
+    let mut looks = 0;
+    while args.count.is_none_or(|count| looks < count) && !invocation.interrupt.wait(interval) {
+        let now = Live::of(held);
+        let frame = Frame {
+            uptime: held.since.elapsed(),
+            last: &last,
+            now: &now,
+        };
+        match invocation.console.json() {
+            true => invocation.console.message(frame.message())?,
+            false => screen.show(&frame)?,
+        }
+        last = now;
+        looks += 1;
+    }
+    screen.end()?;
+    // Nobody ends it in another way, unless they counted.
+    Ok(Exit::Done)
+}
+
+/// Where pictures go.
+struct Screen<'a> {
+    console: &'a Console,
+    /// The terminal, if it is one.
+    terminal: Option<&'a std::fs::File>,
+}
+
+impl<'a> Screen<'a> {
+    fn begin(invocation: &'a Invocation) -> io::Result<Self> {
+        use std::io::IsTerminal;
+        let (console, output) = (&*invocation.console, &invocation.caller.streams().output);
+        let is_terminal = output.is_terminal() && !console.json();
+        let screen = Self {
+            console,
+            terminal: is_terminal.then_some(output),
+        };
+        screen.say(ENTER)?;
+        Ok(screen)
+    }
+
+    fn say(&self, bytes: &[u8]) -> io::Result<()> {
+        if self.terminal.is_some() {
+            self.console.bytes(bytes)?;
+            self.console.flush()?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, frame: &Frame<'_>) -> io::Result<()> {
+        let Some(terminal) = self.terminal else {
+            for line in frame.lines(usize::MAX) {
+                self.console.line(line)?;
+            }
+            self.console.line("")?;
+            return self.console.flush();
+        };
+        // Some terminals do not know their size.
+        let size = rustix::termios::tcgetwinsize(terminal).ok();
+        let known = |count: u16, usual| if count == 0 { usual } else { count.into() };
+        let (rows, columns) = size.map_or((24, 80), |s| (known(s.ws_row, 24), known(s.ws_col, 80)));
+        let mut picture = b"\x1b[H".to_vec();
+        let lines = frame.lines(rows);
+        for (number, line) in lines.iter().take(rows).enumerate() {
+            if number > 0 {
+                picture.extend(b"\r\n");
+            }
+            picture.extend(line.chars().take(columns).collect::<String>().bytes());
+            picture.extend(b"\x1b[K");
+        }
+        picture.extend(b"\x1b[J");
+        self.say(&picture)
+    }
+
+    fn end(&self) -> io::Result<()> {
+        self.say(LEAVE)
+    }
+}

@@ -1,0 +1,257 @@
+//! One picture of `top`: what happened between two looks.
+
+use crate::commands::table::Table;
+use crate::console::printable;
+use crate::held::{ExportReading, Live};
+use crate::json::Object;
+use crate::meters::{KindReading, Reading};
+use crate::sizes;
+use std::time::Duration;
+
+/// Lines above the table.
+const HEAD_LINES: usize = 6;
+
+/// See the module's head.
+pub struct Frame<'a> {
+    pub uptime: Duration,
+    pub last: &'a Live,
+    pub now: &'a Live,
+}
+
+/// An export in this picture.
+struct Row<'a> {
+    name: &'a str,
+    export: &'a ExportReading,
+    /// Since the last look.
+    asked: Reading,
+    /// Reads and writes, for latencies.
+    transfers: KindReading,
+}
+
+impl Frame<'_> {
+    fn seconds(&self) -> f64 {
+        let between = self.now.at.saturating_duration_since(self.last.at);
+        between.as_secs_f64().max(1e-3)
+    }
+
+    fn rate(&self, count: impl Fn(&Live) -> u64) -> f64 {
+        count(self.now).saturating_sub(count(self.last)) as f64 / self.seconds()
+    }
+
+    /// Busiest first.
+    fn rows(&self) -> Vec<Row<'_>> {
+        let none = Reading::default();
+        let mut rows: Vec<Row<'_>> = self
+            .now
+            .exports
+            .iter()
+            .map(|(name, export)| {
+                let before = self.last.exports.get(name);
+                let asked = export.asked.since(before.map_or(&none, |e| &e.asked));
+                let [read, write, ..] = &asked.kinds;
+                Row {
+                    name,
+                    export,
+                    transfers: read.and(write),
+                    asked,
+                }
+            })
+            // States that nobody uses any more are not worth a line.
+            .filter(|row| {
+                row.export.volume_bytes.is_some() || row.export.clients > 0 || row.is_busy()
+            })
+            .collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.asked.all().busy_us));
+        rows
+    }
+
+    /// At most so many lines.
+    pub fn lines(&self, rows_max: usize) -> Vec<String> {
+        let mut lines = vec![self.head(), self.journal(), self.cache(), self.nbd()];
+        lines.push(String::new());
+        let heading = [
+            "Name",
+            "Clients",
+            "Read/s",
+            "Write/s",
+            "Flush/s",
+            "Read B/s",
+            "Write B/s",
+            "Mean us",
+            "P99 us",
+            "Queue",
+            "Errors",
+        ];
+        let mut table = Table::new(heading, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let seconds = self.seconds();
+        for row in self.rows().iter().take(rows_max.saturating_sub(HEAD_LINES)) {
+            let [read, write, flush, _] = &row.asked.kinds;
+            let count = |kind: &KindReading| format!("{:.0}", kind.count as f64 / seconds);
+            let bytes = |kind: &KindReading| sizes::display((kind.bytes as f64 / seconds) as u64);
+            table.row([
+                printable(row.name.as_bytes()),
+                row.export.clients.to_string(),
+                count(read),
+                count(write),
+                count(flush),
+                bytes(read),
+                bytes(write),
+                format!("{:.0}", row.transfers.mean_us()),
+                row.transfers.quantile_us(990).to_string(),
+                format!("{:.1}", row.queue(seconds)),
+                row.asked.errors.to_string(),
+            ]);
+        }
+        lines.extend(table.lines());
+        lines
+    }
+
+    fn head(&self) -> String {
+        let uptime = uptime(self.uptime);
+        let (volumes, shown) = (self.volumes(), self.seconds());
+        format!("quintet: up {uptime}, {volumes} volumes; over the last {shown:.1} s")
+    }
+
+    fn volumes(&self) -> usize {
+        let exports = self.now.exports.values();
+        exports.filter(|e| e.volume_bytes.is_some()).count()
+    }
+
+    fn journal(&self) -> String {
+        let journal = &self.now.journal;
+        let used = journal.used_bytes * 100 / journal.bytes_max.max(1);
+        let per_second = |bytes: f64| sizes::display(bytes as u64);
+        format!(
+            "journal: {used} % of {}; {:.0} records, {}, {:.0} flushes, {:.0} syncs a second; \
+             checkpoints: {}, {} a second",
+            sizes::display(journal.bytes_max),
+            self.rate(|live| live.journal.records),
+            per_second(self.rate(|live| live.journal.bytes_written)),
+            self.rate(|live| live.journal.flushes),
+            self.rate(|live| live.journal.syncs),
+            self.now.checkpoints.rounds,
+            per_second(self.rate(|live| live.checkpoints.destaged_bytes)),
+        )
+    }
+
+    fn cache(&self) -> String {
+        let cache = &self.now.cache;
+        let since = |count: fn(&page_cache::Counters) -> u64| {
+            count(cache).saturating_sub(count(&self.last.cache))
+        };
+        let hits = [
+            since(|c| c.hits_by_place),
+            since(|c| c.hits_by_content),
+            since(|c| c.hits_unwritten),
+        ];
+        let misses = since(|c| c.misses) + since(|c| c.misses_unwritten);
+        let all = (hits.iter().sum::<u64>() + misses).max(1) as f64;
+        let [place, content, unwritten] = hits.map(|hits| hits as f64 * 100.0 / all);
+        format!(
+            "cache: {} in memory; hits {place:.0} % by place, {content:.0} % by content, \
+             {unwritten:.0} % not written yet; {misses} misses; sharing saves {}",
+            sizes::display(cache.bytes_resident),
+            sizes::display(cache.bytes_shared),
+        )
+    }
+
+    fn nbd(&self) -> String {
+        format!(
+            "nbd: {} connections; {:.0} requests, {} sent a second",
+            self.now.nbd.connections,
+            self.rate(|live| live.nbd.requests_total.iter().sum()),
+            sizes::display(self.rate(|live| live.nbd.sent_bytes_total) as u64),
+        )
+    }
+
+    /// The same for programs.
+    pub fn message(&self) -> Object {
+        let seconds = self.seconds();
+        let exports = self.rows().into_iter().map(|row| {
+            let [read, write, flush, other] = &row.asked.kinds;
+            let rate = |count: u64| count as f64 / seconds;
+            Object::new()
+                .text("name", row.name)
+                .integer("clients", row.export.clients)
+                .number("reads_per_second", rate(read.count))
+                .number("writes_per_second", rate(write.count))
+                .number("flushes_per_second", rate(flush.count))
+                .number("others_per_second", rate(other.count))
+                .number("read_bytes_per_second", rate(read.bytes))
+                .number("written_bytes_per_second", rate(write.bytes))
+                .number("latency_mean_us", row.transfers.mean_us())
+                .integer("latency_p99_us", row.transfers.quantile_us(990))
+                .number("queue_depth", row.queue(seconds))
+                .integer("errors", row.asked.errors)
+                .integer("pieces_unfolded", row.export.pieces_unfolded)
+        });
+        let (journal, cache) = (&self.now.journal, &self.now.cache);
+        Object::message("top")
+            .number("seconds", seconds)
+            .number("uptime_seconds", self.uptime.as_secs_f64())
+            .integer("nbd_connections", self.now.nbd.connections)
+            .object(
+                "journal",
+                Object::new()
+                    .integer("used_bytes", journal.used_bytes)
+                    .integer("size_bytes", journal.bytes_max)
+                    .number("records_per_second", self.rate(|l| l.journal.records))
+                    .number("syncs_per_second", self.rate(|l| l.journal.syncs)),
+            )
+            .object("cache", cache_object(cache))
+            .integer("checkpoints", self.now.checkpoints.rounds)
+            .objects("exports", exports.collect::<Vec<_>>())
+    }
+}
+
+impl Row<'_> {
+    fn is_busy(&self) -> bool {
+        self.asked.all().count > 0
+    }
+
+    /// Requests under way at a time, on average (Little's law).
+    fn queue(&self, seconds: f64) -> f64 {
+        self.asked.all().busy_us as f64 / 1e6 / seconds
+    }
+}
+
+/// What the page cache has done since the start, and holds.
+pub fn cache_object(cache: &page_cache::Counters) -> Object {
+    Object::new()
+        .integer("hits_by_place", cache.hits_by_place)
+        .integer("hits_by_content", cache.hits_by_content)
+        .integer("hits_unwritten", cache.hits_unwritten)
+        .integer("misses", cache.misses + cache.misses_unwritten)
+        .integer("resident_bytes", cache.bytes_resident)
+        .integer("shared_bytes", cache.bytes_shared)
+        .integer("unwritten_bytes", cache.bytes_unwritten)
+}
+
+/// `2d 3h`, `3h 12m`, `12m 5s`, `5s`.
+pub fn uptime(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (seconds, text) in [
+            (5, "5s"),
+            (65, "1m 5s"),
+            (3 * 3600 + 61, "3h 1m"),
+            (49 * 3600, "2d 1h"),
+        ] {
+            assert_eq!(uptime(Duration::from_secs(seconds)), text);
+        }
+    }
+}

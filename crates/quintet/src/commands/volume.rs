@@ -1,0 +1,241 @@
+//! `volume`: writable disks of the pool.
+//!
+//! Invariant: each command is one commit of the store: it happened or it did not. What takes data away
+//! from under clients (rollback, shrinking, delete) is refused while there are some, unless they are
+//! to be disconnected. Works through a server and without one.
+
+mod list;
+
+use super::invocation::Invocation;
+use super::snapshot_choice::{SnapshotFilter, choose_named};
+use crate::cli::{
+    VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
+    VolumeRollbackArgs,
+};
+use crate::exit::Exit;
+use crate::held::OpenVolumes;
+use crate::json::Object;
+use crate::sizes;
+use anyhow::{Context, bail};
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::volume::VOLUME_CHUNK_LOG2;
+use store::VolumeStatus;
+
+pub(super) fn run(invocation: &Invocation, command: &VolumeCommand) -> anyhow::Result<Exit> {
+    match command {
+        VolumeCommand::Create(args) => create(invocation, args),
+        VolumeCommand::List => list::run(invocation),
+        VolumeCommand::Clone(args) => clone(invocation, args),
+        VolumeCommand::Snapshot { snapshot } => take_snapshot(invocation, snapshot),
+        VolumeCommand::Rollback(args) => rollback(invocation, args),
+        VolumeCommand::Resize(args) => resize(invocation, args),
+        VolumeCommand::Delete(args) => delete(invocation, args),
+    }
+}
+
+fn create(invocation: &Invocation, args: &VolumeCreateArgs) -> anyhow::Result<Exit> {
+    let chunk_log2 = args.chunk_size.checked_ilog2().map(|log2| log2 as u8);
+    let allowed = |log2: &u8| args.chunk_size.is_power_of_two() && VOLUME_CHUNK_LOG2.contains(log2);
+    let Some(chunk_log2) = chunk_log2.filter(allowed) else {
+        bail!("--chunk-size: must be 4K, 8K, 16K, 32K or 64K");
+    };
+    checked_size("--size", args.size)?;
+    let volumes = invocation.open_volumes()?;
+    volumes.create(&args.name, args.size, chunk_log2)?;
+    say(invocation, &volumes, "created", &args.name)
+}
+
+fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit> {
+    let volumes = invocation.open_volumes()?;
+    if volumes.volume(&args.source).is_some() {
+        volumes.clone_volume(&args.name, &args.source)?;
+    } else {
+        let snapshots = volumes.pool().snapshots()?;
+        let found = choose_named(&snapshots, &args.source, &SnapshotFilter::default());
+        let snapshot = found.with_context(|| format!("no volume {:?} either", args.source))?;
+        volumes.clone_snapshot(&args.name, snapshot)?;
+    }
+    say(invocation, &volumes, "cloned", &args.name)
+}
+
+fn take_snapshot(invocation: &Invocation, name: &str) -> anyhow::Result<Exit> {
+    let (volume, label) = split(name)?;
+    let volumes = invocation.open_volumes()?;
+    let snapshot = volumes.snapshot(volume, label)?;
+    let console = &invocation.console;
+    console.message(
+        Object::message("summary")
+            .text("action", "snapshot")
+            .text("name", name)
+            .text("snapshot_id", &snapshot.id.to_string())
+            .integer("size_bytes", snapshot.root.len),
+    )?;
+    console.line(format!("took {name}"))?;
+    Ok(Exit::Done)
+}
+
+fn rollback(invocation: &Invocation, args: &VolumeRollbackArgs) -> anyhow::Result<Exit> {
+    let (name, _) = split(&args.snapshot)?;
+    let volumes = invocation.open_volumes()?;
+    status(&volumes, name)?;
+    let snapshots = volumes.pool().snapshots()?;
+    let snapshot = volume_snapshot(&snapshots, &args.snapshot)?;
+    let lost = snapshots.iter().filter(|s| {
+        let same = s.name.rsplit_once('@').is_some_and(|(of, _)| of == name);
+        s.kind == SnapshotKind::Volume && same && s.taken > snapshot.taken
+    });
+    let newer: Vec<&str> = lost.map(|s| s.name.as_str()).collect();
+    if !newer.is_empty() {
+        let all = newer.join(", ");
+        invocation
+            .console
+            .note(format_args!("newer snapshots stay: {all}"));
+    }
+    if args.dry_run {
+        return would(invocation, &volumes, "rolled back", name);
+    }
+    make_way(invocation, &volumes, name, args.force)?;
+    volumes.rollback(name, snapshot)?;
+    say(invocation, &volumes, "rolled back", name)
+}
+
+fn resize(invocation: &Invocation, args: &VolumeResizeArgs) -> anyhow::Result<Exit> {
+    checked_size("size", args.size)?;
+    let volumes = invocation.open_volumes()?;
+    let before = status(&volumes, &args.name)?.record.root.len;
+    let shrinks = args.size < before;
+    if shrinks && !args.shrink {
+        let (before, after) = (sizes::display(before), sizes::display(args.size));
+        bail!(
+            "{} has {before}: give --shrink to cut it to {after}",
+            args.name
+        );
+    }
+    if args.dry_run {
+        return would(invocation, &volumes, "resized", &args.name);
+    }
+    if shrinks {
+        make_way(invocation, &volumes, &args.name, args.force)?;
+    }
+    volumes.resize(&args.name, args.size)?;
+    if !shrinks && volumes.clients(&args.name) > 0 {
+        let console = &invocation.console;
+        console.note("clients see the new size when they connect again");
+    }
+    say(invocation, &volumes, "resized", &args.name)
+}
+
+fn delete(invocation: &Invocation, args: &VolumeDeleteArgs) -> anyhow::Result<Exit> {
+    if args.name.contains('@') {
+        bail!("{} is a snapshot: see quintet forget", args.name);
+    }
+    let volumes = invocation.open_volumes()?;
+    let found = status(&volumes, &args.name)?;
+    if args.dry_run {
+        return would(invocation, &volumes, "deleted", &args.name);
+    }
+    in_use(&volumes, &args.name, args.force)?;
+    volumes.delete(&args.name)?;
+    // From here on nobody can open it any more.
+    disconnect(invocation, &volumes, &args.name);
+    tell(invocation, "deleted", &found)
+}
+
+/// What `VOLUME@NAME` says.
+fn split(name: &str) -> anyhow::Result<(&str, &str)> {
+    match name.split_once('@') {
+        Some((volume, label)) if !volume.is_empty() && !label.is_empty() => Ok((volume, label)),
+        _ => bail!("{name:?} is not VOLUME@NAME"),
+    }
+}
+
+fn checked_size(name: &str, bytes: u64) -> anyhow::Result<()> {
+    match bytes {
+        0 => bail!("{name}: a disk has at least one byte"),
+        _ => Ok(()),
+    }
+}
+
+fn status(volumes: &OpenVolumes, name: &str) -> anyhow::Result<VolumeStatus> {
+    let mut all = volumes.list().into_iter();
+    all.find(|volume| volume.record.name == name)
+        .with_context(|| format!("there is no volume {name:?} (see quintet volume list)"))
+}
+
+fn volume_snapshot<'a>(snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<&'a Snapshot> {
+    let is_it = |s: &&Snapshot| s.kind == SnapshotKind::Volume && s.name == name;
+    let found = snapshots.iter().find(is_it);
+    found.with_context(|| format!("there is no snapshot {name:?} (see quintet snapshots)"))
+}
+
+/// Refuses when clients use the volume, unless they are to go.
+fn in_use(volumes: &OpenVolumes, name: &str, force: bool) -> anyhow::Result<()> {
+    match volumes.clients(name) {
+        clients if clients > 0 && !force => bail!(
+            "{clients} connections use {name}: end them first, or give --force to disconnect them"
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn disconnect(invocation: &Invocation, volumes: &OpenVolumes, name: &str) {
+    let closed = volumes
+        .held
+        .as_ref()
+        .map_or(0, |held| held.disconnect(name));
+    if closed > 0 {
+        let console = &invocation.console;
+        console.note(format_args!("disconnected {closed} clients"));
+    }
+}
+
+fn make_way(
+    invocation: &Invocation,
+    volumes: &OpenVolumes,
+    name: &str,
+    force: bool,
+) -> anyhow::Result<()> {
+    in_use(volumes, name, force)?;
+    disconnect(invocation, volumes, name);
+    Ok(())
+}
+
+fn would(
+    invocation: &Invocation,
+    volumes: &OpenVolumes,
+    done: &str,
+    name: &str,
+) -> anyhow::Result<Exit> {
+    let found = status(volumes, name)?;
+    let clients = volumes.clients(name) as u64;
+    let console = &invocation.console;
+    console.message(
+        list::volume(Object::message("summary"), &found)
+            .text("action", done)
+            .boolean("dry_run", true)
+            .integer("clients", clients),
+    )?;
+    let size = sizes::display(found.record.root.len);
+    console.line(format!("{name} ({size}) would be {done}"))?;
+    if clients > 0 {
+        console.line(format!("{clients} connections use it"))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn say(
+    invocation: &Invocation,
+    volumes: &OpenVolumes,
+    done: &str,
+    name: &str,
+) -> anyhow::Result<Exit> {
+    tell(invocation, done, &status(volumes, name)?)
+}
+
+fn tell(invocation: &Invocation, done: &str, volume: &VolumeStatus) -> anyhow::Result<Exit> {
+    let console = &invocation.console;
+    console.message(list::volume(Object::message("summary"), volume).text("action", done))?;
+    let (name, size) = (&volume.record.name, sizes::display(volume.record.root.len));
+    console.line(format!("{done} {name} ({size})"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,114 @@
+//! `volume list`: asks the server what there is now, or reads what was committed last.
+
+use crate::calendar;
+use crate::commands::invocation::Invocation;
+use crate::commands::table::Table;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::sizes;
+use format::recipe::Layout;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::volume::VolumeRecord;
+use store::{OpenMode, VolumeStatus};
+
+/// Runs the command.
+pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Read)?;
+    let held = invocation.held();
+    let volumes = match held {
+        Some(held) => held.volumes.list(),
+        None => {
+            let committed = |record| VolumeStatus {
+                record,
+                pieces_unfolded: 0,
+            };
+            pool.volumes()?.into_iter().map(committed).collect()
+        }
+    };
+    let (snapshots, _) = pool.snapshots_readable()?;
+    let heading = [
+        "Name",
+        "Size",
+        "Chunk",
+        "Snapshots",
+        "Clients",
+        "Made",
+        "Based on",
+    ];
+    let mut table = Table::new(heading, &[1, 2, 3, 4]);
+    let console = &invocation.console;
+    for status in &volumes {
+        let record = &status.record;
+        let states = snapshots.iter().filter(|s| is_of(s, &record.name)).count();
+        let clients = held.map(|held| held.clients(&record.name));
+        let origin = origin(record, &snapshots);
+        let mut message = volume(Object::message("volume"), status)
+            .integer("snapshots", states as u64)
+            .text_if("origin", origin.as_deref());
+        if let Some(clients) = clients {
+            message = message
+                .integer("clients", clients as u64)
+                .integer("pieces_unfolded", status.pieces_unfolded);
+        }
+        console.message(message)?;
+        table.row([
+            record.name.clone(),
+            sizes::display(record.root.len),
+            sizes::display(chunk_bytes(record)),
+            states.to_string(),
+            clients.map_or("-".to_owned(), |clients| clients.to_string()),
+            calendar::local(record.made, &invocation.zone),
+            origin.unwrap_or_default(),
+        ]);
+    }
+    console.message(Object::message("summary").integer("volumes", volumes.len() as u64))?;
+    if !volumes.is_empty() {
+        let lines = table.lines();
+        lines.iter().try_for_each(|line| console.line(line))?;
+    }
+    console.line(match volumes.len() {
+        1 => "1 volume".to_owned(),
+        count => format!("{count} volumes"),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// A state of this volume.
+fn is_of(snapshot: &Snapshot, volume: &str) -> bool {
+    let name = snapshot.name.rsplit_once('@').map(|(name, _)| name);
+    snapshot.kind == SnapshotKind::Volume && name == Some(volume)
+}
+
+/// What it was cloned from or rolled back to; digits when that is gone.
+fn origin(record: &VolumeRecord, snapshots: &[Snapshot]) -> Option<String> {
+    if record.origin == units::SnapshotId::default() {
+        return None;
+    }
+    let found = snapshots.iter().find(|s| s.id == record.origin);
+    Some(match found {
+        Some(s) if s.kind == SnapshotKind::Volume => s.name.clone(),
+        Some(s) => {
+            let id = s.id.to_string();
+            format!("{}@{}", s.name, id.get(..8).unwrap_or_default())
+        }
+        None => record.origin.to_string(),
+    })
+}
+
+fn chunk_bytes(record: &VolumeRecord) -> u64 {
+    match record.root.layout {
+        Layout::Fixed(log2) => 1 << log2,
+        Layout::Variable => 0,
+    }
+}
+
+/// Fields of a volume.
+pub fn volume(object: Object, status: &VolumeStatus) -> Object {
+    let record = &status.record;
+    object
+        .text("name", &record.name)
+        .text("id", &record.id.to_string())
+        .integer("size_bytes", record.root.len)
+        .integer("chunk_bytes", chunk_bytes(record))
+        .time("made", record.made)
+}

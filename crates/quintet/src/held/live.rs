@@ -1,0 +1,100 @@
+//! One look at everything that a server counts.
+//!
+//! Invariant: cheap: no I/O and no walk over anything that grows with the data. Called by `top`,
+//! `status` and the metrics.
+
+use super::{Held, lock};
+use crate::meters::Reading;
+use nbd::Stats;
+use std::collections::BTreeMap;
+use std::time::Instant;
+use store::{CheckpointCounts, JournalUsage, ReadCounts};
+
+/// Of one export.
+#[derive(Clone, Debug, Default)]
+pub struct ExportReading {
+    /// Size of the volume, bytes; `None` for what is no volume, or not any more.
+    pub volume_bytes: Option<u64>,
+    /// Pieces that are written and not folded into the volume's recipe.
+    pub pieces_unfolded: u64,
+    /// Connections that use it.
+    pub clients: u64,
+    /// What they asked.
+    pub asked: Reading,
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// When it was looked at.
+    pub at: Instant,
+    /// Volumes, and whatever else was ever opened, by name.
+    pub exports: BTreeMap<String, ExportReading>,
+    /// All NBD servers together.
+    pub nbd: Stats,
+    /// The journal.
+    pub journal: JournalUsage,
+    /// Bytes that passed it by.
+    pub direct_bytes: u64,
+    /// Checkpoints.
+    pub checkpoints: CheckpointCounts,
+    /// The volumes' page cache.
+    pub cache: page_cache::Counters,
+    /// The pool's own reads.
+    pub reads: ReadCounts,
+}
+
+impl Live {
+    /// Looks at everything.
+    pub fn of(held: &Held) -> Self {
+        let mut exports: BTreeMap<String, ExportReading> = BTreeMap::new();
+        for volume in held.volumes.list() {
+            let reading = ExportReading {
+                volume_bytes: Some(volume.record.root.len),
+                pieces_unfolded: volume.pieces_unfolded,
+                ..ExportReading::default()
+            };
+            exports.insert(volume.record.name, reading);
+        }
+        for (name, meter) in lock(&held.meters).iter() {
+            exports.entry(name.clone()).or_default().asked = meter.read();
+        }
+        let servers = lock(&held.servers);
+        for (name, export) in &mut exports {
+            let clients = servers.iter().map(|server| server.clients(name) as u64);
+            export.clients = clients.sum();
+        }
+        let stats = servers.iter().map(|server| server.stats());
+        let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));
+        drop(servers);
+        Self {
+            at: Instant::now(),
+            exports,
+            nbd,
+            journal: held.volumes.journal_usage(),
+            direct_bytes: held.volumes.direct_bytes(),
+            checkpoints: held.volumes.checkpoint_counts(),
+            cache: held.volumes.cache_counters(),
+            reads: held.pool.read_counts(),
+        }
+    }
+}
+
+fn together(mut sum: Stats, more: &Stats) -> Stats {
+    sum.connections += more.connections;
+    sum.connections_total += more.connections_total;
+    sum.connections_refused_total += more.connections_refused_total;
+    sum.handshakes_failed_total += more.handshakes_failed_total;
+    sum.connections_dropped_total += more.connections_dropped_total;
+    sum.errors_total += more.errors_total;
+    sum.read_bytes_total += more.read_bytes_total;
+    sum.written_bytes_total += more.written_bytes_total;
+    sum.sent_bytes_total += more.sent_bytes_total;
+    for (sum, more) in sum.requests_total.iter_mut().zip(more.requests_total) {
+        *sum += more;
+    }
+    for (sum, more) in sum.latency_us.iter_mut().zip(more.latency_us) {
+        *sum += more;
+    }
+    sum
+}

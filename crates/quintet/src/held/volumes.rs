@@ -1,0 +1,97 @@
+//! How the program opens the volumes of a pool.
+//!
+//! Invariant: pool and volumes together take the memory that the user gave, no more. Called by `serve`,
+//! which keeps them open, and by commands that change volumes without a server.
+
+use super::Held;
+use chunking::Compression;
+use std::ops::Deref;
+use std::sync::Arc;
+use store::{DirectLimits, JournalOptions, LaneOptions, Pool, Thresholds, Volumes, VolumesOptions};
+
+/// Size of the journal unless the user says otherwise, bytes.
+pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
+/// Slots of a journal: few, so that trims free enough at once; many, so that little of it is the
+/// one that cannot be freed.
+const SLOTS: u64 = 32;
+const SLOT_BYTES_MIN: u64 = 1 << 20;
+const BLOCK_BYTES: u64 = 4096;
+/// Raw bytes of a region of a volume: a random read unpacks one.
+const REGION_BYTES: usize = 64 << 10;
+const CONTAINER_BYTES: usize = 16 << 20;
+/// Sixteenths of the memory that the pool gets: index, directories, regions. What clients read is
+/// in the page cache of the volumes, which gets the rest.
+const POOL_SHARE: usize = 6;
+
+/// The part of the memory that a pool with open volumes gets, bytes.
+pub fn pool_memory(memory_bytes: usize) -> usize {
+    memory_bytes / 16 * POOL_SHARE
+}
+
+/// Opens the volumes of a pool that was opened for writing with [`pool_memory`]; replays the
+/// journal.
+pub fn open_volumes(
+    pool: Arc<Pool>,
+    memory_bytes: usize,
+    journal_bytes: u64,
+    compression: Compression,
+) -> store::Result<Volumes> {
+    let left = (memory_bytes - pool_memory(memory_bytes)) as u64;
+    // Of the journal's own memory some is in use most of the time.
+    let buffer_bytes = (left / 16).clamp(4 << 20, 32 << 20);
+    let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;
+    let options = VolumesOptions {
+        journal: JournalOptions {
+            bytes_max: journal_bytes,
+            slot_bytes,
+            buffer_bytes: buffer_bytes as usize,
+        },
+        memory_bytes: left.saturating_sub(buffer_bytes),
+        thresholds: Thresholds::default(),
+        lane: LaneOptions {
+            compression,
+            region_bytes: REGION_BYTES,
+            container_bytes: CONTAINER_BYTES,
+        },
+        direct: DirectLimits::default(),
+    };
+    Volumes::open(pool, &options)
+}
+
+/// The volumes of one command: opened for it, or held by the server that runs it.
+pub struct OpenVolumes {
+    volumes: Arc<Volumes>,
+    /// Whose they are, in a server.
+    pub held: Option<Arc<Held>>,
+}
+
+impl OpenVolumes {
+    /// Opened for one command.
+    pub fn own(volumes: Volumes) -> Self {
+        Self {
+            volumes: Arc::new(volumes),
+            held: None,
+        }
+    }
+
+    /// The server's.
+    pub fn of_server(held: &Arc<Held>) -> Self {
+        Self {
+            volumes: Arc::clone(&held.volumes),
+            held: Some(Arc::clone(held)),
+        }
+    }
+
+    /// Connections that use a volume.
+    pub fn clients(&self, name: &str) -> usize {
+        self.held.as_ref().map_or(0, |held| held.clients(name))
+    }
+}
+
+impl Deref for OpenVolumes {
+    type Target = Volumes;
+
+    fn deref(&self) -> &Volumes {
+        &self.volumes
+    }
+}

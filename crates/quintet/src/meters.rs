@@ -1,0 +1,421 @@
+//! What clients ask of an export, and how long it took.
+//!
+//! Invariant: measuring never changes an answer and takes no lock; every reading only grows. One
+//! meter for each name that is exported, whoever opens it. Called by the server's exports; `top`,
+//! `status` and the metrics read.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+use volume::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
+
+/// Buckets of a latency histogram: four for each doubling, from 1 us to a minute.
+pub const BUCKETS: usize = 104;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Bytes.
+    Read,
+    /// Bytes to keep.
+    Write,
+    /// That they are durable.
+    Flush,
+    /// Discards, zeroes, extents.
+    Other,
+}
+
+impl Asked {
+    /// All of them, with their names in metrics.
+    pub const ALL: [(Self, &'static str); 4] = [
+        (Self::Read, "read"),
+        (Self::Write, "write"),
+        (Self::Flush, "flush"),
+        (Self::Other, "other"),
+    ];
+}
+
+/// The numbers of one kind of request while they change.
+struct Kind {
+    count: AtomicU64,
+    bytes: AtomicU64,
+    busy_us: AtomicU64,
+    latency: [AtomicU64; BUCKETS],
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self {
+            count: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            busy_us: AtomicU64::new(0),
+            latency: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Meter {
+    kinds: [Kind; Asked::ALL.len()],
+    errors: AtomicU64,
+    in_flight: AtomicU64,
+}
+
+/// The numbers of one kind of request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindReading {
+    /// Requests that ended, failed ones included.
+    pub count: u64,
+    /// Bytes that they were about.
+    pub bytes: u64,
+    /// Time that they took, all together, microseconds.
+    pub busy_us: u64,
+    /// How many took how long; see [`bucket_limit_us`].
+    pub latency: [u64; BUCKETS],
+}
+
+impl Default for KindReading {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            bytes: 0,
+            busy_us: 0,
+            latency: [0; BUCKETS],
+        }
+    }
+}
+
+/// What a meter shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// In the order of [`Asked::ALL`].
+    pub kinds: [KindReading; Asked::ALL.len()],
+    /// Requests that failed.
+    pub errors: u64,
+    /// Requests under way now.
+    pub in_flight: u64,
+}
+
+impl Meter {
+    /// What it shows now.
+    pub fn read(&self) -> Reading {
+        let kind = |kind: &Kind| KindReading {
+            count: kind.count.load(Relaxed),
+            bytes: kind.bytes.load(Relaxed),
+            busy_us: kind.busy_us.load(Relaxed),
+            latency: kind.latency.each_ref().map(|bucket| bucket.load(Relaxed)),
+        };
+        Reading {
+            kinds: self.kinds.each_ref().map(kind),
+            errors: self.errors.load(Relaxed),
+            in_flight: self.in_flight.load(Relaxed),
+        }
+    }
+
+    fn begin(&self) -> Instant {
+        self.in_flight.fetch_add(1, Relaxed);
+        Instant::now()
+    }
+
+    fn end(&self, asked: Asked, bytes: usize, since: Instant, failed: bool) {
+        let us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let [read, write, flush, other] = &self.kinds;
+        let kind = match asked {
+            Asked::Read => read,
+            Asked::Write => write,
+            Asked::Flush => flush,
+            Asked::Other => other,
+        };
+        kind.count.fetch_add(1, Relaxed);
+        kind.bytes.fetch_add(bytes as u64, Relaxed);
+        kind.busy_us.fetch_add(us, Relaxed);
+        if let Some(bucket) = kind.latency.get(bucket(us)) {
+            bucket.fetch_add(1, Relaxed);
+        }
+        self.errors.fetch_add(u64::from(failed), Relaxed);
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Which bucket counts a request of `us` microseconds.
+fn bucket(us: u64) -> usize {
+    if us < 4 {
+        return us as usize;
+    }
+    let octave = us.ilog2();
+    let quarter = (us >> (octave - 2)) & 3;
+    ((octave as usize - 1) * 4 + quarter as usize).min(BUCKETS - 1)
+}
+
+/// Requests in this bucket took less than so many microseconds.
+pub fn bucket_limit_us(bucket: usize) -> u64 {
+    match bucket {
+        0..4 => bucket as u64 + 1,
+        _ => {
+            let (octave, quarter) = (bucket / 4 + 1, bucket as u64 % 4);
+            (5 + quarter) << (octave - 2)
+        }
+    }
+}
+
+impl KindReading {
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut latency = self.latency;
+        for (now, then) in latency.iter_mut().zip(earlier.latency) {
+            *now = now.saturating_sub(then);
+        }
+        Self {
+            count: self.count.saturating_sub(earlier.count),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            busy_us: self.busy_us.saturating_sub(earlier.busy_us),
+            latency,
+        }
+    }
+
+    /// Both together.
+    pub fn and(&self, other: &Self) -> Self {
+        let mut latency = self.latency;
+        for (sum, more) in latency.iter_mut().zip(other.latency) {
+            *sum += more;
+        }
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+            busy_us: self.busy_us + other.busy_us,
+            latency,
+        }
+    }
+
+    /// Mean time of a request, microseconds; 0 when there was none.
+    pub fn mean_us(&self) -> f64 {
+        self.busy_us as f64 / self.count.max(1) as f64
+    }
+
+    /// So many thousandths of the requests took less, microseconds; within a quarter, from above.
+    pub fn quantile_us(&self, thousandths: u64) -> u64 {
+        let counted: u64 = self.latency.iter().sum();
+        let wanted = (counted * thousandths).div_ceil(1000);
+        let mut seen = 0;
+        for (bucket, count) in self.latency.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && seen > 0 {
+                return bucket_limit_us(bucket);
+            }
+        }
+        0
+    }
+}
+
+impl Reading {
+    /// What was added since `earlier`; what is under way is as now.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut kinds = self.kinds.clone();
+        for (now, then) in kinds.iter_mut().zip(&earlier.kinds) {
+            *now = now.since(then);
+        }
+        Self {
+            kinds,
+            errors: self.errors.saturating_sub(earlier.errors),
+            in_flight: self.in_flight,
+        }
+    }
+
+    /// All kinds together.
+    pub fn all(&self) -> KindReading {
+        let none = KindReading::default();
+        self.kinds.iter().fold(none, |sum, kind| sum.and(kind))
+    }
+}
+
+/// Measures every request on its way to the volume behind.
+pub struct Metered<V> {
+    inner: V,
+    meter: Arc<Meter>,
+}
+
+impl<V: Volume> Metered<V> {
+    /// Adds what `inner` is asked to `meter`.
+    pub fn new(inner: V, meter: Arc<Meter>) -> Self {
+        Self { inner, meter }
+    }
+
+    fn timed<T>(
+        &self,
+        asked: Asked,
+        bytes: usize,
+        request: impl FnOnce(&V) -> Result<T, VolumeError>,
+    ) -> Result<T, VolumeError> {
+        let since = self.meter.begin();
+        let result = request(&self.inner);
+        self.meter.end(asked, bytes, since, result.is_err());
+        result
+    }
+}
+
+impl<V: Volume> Volume for Metered<V> {
+    fn info(&self) -> VolumeInfo {
+        self.inner.info()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> Result<(), VolumeError> {
+        let bytes = into.len();
+        self.timed(Asked::Read, bytes, |v| v.read(context, offset_bytes, into))
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.timed(Asked::Write, data.len(), |v| {
+            v.write(context, offset_bytes, data, durability)
+        })
+    }
+
+    /// Measured when it was done; if not, the write follows by the other way.
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        let since = self.meter.begin();
+        let result = self.inner.write_now(context, offset_bytes, data);
+        match &result {
+            Ok(false) => {
+                self.meter.in_flight.fetch_sub(1, Relaxed);
+            }
+            done => self
+                .meter
+                .end(Asked::Write, data.len(), since, done.is_err()),
+        }
+        result
+    }
+
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.timed(Asked::Flush, 0, |v| v.flush(context))
+    }
+
+    fn discard(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(), VolumeError> {
+        self.timed(Asked::Other, 0, |v| {
+            v.discard(context, offset_bytes, len_bytes)
+        })
+    }
+
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.timed(Asked::Other, 0, |v| {
+            v.write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
+        })
+    }
+
+    fn extents(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.timed(Asked::Other, 0, |v| {
+            v.extents(context, offset_bytes, len_bytes, visit)
+        })
+    }
+
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.inner.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.inner.baselines(count_max)
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        self.inner.changes_since(baseline)
+    }
+
+    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        self.inner.prefetch(context, offset_bytes, len_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use volume::MemoryVolume;
+
+    #[test]
+    fn buckets_follow_each_other() {
+        let mut last = 0;
+        for us in 0..100_000u64 {
+            let bucket = bucket(us);
+            assert!(bucket == last || bucket == last + 1, "{us}");
+            assert!(us < bucket_limit_us(bucket));
+            assert!(bucket == 0 || us >= bucket_limit_us(bucket - 1), "{us}");
+            last = bucket;
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_come_from_above() {
+        let meter = Meter::default();
+        let [read, ..] = &meter.kinds;
+        for us in 1..=1000u64 {
+            read.latency[bucket(us)].fetch_add(1, Relaxed);
+        }
+        let [read, ..] = meter.read().kinds;
+        for (thousandths, us) in [(500, 500.0), (990, 990.0)] {
+            let found = read.quantile_us(thousandths) as f64;
+            assert!(found >= us && found <= us * 1.25, "{found}");
+        }
+        assert_eq!(KindReading::default().quantile_us(990), 0);
+    }
+
+    #[test]
+    fn every_request_is_measured_once() {
+        let meter = Arc::new(Meter::default());
+        let volume = Metered::new(MemoryVolume::new(1 << 20), Arc::clone(&meter));
+        let context = RequestContext::default();
+        volume.read(context, 0, &mut [0; 300]).unwrap();
+        let before = meter.read();
+        volume.read(context, 0, &mut [0; 200]).unwrap();
+        volume
+            .write(context, 0, &[1; 200], Durability::Durable)
+            .unwrap();
+        let now = volume.write_now(context, 0, &[1; 50]).unwrap();
+        volume.flush(context).unwrap();
+        volume.discard(context, 0, 1).unwrap();
+        let since = meter.read().since(&before);
+        let counts = since.kinds.each_ref().map(|kind| (kind.count, kind.bytes));
+        let written = 200 + 50 * u64::from(now);
+        let writes = (1 + u64::from(now), written);
+        assert_eq!(counts, [(1, 200), writes, (1, 0), (1, 0)]);
+        assert_eq!((since.errors, since.in_flight), (0, 0));
+        assert_eq!(since.all().count, 4 + u64::from(now));
+    }
+}

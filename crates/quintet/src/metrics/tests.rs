@@ -1,0 +1,94 @@
+use super::*;
+use crate::meters::Metered;
+use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use store::{InitOptions, OpenMode, Pool};
+use volume::{Durability, RequestContext, Volume};
+
+fn held(top: &std::path::Path) -> Held {
+    let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(top));
+    let media = Media {
+        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+        disk,
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+    };
+    let options = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 32 << 10,
+    };
+    Pool::init(&media, &options).unwrap();
+    let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();
+    let compression = chunking::Compression::Lz4;
+    let volumes = crate::held::open_volumes(Arc::new(pool), 32 << 20, 8 << 20, compression);
+    Held::new(volumes.unwrap())
+}
+
+#[test]
+fn every_metric_is_told_and_none_besides() {
+    let top = tempfile::tempdir().unwrap();
+    let held = held(top.path());
+    assert!(held.volumes.create("a\"b", 1 << 20, 12).is_err());
+    let volume = held.volumes.create("disk", 1 << 20, 12).unwrap();
+    let volume = Metered::new(volume, held.meter("disk"));
+    let context = RequestContext::default();
+    volume
+        .write(context, 0, &[1; 8192], Durability::Durable)
+        .unwrap();
+    volume.read(context, 0, &mut [0; 4096]).unwrap();
+    held.meter("state@\"quoted\"\\");
+    let text = render(&held);
+    let name_of = |line: &str| {
+        let name = line.split(['{', ' ']).next().unwrap().to_owned();
+        let parts = ["_bucket", "_sum", "_count"];
+        let base = parts.iter().find_map(|part| name.strip_suffix(part));
+        base.filter(|base| METRICS.iter().any(|m| m.name == *base))
+            .map_or(name.clone(), str::to_owned)
+    };
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    let told: BTreeSet<String> = samples.map(name_of).collect();
+    let table: BTreeSet<String> = METRICS.iter().map(|m| m.name.to_owned()).collect();
+    assert_eq!(told, table);
+    for line in [
+        "quintet_export_bytes_total{export=\"disk\",operation=\"write\"} 8192",
+        "quintet_request_duration_seconds_count{export=\"disk\",operation=\"read\"} 1",
+        "quintet_volume_size_bytes{volume=\"disk\"} 1048576",
+        "# TYPE quintet_journal_records_total counter",
+        "quintet_export_clients{export=\"state@\\\"quoted\\\"\\\\\"} 0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
+    }
+}
+
+#[test]
+fn names_have_units_and_counters_say_so() {
+    for metric in METRICS {
+        let total = metric.name.ends_with("_total");
+        assert_eq!(total, metric.kind == MetricKind::Counter, "{}", metric.name);
+        assert!(metric.name.starts_with("quintet_") && metric.help.ends_with('.'));
+    }
+    let names: BTreeSet<&str> = METRICS.iter().map(|m| m.name).collect();
+    assert_eq!(names.len(), METRICS.len());
+}
+
+#[test]
+fn the_endpoint_answers_on_loopback_only() {
+    let top = tempfile::tempdir().unwrap();
+    let held = Arc::new(held(top.path()));
+    assert!(Endpoint::start("0.0.0.0:0".parse().unwrap(), &held).is_err());
+    let endpoint = Endpoint::start("127.0.0.1:0".parse().unwrap(), &held).unwrap();
+    let ask = |request: &str| {
+        let mut stream = std::net::TcpStream::connect(endpoint.address()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let found = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+    assert!(found.contains("quintet_build_info{version="));
+    assert!(ask("GET / HTTP/1.1\r\n\r\n").contains("404"));
+    assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").contains("405"));
+}
