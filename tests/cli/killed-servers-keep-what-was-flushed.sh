@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# The server is killed while clients write and commands run, again and again; nothing that was flushed is lost, torn or
+# misplaced. Longer: tests/soak/killed-servers.py --minutes 30.
+. "$(dirname "$0")/common.sh"
+soak=$(dirname "$0")/../soak
+for python in python3 /usr/bin/python3; do
+    ! "$python" -c 'import nbd' 2>/dev/null || break
+done
+export PYTHONDONTWRITEBYTECODE=1 TMPDIR=$dir
+"$python" -m unittest discover -s "$soak" 2>&1
+"$python" "$soak/killed-servers.py" --rounds 24 --seed "${QUINTET_SEED:-7}"

@@ -1,0 +1,138 @@
+"""Commands that are given while clients write, and what each of them does to the model, whether it
+ended or was cut off by the death of the server."""
+from collections import Counter
+
+from content import PAGE_BYTES, ZERO_VECTOR, sectors, vector
+from load import VERSIONS
+from model import Disk, History
+from server import Failure
+
+PAGES_MAX_FACTOR = 2
+
+
+class Commands:
+    """`disks` is the model of all exports by name. `in_use` are names that clients write now."""
+
+    def __init__(self, server, random, pages, killing):
+        self.server, self.random, self.pages = server, random, pages
+        self.killing = killing
+        self.disks = {}
+        self.in_use = set()
+        self.made = 0
+        self.counts = Counter()
+
+    def run(self, *args):
+        """True when it ended well. Only the death of the server may cut it off."""
+        code, said = self.server.command(*args)
+        if code != 0 and not self.killing.is_set():
+            raise Failure(f"quintet {' '.join(args)} exited with {code}: {said[-2000:]}")
+        name = " ".join(args[:2]) if args[0] == "volume" else args[0]
+        self.counts[name if code == 0 else "commands cut off"] += 1
+        return code == 0
+
+    def any(self, wanted):
+        """One of the disks that are known for sure."""
+        found = sorted(name for name, disk in self.disks.items() if disk.settled and wanted(disk))
+        return self.disks[self.random.choice(found)] if found else None
+
+    def name(self, kind):
+        self.made += 1
+        return f"{kind}{self.made}"
+
+    def add(self, disk):
+        self.disks[disk.name] = disk
+
+    def idle_volume(self):
+        return self.any(lambda disk: disk.writable and disk.name not in self.in_use)
+
+    def create(self):
+        name, chunk = self.name("v"), self.random.choice([4, 16, 64])
+        good = self.run("volume", "create", name, "--size", str(self.pages * PAGE_BYTES), "--chunk-size", f"{chunk}K")
+        self.add(Disk(name, [[ZERO_VECTOR] for _ in range(self.pages)], not good))
+
+    def clone(self):
+        source, name = self.any(lambda _: True), self.name("c")
+        if source:
+            begun = source.moment_begins()
+            good = self.run("volume", "clone", source.name, name)
+            self.add(Disk(name, source.moment_ends(begun, self.killing.is_set()), not good))
+
+    def snapshot(self):
+        source = self.any(lambda disk: disk.writable)
+        if source:
+            name = f"{source.name}@{self.name('s')}"
+            begun = source.moment_begins()
+            good = self.run("volume", "snapshot", name)
+            self.add(Disk(name, source.moment_ends(begun, self.killing.is_set()), not good, writable=False))
+
+    def image(self):
+        """An import beside the volumes: its commits and theirs take turns."""
+        name, pages = self.name("i"), self.random.randint(1, 256)
+        version = next(VERSIONS)
+        data = bytes(sectors(version, 0, pages * 8))
+        path = self.server.room / name
+        path.write_bytes(data)
+        good = self.run("import", str(path), name)
+        path.unlink()
+        vectors = [vector(data[at:at + PAGE_BYTES], at // PAGE_BYTES) for at in range(0, len(data), PAGE_BYTES)]
+        self.add(Disk(name, [[found] for found in vectors], not good, writable=False))
+
+    def grow(self):
+        disk = self.any(lambda disk: disk.writable and len(disk.states) < self.pages * PAGES_MAX_FACTOR)
+        if disk:
+            pages = len(disk.states) + self.random.randint(1, self.pages // 2)
+            if self.run("volume", "resize", disk.name, str(pages * PAGE_BYTES)):
+                disk.grow(pages)
+            else:
+                disk.may_have_pages = pages
+
+    def shrink(self):
+        disk = self.idle_volume()
+        if disk:
+            pages = self.random.randint(1, len(disk.states))
+            if pages == len(disk.states):
+                return
+            states = [list(page) for page in disk.states[:pages]]
+            good = self.run("volume", "resize", disk.name, str(pages * PAGE_BYTES), "--shrink")
+            self.replaced(disk, states, good)
+
+    def rollback(self):
+        snapshot = self.any(lambda disk: "@" in disk.name and disk.name.split("@")[0] in self.disks)
+        disk = snapshot and self.disks[snapshot.name.split("@")[0]]
+        if disk and disk.settled and disk.name not in self.in_use:
+            states = [list(page) for page in snapshot.states]
+            good = self.run("volume", "rollback", snapshot.name)
+            self.replaced(disk, states, good)
+
+    @staticmethod
+    def replaced(disk, states, good):
+        if good:
+            disk.begin(states)
+        else:
+            disk.others.append(History(states))
+
+    def delete(self):
+        disk = self.idle_volume()
+        if disk:
+            self.removed(disk, self.run("volume", "delete", disk.name))
+
+    def forget(self):
+        disk = self.any(lambda disk: "@" in disk.name)
+        if disk:
+            self.removed(disk, self.run("forget", disk.name))
+
+    def removed(self, disk, good):
+        if good:
+            del self.disks[disk.name]
+        else:
+            disk.maybe = True
+
+    def one(self):
+        """Some command; more disks while there are few."""
+        volumes = sum(disk.writable for disk in self.disks.values())
+        others = len(self.disks) - volumes
+        chosen = [(self.grow, 2), (self.shrink, 1), (self.rollback, 2)]
+        chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
+        chosen += [(self.snapshot, 4), (self.image, 1)] if others < 5 else [(self.forget, 6)]
+        commands, weights = zip(*chosen)
+        self.random.choices(commands, weights)[0]()

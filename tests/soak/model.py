@@ -1,0 +1,127 @@
+"""What a disk may hold after a crash: for every page the states that writes gave it, in order, and from
+which of them on it may be. A flush that returned raises that floor to what was acknowledged before it
+was sent; a page never holds an older state, another page's bytes, or a mix of two states."""
+import threading
+
+from content import SECTORS, ZERO_VECTOR
+
+
+class History:
+    """One possible past of a disk: for each page its states and the index of the oldest that is allowed."""
+
+    def __init__(self, states, floors=None):
+        self.states = states
+        self.floors = floors or [0] * len(states)
+
+    def difference(self, vectors):
+        """None when the disk that was read can be this one, or what speaks against it."""
+        if len(vectors) != len(self.states):
+            return f"{len(vectors)} pages instead of {len(self.states)}"
+        for page, found in enumerate(vectors):
+            states, floor = self.states[page], self.floors[page]
+            if found != states[-1] and found not in states[floor:]:
+                older = " (an older state)" if found in states[:floor] else ""
+                return f"page {page} holds {found}{older}, expected one of {states[floor:]}"
+        return None
+
+
+class Disk:
+    """A volume, a snapshot or an image. `maybe`: a command about it was cut off; it may not be there."""
+
+    def __init__(self, name, states, maybe=False, writable=True):
+        self.name = name
+        self.maybe = maybe
+        self.writable = writable
+        self.lock = threading.Lock()
+        self.settled = False
+        self.behind = 0
+        # Other pasts, and another size, that a command that was cut off allows.
+        self.others = []
+        self.may_have_pages = None
+        self.begin(states)
+
+    def begin(self, states):
+        self.states = states
+        self.floors = [0] * len(states)
+        self.acked = [len(page) - 1 for page in states]
+        # Pages with acknowledged states that no flush covers.
+        self.unflushed = set()
+
+    def settle(self, vectors):
+        """What was read after a crash is the past from here on. The complaint, if it cannot be. `behind` counts pages that
+        do not hold their last state."""
+        complaints = []
+        histories = [History(self.states, self.floors), *self.others]
+        if self.may_have_pages == len(vectors):
+            self.grow(len(vectors))
+            histories = [History(self.states, self.floors)]
+        for history in histories:
+            complaint = history.difference(vectors)
+            if complaint is None:
+                self.behind += sum(found != states[-1] for found, states in zip(vectors, history.states))
+                self.begin([[vector] for vector in vectors])
+                self.settled, self.maybe, self.others, self.may_have_pages = True, False, [], None
+                return None
+            complaints.append(complaint)
+        return f"{self.name}: " + "; nor: ".join(complaints)
+
+    def submit(self, first, count, version):
+        """A write of sectors begins: marks for `acknowledge`."""
+        marks = []
+        with self.lock:
+            for page in range(first // SECTORS, (first + count - 1) // SECTORS + 1):
+                start, end = max(first - page * SECTORS, 0), min(first + count - page * SECTORS, SECTORS)
+                states = self.states[page]
+                states.append(states[-1][:start] + (version,) * (end - start) + states[-1][end:])
+                marks.append((page, len(states) - 1))
+        return marks
+
+    def acknowledge(self, marks, durable):
+        with self.lock:
+            for page, index in marks:
+                self.acked[page] = max(self.acked[page], index)
+                if durable:
+                    self.floors[page] = max(self.floors[page], index)
+                else:
+                    self.unflushed.add(page)
+
+    def flush_begins(self):
+        """What a flush that is sent now has to make durable."""
+        with self.lock:
+            marks = [(page, self.acked[page]) for page in self.unflushed]
+            self.unflushed.clear()
+        return marks
+
+    def flush_failed(self, marks):
+        with self.lock:
+            self.unflushed.update(page for page, _ in marks)
+
+    def flush_ended(self, marks):
+        with self.lock:
+            for page, index in marks:
+                self.floors[page] = max(self.floors[page], index)
+
+    def now(self, page):
+        """The state of a page that nobody is writing."""
+        with self.lock:
+            return self.states[page][-1]
+
+    def moment_begins(self):
+        """What a snapshot that is asked for now has to hold at least."""
+        with self.lock:
+            return list(self.acked)
+
+    def moment_ends(self, begun, dead):
+        """States that a snapshot may hold that was asked for at `begun` and ended just now. When the server is dead, the
+        command may have opened the pool itself: then it saw what a restarted server would see."""
+        with self.lock:
+            lows = map(min, begun, self.floors) if dead else begun
+            return [states[low:] for states, low in zip(self.states, lows)]
+
+    def grow(self, pages):
+        """Zeroes are added."""
+        with self.lock:
+            added = pages - len(self.states)
+            self.states = self.states + [[ZERO_VECTOR] for _ in range(added)]
+            self.floors = self.floors + [0] * added
+            self.acked = self.acked + [0] * added
