@@ -4,72 +4,12 @@
 mod specimen;
 
 use chunking::Compression;
-use sim::{Image, Seed, SimDisk};
+use sim::Seed;
+use specimen::volumes::{CONTEXT, is_sound, made, open, read, small, write};
 use specimen::{noise, options, put_image, snapshot};
 use std::sync::Arc;
-use store::{
-    CheckDepth, DirectLimits, InitOptions, JournalOptions, OpenMode, Pool, Step, StoreErrorKind,
-    Thresholds, Volumes, VolumesOptions,
-};
-use volume::{Durability, RequestContext, Volume};
-
-const CONTEXT: RequestContext = RequestContext {
-    origin: units::Origin::Foreground,
-    class: units::IoClass(0),
-};
-
-fn small() -> VolumesOptions {
-    VolumesOptions {
-        journal: JournalOptions {
-            bytes_max: 1 << 20,
-            slot_bytes: 128 << 10,
-            buffer_bytes: 256 << 10,
-        },
-        memory_bytes: 8 << 20,
-        thresholds: Thresholds::default(),
-        lane: options(Compression::Lz4),
-        direct: DirectLimits {
-            bytes_min: 100_000,
-            unflushed_bytes_min: 200_000,
-        },
-    }
-}
-
-fn made() -> Arc<SimDisk> {
-    let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
-    disk
-}
-
-fn open(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
-    let pool = specimen::open(disk, seed, None, OpenMode::Write).expect("open");
-    Volumes::open(Arc::new(pool), &small()).expect("volumes")
-}
-
-fn read(volume: &dyn Volume) -> Vec<u8> {
-    let mut bytes = vec![0xee; volume.size_bytes() as usize];
-    volume.read(CONTEXT, 0, &mut bytes).expect("read");
-    bytes
-}
-
-fn write(volume: &dyn Volume, offset: u64, data: &[u8]) {
-    volume
-        .write(CONTEXT, offset, data, Durability::Volatile)
-        .expect("write");
-}
-
-fn is_sound(volumes: &Volumes) {
-    let depth = CheckDepth::Data { part: 1, parts: 1 };
-    let report = volumes
-        .pool()
-        .check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()))
-        .expect("check");
-    assert!(report.is_sound(), "{report:?}");
-}
+use store::{OpenMode, Step, StoreErrorKind, Volumes};
+use volume::Volume;
 
 #[test]
 fn a_volume_keeps_the_contract_of_the_waist() {
@@ -207,25 +147,6 @@ fn random_histories_read_like_plain_bytes() {
         let volumes = open(&disk, 5000);
         compare(&volumes, &pairs, &format!("seed {number} opened again"));
     }
-}
-
-#[test]
-fn a_clone_of_a_tebibyte_costs_next_to_nothing() {
-    let disk = made();
-    let volumes = open(&disk, 2);
-    volumes.create("big", 1 << 40, 12).expect("create");
-    let big = volumes.volume("big").expect("volume");
-    for n in 0..50 {
-        write(&big, n * (20 << 30), &noise(n, 4096));
-    }
-    let snapshot = volumes.snapshot("big", "first").expect("snapshot");
-    let before = volumes.pool().record().stored_bytes;
-    let clone = volumes.clone_snapshot("copy", &snapshot).expect("clone");
-    let stored = volumes.pool().record().stored_bytes - before;
-    assert!(stored < 64 << 10, "{stored}");
-    let mut bytes = vec![0; 4096];
-    clone.read(CONTEXT, 20 << 30, &mut bytes).expect("read");
-    assert!(bytes == noise(1, 4096));
 }
 
 #[test]

@@ -92,3 +92,23 @@ fn the_endpoint_answers_on_loopback_only() {
     assert!(ask("GET / HTTP/1.1\r\n\r\n").contains("404"));
     assert!(ask("POST /metrics HTTP/1.1\r\n\r\n").contains("405"));
 }
+
+#[test]
+fn the_documentation_has_the_table() {
+    let page = include_str!("../../../../docs/operations.md");
+    let lines = page.lines().filter(|line| line.starts_with("| `"));
+    let written: Vec<&str> = lines.collect();
+    let kind = |kind| match kind {
+        MetricKind::Gauge => "gauge",
+        MetricKind::Counter => "counter",
+        MetricKind::Histogram => "histogram",
+    };
+    let expected: Vec<String> = METRICS
+        .iter()
+        .map(|m| {
+            let help = m.help.trim_end_matches('.');
+            format!("| `{}` | {} | {help} |", m.name, kind(m.kind))
+        })
+        .collect();
+    assert_eq!(written, expected);
+}

@@ -73,8 +73,10 @@ impl Volumes {
         let source = self.registered(source)?;
         let _one = source.administer();
         let mut driver = lock(&self.engine.driver);
-        self.engine
-            .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
+        if source.state().is_dirty() {
+            self.engine
+                .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
+        }
         let root = source.state().root;
         self.add_with(&mut driver, name, root, SnapshotId::default())
     }

@@ -535,6 +535,11 @@ impl State {
         }
     }
 
+    /// True while the root is not all of it.
+    pub fn is_dirty(&self) -> bool {
+        !self.active.is_empty() || self.frozen.is_some()
+    }
+
     fn may_alias(&self, root: &ObjectRoot) -> bool {
         self.aliasing && self.root == *root
     }

@@ -8,6 +8,7 @@
 
 pub mod restore;
 mod source;
+pub mod volumes;
 
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
