@@ -38,7 +38,7 @@ mod detector;
 mod prefetch;
 
 pub use detector::Detector;
-pub use prefetch::{Fetch, FetchInto, FetchLimits, Prefetch};
+pub use prefetch::{Fetch, FetchInto, FetchLimits, Look, Prefetch, STREAMS};
 
 /// How a request relates to those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -137,16 +137,27 @@ impl Stream {
 }
 
 /// Streams of an object that are followed at a time.
-const STREAMS: usize = 8;
+pub const STREAMS: usize = 8;
 
 /// Plans for one object.
 #[derive(Clone)]
 pub struct Prefetch {
     streams: [Stream; STREAMS],
+    /// The stream of the last request, if it had one.
+    current: Option<usize>,
     requests: u64,
     object_bytes: u64,
     near_bytes: u64,
     limits: FetchLimits,
+}
+
+/// Where a stream is looked at again: see [`Prefetch::next_look`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// Which of [`STREAMS`] streams.
+    pub stream: usize,
+    /// Byte of the object.
+    pub at_bytes: u64,
 }
 
 impl Prefetch {
@@ -155,6 +166,7 @@ impl Prefetch {
     pub fn new(object_bytes: u64, near_bytes: u64, limits: FetchLimits) -> Self {
         Self {
             streams: [Stream::default(); STREAMS],
+            current: None,
             requests: 0,
             object_bytes,
             near_bytes,
@@ -165,6 +177,7 @@ impl Prefetch {
     /// What to fetch now that `[offset_bytes, offset_bytes + len_bytes)` is asked for.
     pub fn plan(&mut self, pattern: Pattern, offset_bytes: u64, len_bytes: u64) -> Option<Fetch> {
         self.requests += 1;
+        self.current = None;
         let end = offset_bytes.checked_add(len_bytes)?;
         match pattern {
             Pattern::Sequential => {
@@ -184,6 +197,26 @@ impl Prefetch {
         }
     }
 
+    /// Requests that need nothing from the device need not be told, but for the first of the last
+    /// request's stream that reaches this byte: then there may be more to fetch. Never more than
+    /// half the distance that counts as near away, so that who judges only what he is told sees
+    /// one stream; a stride's next step. `None`: the last request was of no stream.
+    pub fn next_look(&self) -> Option<Look> {
+        let stream = self.current?;
+        let s = self.streams.get(stream)?;
+        let at_bytes = match s.steady >= STEADY && s.step > 0 {
+            true => s.last.saturating_add(s.step),
+            false => {
+                let due = s.fetched.saturating_sub(s.window / 4);
+                due.min(s.end.saturating_add(self.near_bytes / 2))
+            }
+        };
+        Some(Look {
+            stream,
+            at_bytes: at_bytes.max(s.end),
+        })
+    }
+
     /// `distance` says how far a stream is from this request, if it can be its stream at all.
     fn upwards(
         &mut self,
@@ -191,12 +224,14 @@ impl Prefetch {
         distance: impl Fn(&Stream) -> Option<u64>,
         follows: impl Fn(&Stream, &FetchLimits) -> (u64, u64),
     ) -> Option<Fetch> {
-        let used = self.streams.iter_mut().filter(|s| s.window > 0);
-        let closest = used.filter_map(|s| Some((distance(s)?, s)));
-        let Some((_, stream)) = closest.min_by_key(|(distance, _)| *distance) else {
+        let used = self.streams.iter_mut().enumerate();
+        let used = used.filter(|(_, s)| s.window > 0);
+        let closest = used.filter_map(|(slot, s)| Some((distance(s)?, slot, s)));
+        let Some((_, slot, stream)) = closest.min_by_key(|(distance, ..)| *distance) else {
             self.begin(start, end);
             return None;
         };
+        self.current = Some(slot);
         stream.seen = self.requests;
         let step = start.saturating_sub(stream.last);
         stream.steady = match step == stream.step {
@@ -220,7 +255,9 @@ impl Prefetch {
 
     /// A new stream takes the place of the one not seen for the longest time.
     fn begin(&mut self, start: u64, end: u64) {
-        if let Some(oldest) = self.streams.iter_mut().min_by_key(|s| s.seen) {
+        let streams = self.streams.iter_mut().enumerate();
+        if let Some((slot, oldest)) = streams.min_by_key(|(_, s)| s.seen) {
+            self.current = Some(slot);
             *oldest = Stream {
                 last: start,
                 end,

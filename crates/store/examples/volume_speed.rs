@@ -7,8 +7,8 @@ use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{
-    DirectLimits, InitOptions, JournalOptions, LaneOptions, NewSecret, OpenMode, Pool, SecretKey,
-    Thresholds, Volumes, VolumesOptions,
+    AccessOptions, DirectLimits, InitOptions, JournalOptions, LaneOptions, NewSecret, OpenMode,
+    Pool, SecretKey, Thresholds, Volumes, VolumesOptions,
 };
 use volume::{Durability, RequestContext, Volume};
 
@@ -53,6 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             memory_bytes: 256 << 20,
             thresholds: Thresholds::default(),
             direct: DirectLimits::default(),
+            access: AccessOptions::default(),
             lane: LaneOptions {
                 compression: Compression::Lz4,
                 region_bytes: 64 << 10,

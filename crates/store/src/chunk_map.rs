@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use units::{ContainerId, Fingerprint, WriterId};
 
 /// Fingerprints are uniform already: their first bytes are the hash.
@@ -52,6 +52,8 @@ pub(crate) type FingerprintSet = HashSet<Fingerprint, BuildHasherDefault<Fingerp
 #[derive(Default)]
 struct Cache {
     loaded: HashMap<ContainerId, (Arc<LoadedDirectory>, u64)>,
+    /// Being read by some thread.
+    loading: HashSet<ContainerId>,
     bytes: usize,
     clock: u64,
 }
@@ -89,6 +91,8 @@ pub(crate) struct ChunkMap {
     pub quarantine: Quarantine,
     containers: Arc<ContainerReader>,
     cache: Mutex<Cache>,
+    /// Signalled when a directory was read, or could not be.
+    loaded: Condvar,
     cache_bytes_max: usize,
     /// Chunks whose index candidates were all others: they go to the overflow table.
     colliding: Mutex<FingerprintSet>,
@@ -108,6 +112,7 @@ impl ChunkMap {
             quarantine: Quarantine::default(),
             containers,
             cache: Mutex::default(),
+            loaded: Condvar::new(),
             cache_bytes_max,
             colliding: Mutex::default(),
             rescued: Mutex::new(false),
@@ -208,6 +213,25 @@ impl ChunkMap {
         Ok(found)
     }
 
+    /// Where a chunk may lie, by the index alone: what no directory has confirmed, in regions that
+    /// are not set aside. For who reads the region and sees for himself.
+    pub fn hints(&self, fingerprint: &Fingerprint, hints: &mut Vec<Location>) -> Result<()> {
+        count(&self.counters.index_probes);
+        self.index.lookup(fingerprint, hints)?;
+        let place = |hint: &Location| RegionPlace {
+            container: hint.container,
+            sector: hint.sector,
+        };
+        hints.retain(|hint| !self.quarantine.holds(place(hint)));
+        Ok(())
+    }
+
+    /// A hint of [`Self::hints`] led to a region that does not hold the chunk.
+    pub fn deny_hint(&self) {
+        count(&self.counters.false_positives);
+        self.index.note_false_positive();
+    }
+
     /// Where a chunk lies that must exist. When the index does not know it, the index lies: all
     /// directories are read, once per process. When memory does not take them all, they are read
     /// for each chunk that is not found: slower, not less. A chunk that is nowhere else is told in
@@ -293,17 +317,24 @@ impl ChunkMap {
         Ok(places)
     }
 
-    /// The directory of a container, from memory or read and verified.
+    /// The directory of a container, from memory or read and verified. Who needs one that
+    /// somebody reads right now waits for it.
     pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {
-        {
-            let mut cache = lock(&self.cache);
+        let mut cache = lock(&self.cache);
+        loop {
             cache.clock += 1;
             let now = cache.clock;
             if let Some((directory, used)) = cache.loaded.get_mut(&id) {
                 *used = now;
                 return Ok(Arc::clone(directory));
             }
+            if cache.loading.insert(id) {
+                break;
+            }
+            cache = self.loaded.wait(cache).unwrap_or_else(|e| e.into_inner());
         }
+        drop(cache);
+        let _loading = Loading { map: self, id };
         count(&self.counters.directory_reads);
         let contents = self.containers.contents(id)?;
         let directory = Arc::new(LoadedDirectory::new(id, &contents.directory));
@@ -358,6 +389,19 @@ impl ChunkMap {
             }
         }
         Ok(())
+    }
+}
+
+/// A directory is being read; however that ends, those who wait look again.
+struct Loading<'a> {
+    map: &'a ChunkMap,
+    id: ContainerId,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        lock(&self.map.cache).loading.remove(&self.id);
+        self.map.loaded.notify_all();
     }
 }
 

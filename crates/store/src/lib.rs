@@ -33,7 +33,7 @@ pub use read_path::{ChunkRef, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
-    CheckpointCounts, DirectLimits, Step, Thresholds, VolumeHandle, VolumeStatus, Volumes,
-    VolumesOptions,
+    AccessOptions, CheckpointCounts, DecisionCounters, DirectLimits, Step, Switches, Thresholds,
+    View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
 };
 pub use write_path::{Committed, Lane, LaneOptions, Probe, WriteCounts, WriteSession};

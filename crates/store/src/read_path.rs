@@ -4,24 +4,28 @@
 //! process; a damaged region is set aside, and every other place that holds the chunk is tried
 //! before an error is told. Called by pool, write path (old directories), space and check.
 
+mod approach;
 mod cache;
+mod flights;
 mod image;
 
+pub(crate) use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
 pub use image::ImageVolume;
 
-use crate::chunk_map::{ChunkMap, ChunkPlace, Near};
-use crate::container::{ContainerReader, RegionPlace};
+use crate::chunk_map::{ChunkMap, Near};
+use crate::container::ContainerReader;
 use crate::error::{Result, StoreError};
 use crate::recipe::{Leaf, visit_differences, visit_leaves, visit_nodes};
 use cache::ReadCache;
+use flights::Flights;
 use format::bytes::FormatError;
 use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use units::Fingerprint;
 
 /// Largest directory object that is read whole: ten million entries.
@@ -34,6 +38,12 @@ pub struct ReadCounts {
     pub chunk_hits: u64,
     /// Regions read from the device, verified and decoded.
     pub region_reads: u64,
+    /// ... of them, those that the index led to without a directory.
+    pub direct_reads: u64,
+    /// Times that the index led to a region that does not hold the chunk, or to none.
+    pub hints_denied: u64,
+    /// Regions that another thread was reading already: waited for and shared.
+    pub shared_reads: u64,
 }
 
 /// Reads verified chunks and objects of a pool. Shared by all threads.
@@ -42,11 +52,12 @@ pub struct Reader {
     containers: Arc<ContainerReader>,
     cache: ReadCache,
     near: Mutex<Near>,
-    /// Regions that some thread decodes right now: others wait instead of doing it again.
-    decoding: Mutex<Vec<RegionPlace>>,
-    decoded: Condvar,
+    flights: Flights,
     chunk_hits: AtomicU64,
     region_reads: AtomicU64,
+    direct_reads: AtomicU64,
+    hints_denied: AtomicU64,
+    shared_reads: AtomicU64,
 }
 
 impl Reader {
@@ -60,18 +71,24 @@ impl Reader {
             containers,
             cache: ReadCache::new(cache_bytes_max),
             near: Mutex::default(),
-            decoding: Mutex::default(),
-            decoded: Condvar::new(),
+            flights: Flights::default(),
             chunk_hits: AtomicU64::new(0),
             region_reads: AtomicU64::new(0),
+            direct_reads: AtomicU64::new(0),
+            hints_denied: AtomicU64::new(0),
+            shared_reads: AtomicU64::new(0),
         }
     }
 
     /// What reading cost so far.
     pub fn counts(&self) -> ReadCounts {
+        let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
         ReadCounts {
-            chunk_hits: self.chunk_hits.load(Ordering::Relaxed),
-            region_reads: self.region_reads.load(Ordering::Relaxed),
+            chunk_hits: read(&self.chunk_hits),
+            region_reads: read(&self.region_reads),
+            direct_reads: read(&self.direct_reads),
+            hints_denied: read(&self.hints_denied),
+            shared_reads: read(&self.shared_reads),
         }
     }
 
@@ -82,29 +99,7 @@ impl Reader {
 
     /// A chunk's verified bytes. `Corruption` when it is nowhere intact.
     pub fn chunk(&self, fingerprint: &Fingerprint) -> Result<ChunkRef> {
-        if let Some(chunk) = self.cache.get(fingerprint) {
-            self.chunk_hits.fetch_add(1, Ordering::Relaxed);
-            return Ok(chunk);
-        }
-        let mut near = std::mem::take(&mut *lock(&self.near));
-        let place = self.chunks.locate(fingerprint, &mut near);
-        *lock(&self.near) = near;
-        let Some(place) = place? else {
-            let found = "in no container that can be read";
-            return Err(StoreError::corruption("chunk", fingerprint, found));
-        };
-        match self.at_place(fingerprint, place) {
-            Err(first) if first.is_corruption() => {
-                self.chunks.set_aside(place.region);
-                let others = self.chunks.all_places(fingerprint)?;
-                others
-                    .into_iter()
-                    .filter(|other| other.region != place.region)
-                    .find_map(|other| self.at_place(fingerprint, other).ok())
-                    .ok_or(first)
-            }
-            result => result,
-        }
+        self.node(fingerprint, Approach::default())
     }
 
     /// The chunk of one piece of an object, as told by [`Self::visit_pieces`]: at least as long as
@@ -118,39 +113,6 @@ impl Reader {
         let chunk = self.chunk(fingerprint)?;
         expect_len(root, fingerprint, &chunk, len)?;
         Ok(chunk)
-    }
-
-    fn at_place(&self, fingerprint: &Fingerprint, place: ChunkPlace) -> Result<ChunkRef> {
-        let mut decoding = lock(&self.decoding);
-        while decoding.contains(&place.region) {
-            decoding = self
-                .decoded
-                .wait(decoding)
-                .unwrap_or_else(|e| e.into_inner());
-        }
-        if let Some(chunk) = self.cache.get(fingerprint) {
-            return Ok(chunk);
-        }
-        decoding.push(place.region);
-        drop(decoding);
-        let result = self.decode(fingerprint, place);
-        lock(&self.decoding).retain(|at| *at != place.region);
-        self.decoded.notify_all();
-        result
-    }
-
-    fn decode(&self, fingerprint: &Fingerprint, place: ChunkPlace) -> Result<ChunkRef> {
-        let sectors = format::container::region_sectors(place.stored_bytes);
-        self.region_reads.fetch_add(1, Ordering::Relaxed);
-        let region = self.containers.region(place.region, sectors)?;
-        let (found, evicted) = self.cache.insert(region, fingerprint);
-        evicted
-            .into_iter()
-            .for_each(|region| self.containers.reuse(region));
-        found.ok_or_else(|| {
-            let at = format!("{} sector {}", place.region.container, place.region.sector);
-            StoreError::corruption("region", at, format!("does not hold chunk {fingerprint}"))
-        })
     }
 
     /// False when part of an object is known to be damaged or missing: who has its source reads it

@@ -12,4 +12,4 @@ mod walk;
 pub use builder::ObjectBuilder;
 pub(crate) use difference::visit_differences;
 pub(crate) use fold::{ChunkEdit, fold, hole};
-pub(crate) use walk::{Leaf, fixed_chunk, visit_leaves, visit_nodes};
+pub(crate) use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

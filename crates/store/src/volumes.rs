@@ -5,23 +5,31 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
+mod decisions;
 mod direct;
 mod engine;
+mod fetcher;
+mod front;
 mod handle;
 mod live;
 mod overlay;
+mod reading;
 mod round;
+mod view;
 
 pub use administration::VolumeStatus;
+pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
 pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
+pub use view::View;
 
 use crate::error::Result;
 use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
 use crate::pool::Pool;
 use crate::write_path::LaneOptions;
 use engine::{Engine, Registered, lock};
+use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
 use live::LiveVolume;
 use overlay::{DirectChunks, Overlay, PIECE_BYTES, Piece, Source};
@@ -44,12 +52,15 @@ pub struct VolumesOptions {
     pub lane: LaneOptions,
     /// Which writes pass the journal by.
     pub direct: DirectLimits,
+    /// How reads and destaging follow access patterns.
+    pub access: AccessOptions,
 }
 
 /// All writable volumes of a pool, open.
 pub struct Volumes {
     engine: Arc<Engine>,
     damage: Vec<JournalDamage>,
+    _fetching: FetchThreads,
 }
 
 impl Volumes {
@@ -80,21 +91,16 @@ impl Volumes {
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
             Arc::new(page_cache::NoEvents),
         );
-        let engine = Engine::new(
-            pool,
-            journal,
-            cache,
-            options.thresholds,
-            options.lane,
-            options.direct,
-            overlay_bytes / PIECE_BYTES as u64,
-        );
+        let pieces_max = overlay_bytes / PIECE_BYTES as u64;
+        let engine = Engine::new(pool, journal, cache, options, pieces_max);
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);
             lock(&engine.registry).insert(id, registered);
         }
+        let engine = Arc::new(engine);
         Ok(Self {
-            engine: Arc::new(engine),
+            _fetching: FetchThreads::start(&engine, options.access.fetch_threads),
+            engine,
             damage,
         })
     }
@@ -165,6 +171,18 @@ impl Volumes {
     /// What checkpoints did.
     pub fn checkpoint_counts(&self) -> CheckpointCounts {
         self.engine.counts()
+    }
+
+    /// What was decided by how volumes and views are accessed.
+    pub fn decision_counters(&self) -> DecisionCounters {
+        let engine = &self.engine;
+        engine.meters.counters(engine.pool.reader().counts())
+    }
+
+    /// Fetches one part of what was planned on this thread, for who has no threads that do it.
+    /// False when nothing waits.
+    pub fn fetch_step(&self) -> bool {
+        self.engine.fetcher.step(&self.engine)
     }
 
     /// What the page cache did.

@@ -39,9 +39,14 @@ fn image_volume(
     what: &str,
     zone: &TimeZone,
 ) -> ImageVolume {
-    let time = calendar::local(snapshot.taken, zone);
-    let description = format!("{what} of {time}, {}", short_id(snapshot));
+    let description = description(snapshot, what, zone);
     ImageVolume::new(Arc::clone(pool.reader()), root, description)
+}
+
+/// What a client hears of a state.
+fn description(snapshot: &Snapshot, what: &str, zone: &TimeZone) -> String {
+    let time = calendar::local(snapshot.taken, zone);
+    format!("{what} of {time}, {}", short_id(snapshot))
 }
 
 /// Says that clients can come.

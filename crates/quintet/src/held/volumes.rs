@@ -7,7 +7,10 @@ use super::Held;
 use chunking::Compression;
 use std::ops::Deref;
 use std::sync::Arc;
-use store::{DirectLimits, JournalOptions, LaneOptions, Pool, Thresholds, Volumes, VolumesOptions};
+use store::{
+    AccessOptions, DirectLimits, JournalOptions, LaneOptions, Pool, Thresholds, Volumes,
+    VolumesOptions,
+};
 
 /// Size of the journal unless the user says otherwise, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
@@ -54,6 +57,7 @@ pub fn open_volumes(
             container_bytes: CONTAINER_BYTES,
         },
         direct: DirectLimits::default(),
+        access: AccessOptions::default(),
     };
     Volumes::open(pool, &options)
 }

@@ -7,8 +7,8 @@ use crate::SimDisk;
 use crate::pool_histories::{MEMORY_BYTES, init_options, lane_options, media};
 use std::sync::Arc;
 use store::{
-    DirectLimits, JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError, Thresholds,
-    Volumes, VolumesOptions,
+    AccessOptions, DirectLimits, JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError,
+    Thresholds, Volumes, VolumesOptions,
 };
 use volume::{RequestContext, Volume};
 
@@ -36,6 +36,11 @@ fn options() -> VolumesOptions {
         direct: DirectLimits {
             bytes_min: 12 << 10,
             unflushed_bytes_min: 8 << 10,
+        },
+        access: AccessOptions {
+            // One thread: what happens is what the seed says.
+            fetch_threads: 0,
+            ..AccessOptions::default()
         },
     }
 }

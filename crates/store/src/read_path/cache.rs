@@ -15,22 +15,71 @@ const SHARDS: usize = 32;
 /// Memory of a cached chunk besides its bytes, bytes: table slots and its place in the region.
 const CHUNK_OVERHEAD: usize = 160;
 
-struct Cached {
+/// A verified region, alone or in the cache.
+pub(super) struct DecodedRegion {
     region: Region,
     used: AtomicBool,
 }
 
-impl Cached {
+impl DecodedRegion {
+    pub fn new(region: Region) -> Self {
+        Self {
+            region,
+            used: AtomicBool::new(false),
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.region.raw.capacity() + self.region.chunks.len() * CHUNK_OVERHEAD
+    }
+
+    /// Bytes of all chunks.
+    pub fn raw_bytes(&self) -> usize {
+        self.region.raw.len()
     }
 }
 
 /// A chunk's verified bytes; keeps its region alive.
 #[derive(Clone)]
 pub struct ChunkRef {
-    region: Arc<Cached>,
+    region: Arc<DecodedRegion>,
     number: u32,
+}
+
+impl ChunkRef {
+    /// The chunk of that fingerprint in a region, when it is there.
+    pub(super) fn within(region: &Arc<DecodedRegion>, fingerprint: &Fingerprint) -> Option<Self> {
+        let is_it = |(_, (f, _, _)): &(u32, &(Fingerprint, u32, u32))| f == fingerprint;
+        let (number, _) = (0u32..).zip(&region.region.chunks).find(is_it)?;
+        Some(Self {
+            region: Arc::clone(region),
+            number,
+        })
+    }
+
+    /// The chunk of that fingerprint, when it is the next one of the same region or anywhere in it.
+    pub(crate) fn beside(&self, fingerprint: &Fingerprint) -> Option<Self> {
+        let number = self.number + 1;
+        match self.region.region.chunks.get(number as usize) {
+            Some((f, _, _)) if f == fingerprint => Some(Self {
+                region: Arc::clone(&self.region),
+                number,
+            }),
+            _ => Self::within(&self.region, fingerprint),
+        }
+    }
+
+    /// All chunks of the region but this one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
+        let chunks = self.region.region.chunks.iter().enumerate();
+        let others = chunks.filter(|(number, _)| *number != self.number as usize);
+        others.map(|(number, (f, _, _))| (f, self.region.region.chunk(number)))
+    }
+
+    /// The region's memory, if nobody else reads it.
+    pub(super) fn into_region(self) -> Option<Region> {
+        Arc::into_inner(self.region).map(|decoded| decoded.region)
+    }
 }
 
 impl Deref for ChunkRef {
@@ -49,7 +98,7 @@ impl AsRef<[u8]> for ChunkRef {
 
 #[derive(Default)]
 struct Ring {
-    regions: VecDeque<Arc<Cached>>,
+    regions: VecDeque<Arc<DecodedRegion>>,
     bytes: usize,
 }
 
@@ -81,22 +130,13 @@ impl ReadCache {
         Some(chunk)
     }
 
-    /// Keeps a region and hands one of its chunks out; `None` when it does not hold it. Also
-    /// returns the regions that made room, unless somebody still reads them.
-    pub fn insert(&self, region: Region, wanted: &Fingerprint) -> (Option<ChunkRef>, Vec<Region>) {
-        let cached = Arc::new(Cached {
-            region,
-            used: AtomicBool::new(false),
-        });
-        let mut found = None;
+    /// Keeps a region. Returns the regions that made room, unless somebody still reads them.
+    pub fn insert(&self, cached: Arc<DecodedRegion>) -> Vec<Region> {
         for (number, (fingerprint, _, _)) in (0u32..).zip(&cached.region.chunks) {
             let chunk = ChunkRef {
                 region: Arc::clone(&cached),
                 number,
             };
-            if fingerprint == wanted {
-                found = Some(chunk.clone());
-            }
             self.shard(fingerprint).insert(*fingerprint, chunk);
         }
         let mut ring = lock(&self.ring);
@@ -119,10 +159,10 @@ impl ReadCache {
             self.forget(&victim);
             Arc::into_inner(victim).map(|cached| cached.region)
         });
-        (found, evicted.collect())
+        evicted.collect()
     }
 
-    fn forget(&self, victim: &Arc<Cached>) {
+    fn forget(&self, victim: &Arc<DecodedRegion>) {
         for (fingerprint, _, _) in &victim.region.chunks {
             let mut shard = self.shard(fingerprint);
             if shard

@@ -2,13 +2,13 @@
 //!
 //! Invariant: what is served was verified; damage is an I/O error of the range it hits.
 
-use super::{Reader, expect_len};
+use super::{Approach, ChunkRef, Reader, expect_len, node_error};
 use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::recipe::fixed_chunk;
-use format::recipe::{Layout, ObjectRoot};
+use crate::recipe::{FixedLeaves, Leaf, fixed_chunk};
+use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use units::Fingerprint;
 use volume::{
     Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
@@ -25,9 +25,12 @@ pub struct ImageVolume {
 
 /// Nodes that stay decoded: at 40 bytes a child, about 20 MiB at most.
 const NODES_MAX: usize = 256;
+/// Longer requests go to a thread anyway: asking for each chunk would cost as much as reading.
+const KNOWN_CHUNKS_MAX: usize = 4;
 
 /// A node of variable layout: where each child ends, counted from the node's first byte.
 struct NodeEnds {
+    level: u8,
     ends: Vec<u64>,
     children: Vec<Fingerprint>,
 }
@@ -43,26 +46,20 @@ impl ImageVolume {
         }
     }
 
-    fn read_fixed(&self, log2: u8, offset: u64, into: &mut [u8]) -> Result<()> {
-        let chunk_bytes = 1u64 << log2;
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut leaves = None;
         let mut at = offset;
         let mut rest = into;
         while !rest.is_empty() {
-            let within = at & (chunk_bytes - 1);
-            let take = (chunk_bytes - within).min(rest.len() as u64) as usize;
+            let piece = self.piece(at, &mut leaves, Approach::default())?;
+            let within = at.saturating_sub(piece.offset);
+            let take = piece.len.saturating_sub(within).min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at_mut(take);
-            let fingerprint =
-                fixed_chunk(&self.root, log2, at, &mut |node| self.reader.chunk(node))?;
-            if fingerprint.is_hole() {
+            if piece.fingerprint.is_hole() {
                 now.fill(0);
             } else {
-                let chunk = self.reader.chunk(&fingerprint)?;
-                expect_len(
-                    &self.root,
-                    &fingerprint,
-                    &chunk,
-                    chunk_bytes.min(self.root.len),
-                )?;
+                let chunk = self.reader.chunk(&piece.fingerprint)?;
+                expect_len(&self.root, &piece.fingerprint, &chunk, piece.len)?;
                 let from = within as usize;
                 now.copy_from_slice(chunk.get(from..from + take).unwrap_or_default());
             }
@@ -70,49 +67,58 @@ impl ImageVolume {
             at += take as u64;
         }
         Ok(())
+    }
+
+    /// The object that is served.
+    pub(crate) fn root(&self) -> &ObjectRoot {
+        &self.root
+    }
+
+    /// The chunk or hole that holds byte `at`, which is below the end; what is found out about its
+    /// neighbours in fixed layout stays in `leaves`.
+    pub(crate) fn piece(
+        &self,
+        at: u64,
+        leaves: &mut Option<FixedLeaves<ChunkRef>>,
+        approach: Approach,
+    ) -> Result<Leaf> {
+        let Layout::Fixed(log2) = self.root.layout else {
+            return self.variable_piece(at, approach);
+        };
+        let fingerprint = FixedLeaves::chunk_at(leaves, &self.root, log2, at, &mut |node| {
+            self.reader.node(node, approach)
+        })?;
+        let offset = at & !((1 << log2) - 1);
+        Ok(Leaf {
+            offset,
+            len: (1 << log2).min(self.root.len.saturating_sub(offset)),
+            fingerprint,
+        })
+    }
+
+    fn variable_piece(&self, at: u64, approach: Approach) -> Result<Leaf> {
+        self.variable_leaf(at, &mut |node| self.node_ends(node, approach))
     }
 
     /// In variable layout a look-up is one binary search per level.
-    fn read_variable(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        let mut at = offset;
-        let mut rest = into;
-        while !rest.is_empty() {
-            let (fingerprint, start, len) = self.variable_chunk(at)?;
-            let within = at.saturating_sub(start);
-            let take = len.saturating_sub(within).min(rest.len() as u64) as usize;
-            if take == 0 {
-                let found = "ends before the object does";
-                return Err(StoreError::corruption(
-                    "recipe",
-                    self.root.fingerprint,
-                    found,
-                ));
-            }
-            let (now, later) = rest.split_at_mut(take);
-            if fingerprint.is_hole() {
-                now.fill(0);
-            } else {
-                let chunk = self.reader.chunk(&fingerprint)?;
-                expect_len(&self.root, &fingerprint, &chunk, len)?;
-                let from = within as usize;
-                now.copy_from_slice(chunk.get(from..from + take).unwrap_or_default());
-            }
-            rest = later;
-            at += take as u64;
-        }
-        Ok(())
-    }
-
-    /// The chunk that holds byte `offset`, where it starts, and its length.
-    fn variable_chunk(&self, offset: u64) -> Result<(Fingerprint, u64, u64)> {
+    fn variable_leaf(
+        &self,
+        at: u64,
+        load: &mut dyn FnMut(&Fingerprint) -> Result<Arc<NodeEnds>>,
+    ) -> Result<Leaf> {
         let mut fingerprint = self.root.fingerprint;
         let (mut start, mut len) = (0, self.root.len);
         for level in (1..=self.root.level).rev() {
             if fingerprint.is_hole() {
                 break;
             }
-            let node = self.node(&fingerprint, level, len)?;
-            let number = node.ends.partition_point(|end| *end <= offset - start);
+            let node = load(&fingerprint)?;
+            let end = node.ends.last().copied().unwrap_or(0);
+            if node.level != level || end != len {
+                let found = format!("level {}, {end} bytes, expected {level}, {len}", node.level);
+                return Err(StoreError::corruption("recipe node", fingerprint, found));
+            }
+            let number = node.ends.partition_point(|end| *end <= at - start);
             let before = match number.checked_sub(1) {
                 Some(last) => node.ends.get(last).copied().unwrap_or(0),
                 None => 0,
@@ -126,34 +132,39 @@ impl ImageVolume {
             start += before;
             len = end - before;
         }
-        Ok((fingerprint, start, len))
+        if at >= start.saturating_add(len) {
+            let (what, found) = ("recipe", "ends before the object does");
+            return Err(StoreError::corruption(what, self.root.fingerprint, found));
+        }
+        Ok(Leaf {
+            offset: start,
+            len,
+            fingerprint,
+        })
     }
 
-    fn node(&self, fingerprint: &Fingerprint, level: u8, len: u64) -> Result<Arc<NodeEnds>> {
-        let nodes = || self.nodes.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(node) = nodes().get(fingerprint) {
+    fn node_ends(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<Arc<NodeEnds>> {
+        if let Some(node) = self.nodes().get(fingerprint) {
             return Ok(Arc::clone(node));
         }
-        let node = self.reader.recipe_node(fingerprint)?;
-        let mut end = 0u64;
-        // The decoder has checked that the sum does not overflow.
-        let ends: Vec<u64> = node
-            .lengths
-            .iter()
-            .map(|len| {
-                end = end.saturating_add(*len);
-                end
-            })
-            .collect();
-        if node.level != level || node.layout != Layout::Variable || end != len {
-            let found = format!("level {}, {end} bytes, expected {level}, {len}", node.level);
+        let node = self.reader.node(fingerprint, approach)?;
+        let node = RecipeNode::decode(&node).map_err(|e| node_error(fingerprint, e))?;
+        if node.layout != Layout::Variable {
+            let found = "of another layout";
             return Err(StoreError::corruption("recipe node", fingerprint, found));
         }
+        let mut end = 0u64;
+        // The decoder has checked that the sum does not overflow.
+        let ends = node.lengths.iter().map(|len| {
+            end = end.saturating_add(*len);
+            end
+        });
         let node = Arc::new(NodeEnds {
-            ends,
+            level: node.level,
+            ends: ends.collect(),
             children: node.children,
         });
-        let mut nodes = nodes();
+        let mut nodes = self.nodes();
         if nodes.len() >= NODES_MAX {
             nodes.clear();
         }
@@ -161,14 +172,45 @@ impl ImageVolume {
         Ok(node)
     }
 
-    /// The chunk under one byte, when it and the nodes above are in memory.
-    fn cached(&self, log2: u8, offset: u64) -> Option<()> {
+    /// True when nodes in memory say what `[from, to)` holds, and that is holes and chunks that
+    /// are `here` or in the reader's cache. Looks at a few chunks at most.
+    pub(crate) fn is_known(&self, from: u64, to: u64, here: &dyn Fn(&Fingerprint) -> bool) -> bool {
+        let mut at = from;
+        for _ in 0..KNOWN_CHUNKS_MAX {
+            let Some(leaf) = self.known_piece(at) else {
+                return false;
+            };
+            let f = &leaf.fingerprint;
+            if !f.is_hole() && !here(f) && self.reader.cached_chunk(f).is_none() {
+                return false;
+            }
+            at = leaf.offset.saturating_add(leaf.len.max(1));
+            if at >= to.min(self.root.len) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The chunk or hole that holds byte `at`, when the nodes above it are in memory.
+    fn known_piece(&self, at: u64) -> Option<Leaf> {
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
-        let fingerprint = fixed_chunk(&self.root, log2, offset, &mut |node: &Fingerprint| {
+        let Layout::Fixed(log2) = self.root.layout else {
+            let load = &mut |f: &Fingerprint| self.nodes().get(f).cloned().ok_or_else(miss);
+            return self.variable_leaf(at, load).ok();
+        };
+        let fingerprint = fixed_chunk(&self.root, log2, at, &mut |node: &Fingerprint| {
             self.reader.cached_chunk(node).ok_or_else(miss)
+        });
+        Some(Leaf {
+            offset: at & !((1 << log2) - 1),
+            len: 1 << log2,
+            fingerprint: fingerprint.ok()?,
         })
-        .ok()?;
-        (fingerprint.is_hole() || self.reader.cached_chunk(&fingerprint).is_some()).then_some(())
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, HashMap<Fingerprint, Arc<NodeEnds>>> {
+        self.nodes.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -202,11 +244,7 @@ impl Volume for ImageVolume {
         offset_bytes: u64,
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
-        match self.root.layout {
-            Layout::Fixed(log2) => self.read_fixed(log2, offset_bytes, into),
-            Layout::Variable => self.read_variable(offset_bytes, into),
-        }
-        .map_err(volume_error)
+        self.read_at(offset_bytes, into).map_err(volume_error)
     }
 
     fn write(
@@ -291,15 +329,7 @@ impl Volume for ImageVolume {
     }
 
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        let Layout::Fixed(log2) = self.root.layout else {
-            return false;
-        };
-        let last = offset_bytes.saturating_add(len_bytes).saturating_sub(1);
-        let chunks = (offset_bytes >> log2)..=(last >> log2);
-        // Long requests go to a thread anyway: asking for each chunk would cost as much as reading.
-        chunks.clone().count() <= 4
-            && chunks
-                .into_iter()
-                .all(|n| self.cached(log2, n << log2).is_some())
+        let end = offset_bytes.saturating_add(len_bytes);
+        self.is_known(offset_bytes, end, &|_| false)
     }
 }

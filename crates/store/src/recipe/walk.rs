@@ -127,13 +127,94 @@ pub(crate) fn fixed_chunk<B: AsRef<[u8]>>(
         rest %= child_bytes;
         fingerprint = match node_child(bytes, level, log2, number) {
             Some(child) => child,
-            None => {
-                let found = "not the node that the recipe needs";
-                return Err(StoreError::corruption("recipe node", fingerprint, found));
-            }
+            None => return Err(wrong_node(fingerprint)),
         };
     }
     Ok(fingerprint)
+}
+
+/// What a node of the lowest level, or a hole instead of it, says of the chunks under it.
+pub(crate) struct FixedLeaves<B> {
+    /// First byte under it, and the first one after it.
+    start: u64,
+    end: u64,
+    log2: u8,
+    /// The chunk, when the object is a single one, or the hole; else it is in the node.
+    only: Fingerprint,
+    node: Option<B>,
+}
+
+impl<B: AsRef<[u8]>> FixedLeaves<B> {
+    /// The leaves around byte `offset`: one look per level, then none for the chunks beside it.
+    fn find(
+        root: &ObjectRoot,
+        log2: u8,
+        offset: u64,
+        raw: &mut dyn FnMut(&Fingerprint) -> Result<B>,
+    ) -> Result<Self> {
+        let (mut start, mut fingerprint, mut level) = (0, root.fingerprint, root.level);
+        loop {
+            let bytes_under = match level {
+                0 => 1 << log2,
+                // What a child at the level above would cover.
+                _ => RecipeNode::fixed_child_bytes(log2, level.saturating_add(1)),
+            };
+            let mut leaves = Self {
+                start,
+                end: start.saturating_add(bytes_under),
+                log2,
+                only: fingerprint,
+                node: None,
+            };
+            if level == 0 || fingerprint.is_hole() {
+                return Ok(leaves);
+            }
+            let bytes = raw(&fingerprint)?;
+            if level == 1 {
+                leaves.node = Some(bytes);
+                return Ok(leaves);
+            }
+            let child_bytes = RecipeNode::fixed_child_bytes(log2, level);
+            let number = (offset - start) / child_bytes;
+            let child = usize::try_from(number).ok();
+            let child = child.and_then(|n| node_child(bytes.as_ref(), level, log2, n));
+            fingerprint = child.ok_or_else(|| wrong_node(fingerprint))?;
+            start += number * child_bytes;
+            level -= 1;
+        }
+    }
+
+    /// The chunk that holds byte `offset`, out of `last` when it is under it; otherwise `last` is
+    /// exchanged.
+    pub fn chunk_at(
+        last: &mut Option<Self>,
+        root: &ObjectRoot,
+        log2: u8,
+        offset: u64,
+        raw: &mut dyn FnMut(&Fingerprint) -> Result<B>,
+    ) -> Result<Fingerprint> {
+        if let Some(leaves) = last.as_ref().filter(|l| (l.start..l.end).contains(&offset)) {
+            return leaves.chunk(offset);
+        }
+        let leaves = Self::find(root, log2, offset, raw)?;
+        last.insert(leaves).chunk(offset)
+    }
+
+    /// The chunk that holds byte `offset`, which is under it.
+    fn chunk(&self, offset: u64) -> Result<Fingerprint> {
+        let Some(node) = &self.node else {
+            return Ok(self.only);
+        };
+        let number = usize::try_from(offset.saturating_sub(self.start) >> self.log2).ok();
+        number
+            .and_then(|n| node_child(node.as_ref(), 1, self.log2, n))
+            .ok_or_else(|| wrong_node(self.only))
+    }
+}
+
+fn wrong_node(fingerprint: Fingerprint) -> StoreError {
+    let found = "not the node that the recipe needs";
+    StoreError::corruption("recipe node", fingerprint, found)
 }
 
 /// Reads one child out of an encoded fixed-layout node (layout in `format::recipe`).

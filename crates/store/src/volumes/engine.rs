@@ -4,7 +4,10 @@
 //! works on a round at a time; others wait for it only when the journal is full. Called by
 //! volumes, handles and whoever drives the steps.
 
+use super::VolumesOptions;
+use super::decisions::{AccessOptions, Meters};
 use super::direct::{DirectLanes, DirectLimits};
+use super::fetcher::Fetcher;
 use super::live::LiveVolume;
 use super::round::Member;
 use crate::catalog::Edit;
@@ -106,6 +109,9 @@ pub(crate) struct Engine {
     pub driver: Mutex<Driver>,
     pub direct: DirectLanes,
     pub direct_limits: DirectLimits,
+    pub access: AccessOptions,
+    pub meters: Meters,
+    pub fetcher: Fetcher,
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
     objects: AtomicU64,
@@ -122,22 +128,31 @@ impl Engine {
         pool: Arc<Pool>,
         journal: Journal,
         cache: PageCache,
-        thresholds: Thresholds,
-        lane: LaneOptions,
-        direct_limits: DirectLimits,
+        options: &VolumesOptions,
         pieces_max: u64,
     ) -> Self {
+        let access = AccessOptions {
+            // What was fetched and is not used yet must not push out what is.
+            fetch_bytes_max: options
+                .access
+                .fetch_bytes_max
+                .min(options.memory_bytes / 16),
+            ..options.access
+        };
         Self {
             pool,
             journal,
             cache,
-            thresholds,
-            lane,
+            thresholds: options.thresholds,
+            lane: options.lane,
             pieces_max,
             registry: Mutex::default(),
             driver: Mutex::default(),
             direct: DirectLanes::default(),
-            direct_limits,
+            direct_limits: options.direct,
+            access,
+            meters: Meters::default(),
+            fetcher: Fetcher::new(access.fetch_bytes_max),
             unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             rounds: AtomicU64::new(0),

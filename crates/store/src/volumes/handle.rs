@@ -144,6 +144,11 @@ impl Volume for VolumeHandle {
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         self.volume.is_cached(&self.engine, offset_bytes, len_bytes)
     }
+
+    fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        let engine = &self.engine;
+        self.volume.prefetch(engine, offset_bytes, len_bytes);
+    }
 }
 
 /// Extents that are visited at a time: the layers of one moment are looked at in pieces, so that a

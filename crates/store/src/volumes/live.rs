@@ -5,7 +5,10 @@
 //! and both happen behind the gate, so that a freeze at journal position P finds exactly the
 //! writes below P. Called by handles and checkpoints.
 
+mod read;
+
 use super::engine::Engine;
+use super::front::Front;
 use super::overlay::{DirectChunks, Overlay, Piece, Source};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::journal::Record;
@@ -43,12 +46,7 @@ pub(crate) struct LiveVolume {
     gate: RwLock<()>,
     /// Held by administrative changes: one at a time for each volume.
     administration: Mutex<()>,
-}
-
-/// What covers a range, in order; gaps are for the root.
-struct Layers {
-    pieces: Vec<Piece>,
-    root: ObjectRoot,
+    front: Front,
 }
 
 impl LiveVolume {
@@ -67,6 +65,7 @@ impl LiveVolume {
             }),
             gate: RwLock::new(()),
             administration: Mutex::new(()),
+            front: Front::new(root.len),
         }
     }
 
@@ -93,201 +92,6 @@ impl LiveVolume {
     /// Bytes of a chunk.
     pub fn chunk_bytes(&self) -> u64 {
         1 << self.log2
-    }
-
-    /// Fills `into` from `offset`.
-    pub fn read(&self, engine: &Engine, offset: u64, into: &mut [u8]) -> Result<()> {
-        let mut looks = 0;
-        loop {
-            let layers = self.layers(offset, into.len() as u64)?;
-            match self.fill(engine, &layers, offset, into) {
-                // A checkpoint folded the piece and freed its slot meanwhile: look again.
-                Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
-                result => return result,
-            }
-        }
-    }
-
-    fn layers(&self, offset: u64, len: u64) -> Result<Layers> {
-        let state = self.state();
-        state.expect_open()?;
-        let end = offset.saturating_add(len);
-        if end > state.size {
-            let why = format!("bytes {offset} to {end} of {}", state.size);
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
-        Ok(Layers {
-            pieces: state.pieces(offset, end),
-            root: state.root,
-        })
-    }
-
-    fn fill(&self, engine: &Engine, layers: &Layers, offset: u64, into: &mut [u8]) -> Result<()> {
-        let mut at = offset;
-        let mut rest = into;
-        for piece in &layers.pieces {
-            let gap = usize::try_from(piece.offset - at).unwrap_or(usize::MAX);
-            let (now, later) = rest.split_at_mut(gap.min(rest.len()));
-            self.fill_from_root(engine, &layers.root, at, now)?;
-            let len = usize::try_from(piece.len).unwrap_or(usize::MAX);
-            let (now, later) = later.split_at_mut(len.min(later.len()));
-            self.fill_from_piece(engine, piece, now)?;
-            rest = later;
-            at = piece.end();
-        }
-        self.fill_from_root(engine, &layers.root, at, rest)
-    }
-
-    /// Bytes of one piece: from pages that are in memory, else from the journal.
-    pub fn fill_from_piece(&self, engine: &Engine, piece: &Piece, into: &mut [u8]) -> Result<()> {
-        let skip = match &piece.source {
-            Source::Record { skip } => *skip,
-            Source::Zero => {
-                into.fill(0);
-                return Ok(());
-            }
-            Source::Chunks(chunks) => return self.fill_from_chunks(engine, chunks, into),
-        };
-        let mut at = piece.offset;
-        let mut rest = into;
-        while !rest.is_empty() {
-            let page = at / PAGE_BYTES;
-            let within = (at % PAGE_BYTES) as usize;
-            let Some(frame) = engine.cache.unwritten(self.object, page, piece.position.0) else {
-                let skip = skip as usize + (at - piece.offset) as usize;
-                return engine.journal.read(piece.position, skip, rest);
-            };
-            let take = (PAGE_BYTES as usize - within).min(rest.len());
-            let (now, later) = rest.split_at_mut(take);
-            now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
-            rest = later;
-            at += take as u64;
-        }
-        Ok(())
-    }
-
-    fn fill_from_chunks(
-        &self,
-        engine: &Engine,
-        chunks: &DirectChunks,
-        into: &mut [u8],
-    ) -> Result<()> {
-        let mut at = 0;
-        let mut rest = into;
-        while !rest.is_empty() {
-            let (fingerprint, within) = chunks.at(at);
-            let take = (self.chunk_bytes() as usize - within).min(rest.len());
-            let (now, later) = rest.split_at_mut(take);
-            rest = later;
-            at += take as u64;
-            if fingerprint.is_hole() {
-                now.fill(0);
-                continue;
-            }
-            let cached = engine.cache.by_content(&fingerprint, None, Use::Demand);
-            if let Some(frame) = cached {
-                now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
-                continue;
-            }
-            if engine.direct.is_unsettled() {
-                engine.direct.settle(engine)?;
-            }
-            let bytes = engine.pool.reader().chunk(&fingerprint)?;
-            let Some(part) = bytes.get(within..within + take) else {
-                let found = format!("{} bytes", bytes.len());
-                return Err(StoreError::corruption("chunk", fingerprint, found));
-            };
-            now.copy_from_slice(part);
-        }
-        Ok(())
-    }
-
-    /// Bytes below the overlays.
-    pub fn fill_from_root(
-        &self,
-        engine: &Engine,
-        root: &ObjectRoot,
-        offset: u64,
-        into: &mut [u8],
-    ) -> Result<()> {
-        let chunk_bytes = self.chunk_bytes();
-        let mut at = offset;
-        let mut rest = into;
-        while !rest.is_empty() {
-            let within = at & (chunk_bytes - 1);
-            let take = (chunk_bytes - within).min(rest.len() as u64) as usize;
-            let (now, later) = rest.split_at_mut(take);
-            self.fill_from_chunk(engine, root, at >> self.log2, within as usize, now)?;
-            rest = later;
-            at += take as u64;
-        }
-        Ok(())
-    }
-
-    fn fill_from_chunk(
-        &self,
-        engine: &Engine,
-        root: &ObjectRoot,
-        chunk: u64,
-        within: usize,
-        into: &mut [u8],
-    ) -> Result<()> {
-        let place = Place {
-            object: self.object,
-            chunk,
-        };
-        let copy = |bytes: &[u8], into: &mut [u8]| match bytes.get(within..within + into.len()) {
-            Some(bytes) => {
-                into.copy_from_slice(bytes);
-                Ok(())
-            }
-            None => {
-                let found = format!("{} bytes in chunk {chunk}", bytes.len());
-                Err(StoreError::corruption("volume", self.id, found))
-            }
-        };
-        if let Some(frame) = engine.cache.by_place(place, Use::Demand) {
-            return copy(&frame, into);
-        }
-        let offset = chunk << self.log2;
-        if offset >= root.len {
-            into.fill(0);
-            return Ok(());
-        }
-        let reader = engine.pool.reader();
-        let fingerprint = fixed_chunk(root, self.log2, offset, &mut |node| reader.chunk(node))?;
-        if fingerprint.is_hole() {
-            into.fill(0);
-            return Ok(());
-        }
-        let known = {
-            let state = self.state();
-            let alias = state.may_alias(root).then_some(place);
-            engine.cache.by_content(&fingerprint, alias, Use::Demand)
-        };
-        if let Some(frame) = known {
-            return copy(&frame, into);
-        }
-        let bytes = reader.chunk(&fingerprint)?;
-        if bytes.len() as u64 != self.chunk_bytes() {
-            let found = format!("{} bytes, expected {}", bytes.len(), self.chunk_bytes());
-            return Err(StoreError::corruption("chunk", fingerprint, found));
-        }
-        self.keep(engine, root, place, &fingerprint, &bytes);
-        copy(&bytes, into)
-    }
-
-    fn keep(
-        &self,
-        engine: &Engine,
-        root: &ObjectRoot,
-        place: Place,
-        fingerprint: &Fingerprint,
-        bytes: &[u8],
-    ) {
-        let state = self.state();
-        let alias = state.may_alias(root).then_some(place);
-        engine.cache.insert(fingerprint, bytes, alias, Use::Demand);
     }
 
     /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
@@ -516,9 +320,6 @@ enum Write<'a> {
     Zero,
     Chunks(Arc<[Fingerprint]>),
 }
-
-/// Checkpoints that may overtake one read.
-const LOOKS_MAX: u32 = 100;
 
 /// Longer requests are handed to a thread anyway: asking for each chunk would cost as much as
 /// reading.

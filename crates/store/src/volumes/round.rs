@@ -4,6 +4,7 @@
 //! that fails can be done again; after it, each volume's root holds exactly its writes below the
 //! position at which it was frozen. Called by the engine, one step at a time.
 
+use super::decisions::Meters;
 use super::engine::Engine;
 use super::live::{LiveVolume, PAGE_BYTES};
 use super::overlay::{Overlay, Piece, Source};
@@ -35,6 +36,8 @@ pub(super) struct Member {
     cursor: u64,
     /// Bytes from here on were looked at for how far to look for duplicates.
     probed_to: u64,
+    /// ... and are not looked up in the fingerprint index.
+    unprobed: bool,
     /// The last chunk is cut at `len`: still to be done.
     cut: bool,
 }
@@ -58,6 +61,7 @@ impl Member {
             edits: Vec::new(),
             cursor: 0,
             probed_to: 0,
+            unprobed: false,
             cut: len < size && within != 0,
             volume,
         }
@@ -122,7 +126,7 @@ impl Member {
                 continue;
             }
             if start >= self.probed_to {
-                self.choose_probe(lane, start);
+                self.choose_probe(engine, lane, start);
             }
             self.destage_chunk(engine, lane, chunk)?;
             self.cursor = start + chunk_bytes;
@@ -137,7 +141,7 @@ impl Member {
     }
 
     /// Looks how long the run of written bytes is that starts here.
-    fn choose_probe(&mut self, lane: &mut Lane, start: u64) {
+    fn choose_probe(&mut self, engine: &Engine, lane: &mut Lane, start: u64) {
         let mut end = start;
         while end - start < PROBE_BYTES_MIN
             && let Some(piece) = self.frozen.next(end)
@@ -146,7 +150,11 @@ impl Member {
             end = piece.end();
         }
         let long = end - start >= PROBE_BYTES_MIN;
-        lane.set_probe(if long { Probe::Index } else { Probe::Near });
+        self.unprobed = !long && engine.access.switches.unprobed_writes;
+        lane.set_probe(match self.unprobed {
+            true => Probe::Near,
+            false => Probe::Index,
+        });
         self.probed_to = end.max(start + 1);
     }
 
@@ -158,6 +166,7 @@ impl Member {
                     true => Fingerprint::HOLE,
                     false => lane.store_chunk(&bytes)?,
                 };
+                Meters::add(&engine.meters.chunks_unprobed, self.unprobed.into());
                 if resident && !fingerprint.is_hole() {
                     engine
                         .cache
@@ -204,7 +213,7 @@ impl Member {
         if covered < used as u64 {
             let root = self.volume.state().root;
             let base = bytes.get_mut(..used).unwrap_or_default();
-            self.volume.fill_from_root(engine, &root, start, base)?;
+            self.volume.fill_root(engine, &root, start, base)?;
         }
         let mut resident = true;
         for piece in pieces {
@@ -212,7 +221,7 @@ impl Member {
             let at = (piece.offset - start) as usize;
             let into = bytes.get_mut(at..at + piece.len as usize);
             let into = into.unwrap_or_default();
-            self.volume.fill_from_piece(engine, &piece, into)?;
+            self.volume.fill_piece(engine, &piece, into)?;
         }
         Ok(resident)
     }
@@ -232,7 +241,7 @@ impl Member {
         let mut carried = Vec::new();
         for piece in pieces {
             let mut data = vec![0; piece.len as usize];
-            self.volume.fill_from_piece(engine, &piece, &mut data)?;
+            self.volume.fill_piece(engine, &piece, &mut data)?;
             carried.push((piece.offset, data));
         }
         let _shut = self.volume.shut();

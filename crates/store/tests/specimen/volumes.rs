@@ -5,8 +5,8 @@ use chunking::Compression;
 use sim::{Image, SimDisk};
 use std::sync::Arc;
 use store::{
-    CheckDepth, DirectLimits, InitOptions, JournalOptions, OpenMode, Pool, Thresholds, Volumes,
-    VolumesOptions,
+    AccessOptions, CheckDepth, DirectLimits, InitOptions, JournalOptions, OpenMode, Pool,
+    Thresholds, Volumes, VolumesOptions,
 };
 use volume::{Durability, RequestContext, Volume};
 
@@ -31,6 +31,7 @@ pub fn small() -> VolumesOptions {
             bytes_min: 100_000,
             unflushed_bytes_min: 200_000,
         },
+        access: AccessOptions::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it;
 //! all who open a volume see each other's writes.
 
-use super::image_volume;
+use super::description;
 use crate::commands::snapshot_choice::short_id;
 use crate::held::Held;
 use crate::meters::Metered;
@@ -83,9 +83,9 @@ impl Exports for HeldExports {
             return Some(Arc::new(Metered::new(volume, self.held.meter(name))));
         }
         let snapshot = self.states().remove(name)?;
-        let (root, what) = (snapshot.root, &snapshot.name);
-        let image = image_volume(&self.held.pool, &snapshot, root, what, &self.zone);
-        Some(Arc::new(Metered::new(image, self.held.meter(name))))
+        let description = description(&snapshot, &snapshot.name, &self.zone);
+        let view = self.held.volumes.view(snapshot.root, description);
+        Some(Arc::new(Metered::new(view, self.held.meter(name))))
     }
 
     fn default_name(&self) -> Option<String> {

@@ -1,0 +1,240 @@
+//! From a fingerprint to a decoded region: through a directory, or straight to where the index says
+//! (DDFS, ATC'18: a random read needs no container directory).
+//!
+//! Invariant: what the index alone says is believed once the region's bytes have been verified and
+//! one of its chunks has the fingerprint; whatever else is found there is nobody's damage, and the
+//! directories are asked. Called by the reader, and by volumes with a cache of their own.
+
+use super::Reader;
+use super::cache::{ChunkRef, DecodedRegion};
+use super::flights::Boarding;
+use crate::chunk_map::ChunkPlace;
+use crate::container::RegionPlace;
+use crate::error::{Result, StoreError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use units::Fingerprint;
+
+/// Regions of more plain bytes stay whole in the reader's own cache, whoever asks: decoding one
+/// again for the next chunk costs more than its memory.
+const LONG_REGION_BYTES: usize = 128 << 10;
+
+/// What is asked first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Directories: who reads on finds the next chunks there.
+    #[default]
+    Directory,
+    /// The index alone, then the region itself.
+    Region,
+}
+
+/// How regions are come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Approach {
+    pub route: Route,
+    /// Whoever needs a region that is being read waits for it.
+    pub shares: bool,
+}
+
+impl Default for Approach {
+    fn default() -> Self {
+        Self {
+            route: Route::Directory,
+            shares: true,
+        }
+    }
+}
+
+/// A cache of who asks, above the reader's.
+pub(crate) trait Keep {
+    /// True when the chunk is there by now.
+    fn has(&self, fingerprint: &Fingerprint) -> bool;
+
+    /// A region was read for this chunk: called before anybody else is let through to it. False
+    /// when it cannot be kept there.
+    fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool;
+}
+
+/// There is none: the region stays in the reader's cache.
+struct Nowhere;
+
+impl Keep for Nowhere {
+    fn has(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
+        false
+    }
+}
+
+/// What a load found.
+pub(crate) enum Loaded {
+    /// The chunk, in its region.
+    Chunk(ChunkRef),
+    /// Nothing was read: the caller's cache has it by now.
+    Kept,
+}
+
+/// Who asks, and what for.
+#[derive(Clone, Copy)]
+struct Errand<'a> {
+    fingerprint: &'a Fingerprint,
+    approach: Approach,
+    keep: &'a dyn Keep,
+}
+
+impl Reader {
+    /// A node of a recipe, or whatever else stays in the reader's own cache.
+    pub(crate) fn node(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<ChunkRef> {
+        let errand = Errand {
+            fingerprint,
+            approach,
+            keep: &Nowhere,
+        };
+        match self.run(errand)? {
+            Loaded::Chunk(chunk) => Ok(chunk),
+            Loaded::Kept => Err(nowhere(fingerprint)),
+        }
+    }
+
+    /// A chunk that the caller keeps itself. `Corruption` when it is nowhere intact.
+    pub(crate) fn load(
+        &self,
+        fingerprint: &Fingerprint,
+        approach: Approach,
+        keep: &dyn Keep,
+    ) -> Result<Loaded> {
+        self.run(Errand {
+            fingerprint,
+            approach,
+            keep,
+        })
+    }
+
+    /// Takes the memory of a chunk's region for the next one, if nobody else reads it.
+    pub(crate) fn reuse(&self, chunk: ChunkRef) {
+        if let Some(region) = chunk.into_region() {
+            self.containers.reuse(region);
+        }
+    }
+
+    fn run(&self, errand: Errand<'_>) -> Result<Loaded> {
+        if let Some(chunk) = self.cache.get(errand.fingerprint) {
+            count(&self.chunk_hits);
+            return Ok(Loaded::Chunk(chunk));
+        }
+        if errand.approach.route == Route::Region
+            && let Some(found) = self.by_hints(errand)
+        {
+            return Ok(found);
+        }
+        self.by_directory(errand)
+    }
+
+    fn by_hints(&self, errand: Errand<'_>) -> Option<Loaded> {
+        let mut hints = Vec::new();
+        self.chunks.hints(errand.fingerprint, &mut hints).ok()?;
+        for hint in hints {
+            let place = RegionPlace {
+                container: hint.container,
+                sector: hint.sector,
+            };
+            match self.at_place(errand, place, hint.sectors) {
+                Ok(Some(found)) => {
+                    count(&self.direct_reads);
+                    return Some(found);
+                }
+                Ok(None) => self.chunks.deny_hint(),
+                // The hint may be wrong, or the region damaged: directories tell the two apart.
+                Err(_) => {}
+            }
+            count(&self.hints_denied);
+        }
+        None
+    }
+
+    fn by_directory(&self, errand: Errand<'_>) -> Result<Loaded> {
+        let fingerprint = errand.fingerprint;
+        let mut near = std::mem::take(&mut *super::lock(&self.near));
+        let place = self.chunks.locate(fingerprint, &mut near);
+        *super::lock(&self.near) = near;
+        let Some(place) = place? else {
+            return Err(nowhere(fingerprint));
+        };
+        match self.at_proven_place(errand, place) {
+            Err(first) if first.is_corruption() => {
+                self.chunks.set_aside(place.region);
+                let others = self.chunks.all_places(fingerprint)?;
+                others
+                    .into_iter()
+                    .filter(|other| other.region != place.region)
+                    .find_map(|other| self.at_proven_place(errand, other).ok())
+                    .ok_or(first)
+            }
+            result => result,
+        }
+    }
+
+    fn at_proven_place(&self, errand: Errand<'_>, place: ChunkPlace) -> Result<Loaded> {
+        let sectors = format::container::region_sectors(place.stored_bytes);
+        let found = self.at_place(errand, place.region, sectors)?;
+        found.ok_or_else(|| {
+            let at = format!("{} sector {}", place.region.container, place.region.sector);
+            let why = format!("does not hold chunk {}", errand.fingerprint);
+            StoreError::corruption("region", at, why)
+        })
+    }
+
+    /// `None` when the region is sound and holds no such chunk.
+    fn at_place(
+        &self,
+        errand: Errand<'_>,
+        place: RegionPlace,
+        sectors: u32,
+    ) -> Result<Option<Loaded>> {
+        let fingerprint = errand.fingerprint;
+        let leader = match errand.approach.shares.then(|| self.flights.board(place)) {
+            Some(Boarding::Shared(region)) => {
+                count(&self.shared_reads);
+                return Ok(ChunkRef::within(&region, fingerprint).map(Loaded::Chunk));
+            }
+            Some(Boarding::Lead(leader)) => Some(leader),
+            None => None,
+        };
+        // Who read it before may have kept it between the caller's look and the boarding.
+        if let Some(chunk) = self.cache.get(fingerprint) {
+            return Ok(Some(Loaded::Chunk(chunk)));
+        }
+        if errand.keep.has(fingerprint) {
+            return Ok(Some(Loaded::Kept));
+        }
+        count(&self.region_reads);
+        let region = self.containers.region(place, sectors)?;
+        let region = Arc::new(DecodedRegion::new(region));
+        let chunk = ChunkRef::within(&region, fingerprint);
+        if let Some(chunk) = &chunk {
+            let is_long = region.raw_bytes() > LONG_REGION_BYTES;
+            if !errand.keep.keep(fingerprint, chunk) || is_long {
+                let evicted = self.cache.insert(Arc::clone(&region));
+                evicted
+                    .into_iter()
+                    .for_each(|region| self.containers.reuse(region));
+            }
+        }
+        if let Some(leader) = leader {
+            leader.land(&region);
+        }
+        Ok(chunk.map(Loaded::Chunk))
+    }
+}
+
+fn nowhere(fingerprint: &Fingerprint) -> StoreError {
+    let found = "in no container that can be read";
+    StoreError::corruption("chunk", fingerprint, found)
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,164 @@
+//! Regions that are being read and decoded right now: who needs one of them waits for it and shares
+//! it, instead of doing the same again (DDFS, ATC'18: requests that need the same recipe node are
+//! serialised, all others run in parallel).
+//!
+//! Invariant: one leader for each region at a time; a leader that fails, or panics, leaves nothing
+//! behind, and those who waited try for themselves. The lock of the table is never held across a
+//! read. Called by the reader.
+
+use super::cache::DecodedRegion;
+use crate::container::RegionPlace;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// How a flight ended: `None` while it is under way.
+type Landing = Option<Option<Arc<DecodedRegion>>>;
+
+#[derive(Default)]
+struct Flight {
+    landing: Mutex<Landing>,
+    landed: Condvar,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub(super) struct Flights(Mutex<HashMap<RegionPlace, Arc<Flight>>>);
+
+/// What one who comes for a region gets.
+pub(super) enum Boarding<'a> {
+    /// Nobody reads it: this caller does, and calls [`Leader::land`].
+    Lead(Leader<'a>),
+    /// Somebody else has read it meanwhile.
+    Shared(Arc<DecodedRegion>),
+}
+
+/// The one who reads a region.
+pub(super) struct Leader<'a> {
+    flights: &'a Flights,
+    place: RegionPlace,
+    flight: Arc<Flight>,
+    region: Option<Arc<DecodedRegion>>,
+}
+
+impl Flights {
+    /// Leads, or waits for who does. Who waited for a leader that failed leads next.
+    pub fn board(&self, place: RegionPlace) -> Boarding<'_> {
+        loop {
+            let mut flights = lock(&self.0);
+            let Some(flight) = flights.get(&place) else {
+                let flight = Arc::new(Flight::default());
+                flights.insert(place, Arc::clone(&flight));
+                return Boarding::Lead(Leader {
+                    flights: self,
+                    place,
+                    flight,
+                    region: None,
+                });
+            };
+            let flight = Arc::clone(flight);
+            drop(flights);
+            let landing = lock(&flight.landing);
+            let landing = flight
+                .landed
+                .wait_while(landing, |landing| landing.is_none())
+                .unwrap_or_else(|e| e.into_inner());
+            if let Some(Some(region)) = &*landing {
+                return Boarding::Shared(Arc::clone(region));
+            }
+        }
+    }
+}
+
+impl Leader<'_> {
+    /// Hands the region to all who wait.
+    pub fn land(mut self, region: &Arc<DecodedRegion>) {
+        self.region = Some(Arc::clone(region));
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        lock(&self.flights.0).remove(&self.place);
+        *lock(&self.flight.landing) = Some(self.region.take());
+        self.flight.landed.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::Region;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use units::{ContainerId, WriterId};
+
+    fn at(sector: u32) -> RegionPlace {
+        RegionPlace {
+            container: ContainerId::new(WriterId(1), 1),
+            sector,
+        }
+    }
+
+    fn region() -> Arc<DecodedRegion> {
+        let region = Region {
+            raw: vec![1; 10],
+            chunks: Vec::new(),
+        };
+        Arc::new(DecodedRegion::new(region))
+    }
+
+    #[test]
+    fn one_leads_and_all_others_share() {
+        let flights = Flights::default();
+        let (led, shared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let started = std::sync::Barrier::new(9);
+        std::thread::scope(|scope| {
+            let Boarding::Lead(leader) = flights.board(at(1)) else {
+                panic!("nobody else is there");
+            };
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    started.wait();
+                    match flights.board(at(1)) {
+                        Boarding::Lead(leader) => {
+                            led.fetch_add(1, Ordering::Relaxed);
+                            leader.land(&region());
+                        }
+                        Boarding::Shared(_) => {
+                            shared.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+            started.wait();
+            // All wait by now, likely; who does not leads after the landing.
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(led.load(Ordering::Relaxed), 0, "two leaders at a time");
+            assert!(matches!(flights.board(at(2)), Boarding::Lead(_)));
+            leader.land(&region());
+        });
+        let (led, shared) = (led.into_inner(), shared.into_inner());
+        assert!(
+            led + shared == 8 && shared >= 4,
+            "{led} led, {shared} shared"
+        );
+        assert!(lock(&flights.0).is_empty());
+    }
+
+    #[test]
+    fn after_a_failure_the_next_one_leads() {
+        let flights = Flights::default();
+        std::thread::scope(|scope| {
+            let leader = flights.board(at(1));
+            let waits = scope.spawn(|| matches!(flights.board(at(1)), Boarding::Lead(_)));
+            std::thread::sleep(Duration::from_millis(10));
+            drop(leader);
+            assert!(waits.join().expect("no panic"), "who waited leads");
+        });
+        assert!(lock(&flights.0).is_empty());
+    }
+}

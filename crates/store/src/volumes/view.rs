@@ -1,0 +1,206 @@
+//! Snapshots, and any other object of the pool, as read-only disks that share the page cache of the
+//! volumes: what one of them has read is a hit for all.
+//!
+//! Invariant: what is served was verified; damage is an I/O error of the range it hits. Made by
+//! [`Volumes::view`], called by front ends.
+
+use super::Volumes;
+use super::engine::Engine;
+use super::fetcher::Fetchable;
+use super::front::Front;
+use super::reading::{Below, Judging, Reading};
+use crate::error::Result;
+use crate::read_path::{Approach, ChunkRef, ImageVolume};
+use crate::recipe::{FixedLeaves, Leaf};
+use access_pattern::Fetch;
+use format::recipe::{Layout, ObjectRoot};
+use page_cache::Place;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use volume::{
+    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
+
+/// An object served in place through the volumes' page cache.
+pub struct View {
+    engine: Arc<Engine>,
+    viewed: Arc<Viewed>,
+}
+
+struct Viewed {
+    object: u64,
+    image: ImageVolume,
+    front: Front,
+}
+
+impl Volumes {
+    /// A snapshot's contents, or any other object of the pool, as a read-only disk; `description`
+    /// is one line for humans.
+    pub fn view(&self, root: ObjectRoot, description: String) -> View {
+        let engine = Arc::clone(&self.engine);
+        let reader = Arc::clone(engine.pool.reader());
+        let viewed = Viewed {
+            object: engine.new_object(),
+            image: ImageVolume::new(reader, root, description),
+            front: Front::new(root.len),
+        };
+        View {
+            engine,
+            viewed: Arc::new(viewed),
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.engine.cache.forget_object(self.viewed.object);
+    }
+}
+
+impl Below for Viewed {
+    fn object(&self) -> u64 {
+        self.object
+    }
+
+    fn log2(&self) -> Option<u8> {
+        match self.image.root().layout {
+            Layout::Fixed(log2) => Some(log2),
+            Layout::Variable => None,
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.image.root().len
+    }
+
+    fn leaf(
+        &self,
+        _engine: &Engine,
+        at: u64,
+        leaves: &mut Option<FixedLeaves<ChunkRef>>,
+        approach: Approach,
+    ) -> Result<Leaf> {
+        self.image.piece(at, leaves, approach)
+    }
+
+    fn with_place(&self, place: Option<Place>, enter: &mut dyn FnMut(Option<Place>)) {
+        enter(place);
+    }
+}
+
+impl Fetchable for Viewed {
+    fn fetch(&self, engine: &Engine, from: u64, to: u64) -> Result<u64> {
+        let mut reading = Reading::ahead(engine);
+        reading.warm(self, from, to)?;
+        Ok(reading.loaded)
+    }
+}
+
+impl View {
+    fn submit(&self, fetch: &Fetch) {
+        let viewed: Arc<dyn Fetchable> = Arc::clone(&self.viewed) as _;
+        let engine = &self.engine;
+        engine.fetcher.submit(&engine.meters, &viewed, fetch);
+    }
+}
+
+impl Volume for View {
+    fn info(&self) -> VolumeInfo {
+        self.viewed.image.info()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.viewed.len()
+    }
+
+    fn read(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> std::result::Result<(), VolumeError> {
+        let judging = Judging {
+            front: &self.viewed.front,
+            object_bytes: self.viewed.len(),
+            request: (offset_bytes, into.len() as u64),
+            submit: &|fetch| self.submit(&fetch),
+        };
+        Reading::judged(&self.engine, judging)
+            .fill(&*self.viewed, offset_bytes, into)
+            .map_err(|e| VolumeError::new(VolumeErrorKind::Io, e))
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> std::result::Result<(), VolumeError> {
+        let image = &self.viewed.image;
+        image.write(context, offset_bytes, data, durability)
+    }
+
+    fn flush(&self, context: RequestContext) -> std::result::Result<(), VolumeError> {
+        self.viewed.image.flush(context)
+    }
+
+    fn discard(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> std::result::Result<(), VolumeError> {
+        self.viewed.image.discard(context, offset_bytes, len_bytes)
+    }
+
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> std::result::Result<(), VolumeError> {
+        let image = &self.viewed.image;
+        image.write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
+    }
+
+    fn extents(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> std::result::Result<(), VolumeError> {
+        let image = &self.viewed.image;
+        image.extents(context, offset_bytes, len_bytes, visit)
+    }
+
+    fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let end = offset_bytes.saturating_add(len_bytes);
+        let in_cache = |f: &units::Fingerprint| self.engine.cache.is_content_resident(f);
+        let Some(log2) = self.viewed.log2() else {
+            return self.viewed.image.is_known(offset_bytes, end, &in_cache);
+        };
+        let chunks = (offset_bytes >> log2)..=(end.saturating_sub(1) >> log2);
+        // Long requests go to a thread anyway: asking for each chunk would cost as much as reading.
+        chunks.clone().count() <= CACHED_CHUNKS_MAX
+            && chunks.into_iter().all(|chunk| {
+                let place = Place {
+                    object: self.viewed.object,
+                    chunk,
+                };
+                let (at, end) = (chunk << log2, (chunk + 1) << log2);
+                self.engine.cache.is_resident(place)
+                    || self.viewed.image.is_known(at, end, &in_cache)
+            })
+    }
+
+    fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        self.submit(&super::fetcher::hinted(offset_bytes, len_bytes));
+    }
+}
+
+/// As for volumes.
+const CACHED_CHUNKS_MAX: usize = 16;
