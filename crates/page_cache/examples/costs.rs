@@ -174,6 +174,29 @@ fn main() {
             Use::Demand,
         );
     });
+    let duet = duet::Duet::new(duet::Options {
+        items_max: 1 << 20,
+        seed: 7,
+    });
+    let fed = cache(bytes_max, Arc::<duet::Duet>::clone(&duet));
+    let insert_fed = |n: u64| {
+        let (n, for_use) = (others(n), Use::Demand);
+        fed.insert(&fingerprint(n), &chunk, Some(place(n)), for_use);
+    };
+    row("the same with Duet, no session", insert_fed);
+    let (scope, mask) = (duet::Scope::Everything, duet::Mask::EXISTS);
+    if let Ok(session) = duet.register(duet::Space::Chunks, scope, mask, 0) {
+        let items = std::sync::Mutex::new(Vec::new());
+        row("the same, one session that fetches every 1000", |n| {
+            insert_fed(n);
+            if let Ok(mut items) = items.lock()
+                && n % 1000 == 0
+            {
+                session.fetch(&fed, 4000, &mut items);
+                items.clear();
+            }
+        });
+    }
     let page = [9u8; PAGE_BYTES];
     let written = cache(bytes_max, Arc::new(NoEvents));
     row("put of an unwritten page, new", |n| {

@@ -19,8 +19,8 @@ use units::Fingerprint;
 /// I/O or waits for anything but short locks.
 pub struct PageCache {
     unwritten_bytes_max: u64,
-    clean: CleanPages,
-    unwritten: UnwrittenPages,
+    pub(crate) clean: CleanPages,
+    pub(crate) unwritten: UnwrittenPages,
     memory: Arc<Memory>,
 }
 

@@ -5,6 +5,7 @@
 //! one kind. The policy's lock comes before content shards. Nothing is locked across I/O.
 
 mod leaving;
+mod visiting;
 
 use crate::content::{ContentShard, Identity, SHARDS_MAX, SHARDS_MIN, SLOT_BITS};
 use crate::counters::Counters;
@@ -130,10 +131,9 @@ impl CleanPages {
     }
 
     pub fn is_resident(&self, place: Place) -> bool {
-        let hash = self.hash(place);
-        let places = self.places(hash);
-        let found = self.with_alias(&places, (hash, place), |_, _, _| ());
-        found.is_some()
+        let mut found = false;
+        self.if_resident(place, || found = true);
+        found
     }
 
     /// Time as hits count it: grows by one while a 64th of the memory is inserted.

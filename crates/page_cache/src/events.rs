@@ -5,6 +5,7 @@
 //! place is locked: a receiver is short, does no I/O, and never calls the cache.
 
 use crate::Place;
+use duet::{Duet, Events, Page, Space};
 
 /// Receives page events; each method does nothing unless it is written.
 pub trait PageEvents: Send + Sync {
@@ -25,3 +26,50 @@ pub trait PageEvents: Send + Sync {
 pub struct NoEvents;
 
 impl PageEvents for NoEvents {}
+
+pub(crate) fn chunk_page(place: Place) -> Page {
+    Page {
+        space: Space::Chunks,
+        object: place.object,
+        generation: 0,
+        index: place.chunk,
+    }
+}
+
+pub(crate) fn unwritten_page(object: u64, page: u64) -> Page {
+    Page {
+        space: Space::Pages,
+        object,
+        generation: 0,
+        index: page,
+    }
+}
+
+/// An unwritten page is in memory and modified.
+pub(crate) const UNWRITTEN: Events = Events::ADDED.and(Events::DIRTIED);
+/// It is neither any more.
+const GONE: Events = Events::REMOVED.and(Events::FLUSHED);
+
+/// Chunks of places are pages of [`Space::Chunks`], unwritten pages are pages of [`Space::Pages`].
+/// To a task, a page that was spilled is flushed: no unwritten bytes of it are in memory.
+impl PageEvents for Duet {
+    fn added(&self, place: Place) {
+        self.record(&chunk_page(place), Events::ADDED);
+    }
+
+    fn removed(&self, place: Place) {
+        self.record(&chunk_page(place), Events::REMOVED);
+    }
+
+    fn dirtied(&self, object: u64, page: u64) {
+        self.record(&unwritten_page(object, page), UNWRITTEN);
+    }
+
+    fn flushed(&self, object: u64, page: u64) {
+        self.record(&unwritten_page(object, page), GONE);
+    }
+
+    fn spilled(&self, object: u64, page: u64) {
+        self.record(&unwritten_page(object, page), GONE);
+    }
+}

@@ -16,6 +16,7 @@ mod events;
 mod extent;
 mod memory;
 mod policy;
+mod present;
 mod table;
 mod unwritten;
 

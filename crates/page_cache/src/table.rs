@@ -69,6 +69,14 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
         self.agreeing(hash, 64 - ID_BITS).map(id)
     }
 
+    /// Numbers of entries in the order of their words, from word `from` on, and where to go on
+    /// after each. What is added or removed meanwhile changes nothing for the others.
+    pub fn entries_from(&self, from: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let words = self.words.get(self.position(from)..).unwrap_or_default();
+        let taken = words.iter().filter(|w| **w != EMPTY);
+        taken.map(|w| ((w & u64::from(Self::IDS_MAX)) as u32, w + 1))
+    }
+
     /// Adds an entry; the same hash may stand there many times.
     pub fn insert(&mut self, hash: u64, id: u32) {
         debug_assert!(id < Self::IDS_MAX, "all ones mean empty");
@@ -208,6 +216,28 @@ mod tests {
             }
             assert_eq!(table.len, model.values().map(Vec::len).sum::<usize>());
         }
+    }
+
+    #[test]
+    fn a_walk_meets_what_stays() {
+        let mut table = Table::with_room(100);
+        let mut seed = 3;
+        let hashes: Vec<u64> = (0..3000).map(|_| next(&mut seed)).collect();
+        let even = || (0u32..).zip(&hashes).filter(|(id, _)| id % 2 == 0);
+        even().for_each(|(id, hash)| table.insert(*hash, id));
+        let (mut met, mut from) = (Vec::new(), 0);
+        for id in (1..3000u32).step_by(2) {
+            table.insert(hashes[id as usize], id);
+            let Some((found, next)) = table.entries_from(from).next() else {
+                break;
+            };
+            met.push(found);
+            from = next;
+        }
+        met.extend(table.entries_from(from).map(|(id, _)| id));
+        met.retain(|id| id % 2 == 0);
+        met.sort();
+        assert!(met.into_iter().eq(even().map(|(id, _)| id)));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! often it is written.
 
 mod shard;
+mod visiting;
 
 use crate::arena::Owner;
 use crate::counters::Counters;

@@ -28,6 +28,7 @@ use crate::error::Result;
 use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
 use crate::pool::Pool;
 use crate::write_path::LaneOptions;
+use duet::Duet;
 use engine::{Engine, Registered, lock};
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
@@ -61,6 +62,7 @@ pub struct Volumes {
     engine: Arc<Engine>,
     damage: Vec<JournalDamage>,
     _fetching: FetchThreads,
+    duet: Arc<Duet>,
 }
 
 impl Volumes {
@@ -79,17 +81,21 @@ impl Volumes {
         // A journal whose files are gone starts where no root has folded anything yet.
         let folded = overlays.values().map(|(record, _)| record.folded).max();
         journal.raise(folded.unwrap_or_default().max(from));
-        // A sixteenth is for overlays.
+        // A sixteenth is for overlays, a 256th for events that maintenance was not told yet.
         let overlay_bytes = options.memory_bytes / 16;
+        let event_bytes = options.memory_bytes / 256;
         let mut seed = [0; 8];
         pool.fill_random(&mut seed);
+        let seed = u64::from_le_bytes(seed);
+        let duet = Duet::new(duet::Options {
+            items_max: (event_bytes / duet::ITEM_BYTES_MAX) as usize,
+            seed: seed.rotate_left(32),
+        });
+        let cache_bytes = options.memory_bytes - overlay_bytes - event_bytes;
         let cache = PageCache::new(
-            page_cache::Options::new(
-                options.memory_bytes - overlay_bytes,
-                u64::from_le_bytes(seed),
-            ),
+            page_cache::Options::new(cache_bytes, seed),
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
-            Arc::new(page_cache::NoEvents),
+            Arc::<Duet>::clone(&duet),
         );
         let pieces_max = overlay_bytes / PIECE_BYTES as u64;
         let engine = Engine::new(pool, journal, cache, options, pieces_max);
@@ -102,6 +108,7 @@ impl Volumes {
             _fetching: FetchThreads::start(&engine, options.access.fetch_threads),
             engine,
             damage,
+            duet,
         })
     }
 
@@ -183,6 +190,16 @@ impl Volumes {
     /// False when nothing waits.
     pub fn fetch_step(&self) -> bool {
         self.engine.fetcher.step(&self.engine)
+    }
+
+    /// Where maintenance registers for events of pages.
+    pub fn duet(&self) -> &Arc<Duet> {
+        &self.duet
+    }
+
+    /// The pages that are in memory, for its sessions.
+    pub fn present(&self) -> &dyn duet::Present {
+        &self.engine.cache
     }
 
     /// What the page cache did.

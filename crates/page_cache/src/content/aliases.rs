@@ -28,6 +28,12 @@ impl ContentShard {
         (alias.frame != NONE && alias.place == place).then_some(alias.frame)
     }
 
+    /// The place that an alias is.
+    pub fn place_of(&self, alias: u32) -> Option<Place> {
+        let alias = self.aliases.get(alias as usize)?;
+        (alias.frame != NONE).then_some(alias.place)
+    }
+
     /// The place that has named the frame for the longest time.
     pub fn oldest_place(&self, frame: u32) -> Option<Place> {
         let newest = self.aliases.get(self.entry(frame)?.newest as usize)?;

@@ -1,0 +1,116 @@
+//! What events cost: `cargo run --release -p duet --example costs -- [PAGES]`.
+//!
+//! Processor time of this thread as Linux counts it, best of several batches. Each page is added;
+//! then all is fetched, then each is removed, and all is fetched; so an event includes its share of
+//! the growth and shrinking of the table.
+
+use duet::{Duet, Events, Mask, Options, Page, Position, Present, Scope, Session, Space};
+use std::hint::black_box;
+
+const BATCHES: usize = 7;
+
+/// Nothing is in memory when sessions begin.
+struct Nothing;
+
+impl Present for Nothing {
+    fn replay(
+        &self,
+        _: Space,
+        _: Option<Position>,
+        _: usize,
+        _: &mut dyn FnMut(&Page, Events),
+    ) -> Option<Position> {
+        None
+    }
+
+    fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
+}
+
+fn page(n: u64) -> Page {
+    Page {
+        space: Space::Chunks,
+        object: n >> 16,
+        generation: 0,
+        index: n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40,
+    }
+}
+
+/// Time that this thread has had a processor, nanoseconds.
+fn processor_ns() -> f64 {
+    // Yielding makes the kernel count up to now.
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let first = text.split(' ').next().and_then(|n| n.parse().ok());
+    first.unwrap_or(f64::NAN)
+}
+
+/// Nanoseconds for each of `pages`.
+fn timed(pages: u64, act: impl FnOnce()) -> f64 {
+    let start = processor_ns();
+    act();
+    (processor_ns() - start) / pages as f64
+}
+
+fn report(duet: &Duet, events: Events, pages: u64) -> f64 {
+    timed(pages, || {
+        (0..pages).for_each(|n| duet.record(black_box(&page(n)), events));
+    })
+}
+
+fn fetch_all(sessions: &[Session], pages: u64) -> f64 {
+    let mut items = Vec::with_capacity(1000);
+    timed(pages * sessions.len().max(1) as u64, || {
+        for session in sessions {
+            while session.pending() > 0 {
+                session.fetch(&Nothing, 1000, &mut items);
+                items.clear();
+            }
+        }
+    })
+}
+
+fn register(duet: &std::sync::Arc<Duet>, scope: Scope, mask: Mask) -> Option<Session> {
+    let session = duet.register(Space::Chunks, scope, mask, 0).ok()?;
+    session.fetch(&Nothing, 1, &mut Vec::new());
+    Some(session)
+}
+
+fn main() {
+    let argument = std::env::args().nth(1).and_then(|a| a.parse().ok());
+    let pages: u64 = argument.unwrap_or(1_000_000);
+    println!("| sessions | added, ns | fetched, ns an item | removed, ns | bytes a pending page |");
+    println!("|---|---|---|---|---|");
+    let kinds = [
+        ("0", 0, true),
+        ("1", 1, true),
+        ("8", 8, true),
+        ("8 of other objects", 8, false),
+    ];
+    for (name, sessions, concerned) in kinds {
+        let mut best = [f64::INFINITY; 4];
+        for _ in 0..BATCHES {
+            let duet = Duet::new(Options {
+                items_max: pages as usize * 2,
+                seed: 9,
+            });
+            let scope = || match concerned {
+                true => Scope::Everything,
+                false => Scope::Object(u64::MAX),
+            };
+            let registered: Vec<Session> = (0..sessions)
+                .filter_map(|_| register(&duet, scope(), Mask::EXISTS))
+                .collect();
+            let added = report(&duet, Events::ADDED, pages);
+            let pending = duet.pending();
+            let bytes = duet.memory_bytes() as f64 / pending as f64;
+            let fetched = fetch_all(&registered, pages);
+            let removed = report(&duet, Events::REMOVED, pages);
+            fetch_all(&registered, pages);
+            assert_eq!(duet.pending(), 0);
+            let now = [added, fetched, removed, bytes];
+            best.iter_mut().zip(now).for_each(|(b, n)| *b = b.min(n));
+        }
+        let [added, fetched, removed, bytes] = best;
+        println!("| {name} | {added:.1} | {fetched:.1} | {removed:.1} | {bytes:.1} |");
+    }
+}

@@ -1,0 +1,182 @@
+//! What events are about, and what can be asked for.
+//!
+//! Invariant: a mask never asks for events and for the state of one pair at once. Called by who
+//! reports events, and by tasks.
+
+/// A table's index space: what objects and pages are numbers of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Space {
+    /// Containers and their regions: where the bytes lie.
+    Containers = 0,
+    /// Volumes, snapshots, streams and their chunks, in memory under their places.
+    Chunks = 1,
+    /// Pages of 4 KiB: unwritten ones of volumes; of files on a Linux host.
+    Pages = 2,
+}
+
+impl Space {
+    pub(crate) const COUNT: usize = 3;
+}
+
+/// A page: the unit of which events tell.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Page {
+    /// What the numbers are of.
+    pub space: Space,
+    /// Container, volume, snapshot, file.
+    pub object: u64,
+    /// Tells objects apart that have had one number, one after another (inodes); else 0.
+    pub generation: u32,
+    /// Region, chunk or page of the object.
+    pub index: u64,
+}
+
+/// A set of events.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Events(pub(crate) u8);
+
+impl Events {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// The page is in memory, and was not before.
+    pub const ADDED: Self = Self(1);
+    /// It is not in memory any more.
+    pub const REMOVED: Self = Self(2);
+    /// It has bytes that storage does not have, and had none before.
+    pub const DIRTIED: Self = Self(4);
+    /// No unwritten bytes of it are in memory any more: storage (or the journal) has them.
+    pub const FLUSHED: Self = Self(8);
+
+    /// Both sets.
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those of both sets.
+    pub const fn only(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The other events of their pairs.
+    pub const fn opposite(self) -> Self {
+        Self((self.0 & 0b0101) << 1 | (self.0 & 0b1010) >> 1)
+    }
+
+    /// Whether all of `other` is in it.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is in it.
+    pub const fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            (Self::ADDED, "Added"),
+            (Self::REMOVED, "Removed"),
+            (Self::DIRTIED, "Dirtied"),
+            (Self::FLUSHED, "Flushed"),
+        ];
+        let set = names.iter().filter(|(event, _)| self.has(*event));
+        f.debug_list().entries(set.map(|(_, name)| name)).finish()
+    }
+}
+
+/// What a session asks for: single events, or the state that a pair of them makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mask {
+    pub(crate) events: u8,
+    pub(crate) states: u8,
+}
+
+/// A mask asks for a state and for one of its two events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MixedMask;
+
+impl std::fmt::Display for MixedMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a session cannot ask for a state and for an event of the same pair")
+    }
+}
+
+impl std::error::Error for MixedMask {}
+
+impl Mask {
+    /// [`Events::ADDED`].
+    pub const ADDED: Self = Self::of_events(1);
+    /// [`Events::REMOVED`].
+    pub const REMOVED: Self = Self::of_events(2);
+    /// [`Events::DIRTIED`].
+    pub const DIRTIED: Self = Self::of_events(4);
+    /// [`Events::FLUSHED`].
+    pub const FLUSHED: Self = Self::of_events(8);
+    /// Whether the page is in memory: Added and Removed cancel each other before delivery.
+    pub const EXISTS: Self = Self::of_states(1 | 2);
+    /// Whether it has unwritten bytes: Dirtied and Flushed cancel each other before delivery.
+    pub const MODIFIED: Self = Self::of_states(4 | 8);
+
+    const fn of_events(events: u8) -> Self {
+        Self { events, states: 0 }
+    }
+
+    const fn of_states(states: u8) -> Self {
+        Self { events: 0, states }
+    }
+
+    /// Both; refused when one asks for a state and the other for an event of the same pair.
+    pub const fn and(self, other: Self) -> Result<Self, MixedMask> {
+        let events = self.events | other.events;
+        let states = self.states | other.states;
+        let both = Self { events, states };
+        if events & states == 0 {
+            Ok(both)
+        } else {
+            Err(MixedMask)
+        }
+    }
+
+    /// Whether it asks for that state.
+    pub const fn has_state(self, state: Self) -> bool {
+        self.states & state.states == state.states
+    }
+
+    /// All bits that matter to it.
+    pub(crate) const fn wanted(self) -> u8 {
+        self.events | self.states
+    }
+}
+
+/// What a session is told of a page: what has happened to it and was not told yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Item {
+    /// The page.
+    pub page: Page,
+    /// Of a state: the event that leads to the state now.
+    pub events: Events,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_and_event_of_one_pair_do_not_mix() {
+        assert_eq!(Mask::EXISTS.and(Mask::ADDED), Err(MixedMask));
+        assert_eq!(Mask::FLUSHED.and(Mask::MODIFIED), Err(MixedMask));
+        let collect = Mask::EXISTS.and(Mask::FLUSHED).expect("two pairs");
+        assert_eq!(collect.wanted(), 1 | 2 | 8);
+        assert!(collect.has_state(Mask::EXISTS) && !collect.has_state(Mask::MODIFIED));
+    }
+
+    #[test]
+    fn events_say_their_names() {
+        let both = Events::ADDED.and(Events::DIRTIED);
+        assert_eq!(format!("{both:?}"), r#"["Added", "Dirtied"]"#);
+        assert!(both.has(Events::ADDED) && !both.has(Events::REMOVED));
+    }
+}

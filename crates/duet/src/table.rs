@@ -1,0 +1,176 @@
+//! The table: who reports events calls it, sessions are registered with it.
+//!
+//! Invariant: with no session that wants it, an event costs one relaxed load. A shard is locked for
+//! one page, one piece of a fetch, or one session that comes or goes; never two at once, and nobody
+//! is called from within. Called by the page cache from many threads, and by sessions.
+
+use crate::hash::hash;
+use crate::page::{Events, Mask, Page, Space};
+use crate::records::SESSIONS_MAX;
+use crate::session::Session;
+use crate::shard::Shard;
+use crate::subscriber::{Scope, Subscriber};
+use crate::unpoisoned;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Shards of the table.
+pub(crate) const SHARDS: usize = 64;
+
+/// Memory of a pending page, bytes, at most (and 4 KiB a shard).
+pub const ITEM_BYTES_MAX: u64 = 64;
+
+/// Size and secret of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Pages with undelivered events, at most, about: each of the 64 shards holds a 64th. A page
+    /// takes [`ITEM_BYTES_MAX`].
+    pub items_max: usize,
+    /// Any number that clients cannot guess: they must not be able to choose pages that collide.
+    pub seed: u64,
+}
+
+/// All sessions are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooManySessions;
+
+impl std::fmt::Display for TooManySessions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{SESSIONS_MAX} sessions are registered already")
+    }
+}
+
+impl std::error::Error for TooManySessions {}
+
+type Sessions = [Option<Arc<Subscriber>>; SESSIONS_MAX];
+
+/// See the module's head.
+pub struct Duet {
+    seed: u64,
+    /// By space: the events that some session wants.
+    wanted: [AtomicU8; Space::COUNT],
+    shards: Vec<Mutex<Shard>>,
+    sessions: Mutex<Sessions>,
+}
+
+impl Duet {
+    /// Most sessions at once.
+    pub const SESSIONS_MAX: usize = SESSIONS_MAX;
+
+    /// Without sessions.
+    pub fn new(options: Options) -> Arc<Self> {
+        let records_max = options
+            .items_max
+            .div_ceil(SHARDS)
+            .min(u32::MAX as usize / 2);
+        let shard = |_| Mutex::new(Shard::new(options.seed, records_max));
+        Arc::new(Self {
+            seed: options.seed,
+            wanted: Default::default(),
+            shards: (0..SHARDS).map(shard).collect(),
+            sessions: Mutex::default(),
+        })
+    }
+
+    /// Something has happened to a page: not both events of a pair at once. Events of one page come
+    /// in the order in which they happen, so whoever reports them holds a lock of that page;
+    /// [`Present`](crate::Present) visits the page under the same lock.
+    #[inline]
+    pub fn record(&self, page: &Page, events: Events) {
+        // Relaxed is enough: a session that this does not see finds the page when the present is
+        // replayed to it, as that takes the lock which the caller holds.
+        let wanted = self.wanted.get(page.space as usize);
+        if wanted.is_some_and(|w| w.load(Ordering::Relaxed) & events.0 != 0) {
+            self.record_for_sessions(page, events);
+        }
+    }
+
+    #[cold]
+    fn record_for_sessions(&self, page: &Page, events: Events) {
+        let hash = hash(self.seed, page);
+        self.shard_of(hash).record(hash, page, events);
+    }
+
+    pub(crate) fn inject(&self, session: usize, page: &Page, events: Events) {
+        let hash = hash(self.seed, page);
+        self.shard_of(hash).inject(session, hash, page, events);
+    }
+
+    /// Registers a session that is told, beginning with the present, what `mask` asks for of the
+    /// pages in `scope`. Its units of work have parts of `part_bits` bits (see
+    /// [`WorkSet::new`](crate::WorkSet::new)).
+    pub fn register(
+        self: &Arc<Self>,
+        space: Space,
+        scope: Scope,
+        mask: Mask,
+        part_bits: u32,
+    ) -> Result<Session, TooManySessions> {
+        let subscriber = Arc::new(Subscriber::new(space, scope, mask, part_bits));
+        let mut sessions = unpoisoned(self.sessions.lock());
+        let mut slots = (0..).zip(sessions.iter_mut());
+        let Some((number, slot)) = slots.find(|(_, slot)| slot.is_none()) else {
+            return Err(TooManySessions);
+        };
+        *slot = Some(Arc::clone(&subscriber));
+        for shard in &self.shards {
+            unpoisoned(shard.lock()).join(number, Arc::clone(&subscriber));
+        }
+        self.want(&sessions);
+        drop(sessions);
+        Ok(Session::new(Arc::clone(self), number, subscriber))
+    }
+
+    pub(crate) fn deregister(&self, number: usize) {
+        let mut sessions = unpoisoned(self.sessions.lock());
+        if let Some(slot) = sessions.get_mut(number) {
+            *slot = None;
+        }
+        self.want(&sessions);
+        for shard in &self.shards {
+            unpoisoned(shard.lock()).leave(number);
+        }
+    }
+
+    fn want(&self, sessions: &Sessions) {
+        for (space, wanted) in (0..).zip(&self.wanted) {
+            let of_space = sessions
+                .iter()
+                .flatten()
+                .filter(|s| s.space as usize == space);
+            let all = of_space.fold(0, |all, s| all | s.mask.wanted());
+            wanted.store(all, Ordering::SeqCst);
+        }
+    }
+
+    /// An object is gone: all sessions of the space forget what they have seen and done of it.
+    pub fn deleted(&self, space: Space, object: u64) {
+        let sessions: Vec<_> = unpoisoned(self.sessions.lock())
+            .iter()
+            .flatten()
+            .cloned()
+            .collect();
+        for session in sessions.iter().filter(|s| s.space == space) {
+            session.deleted(object);
+        }
+    }
+
+    /// Pages with something to tell to somebody.
+    pub fn pending(&self) -> usize {
+        self.shards.iter().map(|s| unpoisoned(s.lock()).len()).sum()
+    }
+
+    /// Memory of these pages, bytes: at most 64 for each, and 4 KiB a shard.
+    pub fn memory_bytes(&self) -> usize {
+        let shards = self.shards.iter();
+        shards.map(|s| unpoisoned(s.lock()).memory_bytes()).sum()
+    }
+
+    fn shard_of(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        self.shard(hash as usize)
+    }
+
+    pub(crate) fn shard(&self, number: usize) -> MutexGuard<'_, Shard> {
+        unpoisoned(self.shards[number % SHARDS].lock())
+    }
+}

@@ -1,0 +1,47 @@
+//! Places one after another, each while nothing can happen to it.
+//!
+//! Invariant: a place is visited under the lock of its shard of places. Called to replay the present.
+
+use super::{CleanPages, local};
+use crate::Place;
+use crate::events::chunk_page;
+use crate::present::{Next, Visit};
+use duet::Events;
+
+impl CleanPages {
+    /// Up to `left` places of a shard, from `from` on; `None` when there is no such shard.
+    pub fn visit(&self, shard: usize, from: u64, left: &mut usize, visit: Visit) -> Option<Next> {
+        let places = self.places.get(shard)?.lock();
+        for (id, next) in places.entries_from(from) {
+            let (shard, alias) = local(id);
+            if let Some(place) = self.content(shard).place_of(alias) {
+                visit(&chunk_page(place), Events::ADDED);
+            }
+            *left -= 1;
+            if *left == 0 {
+                return Some(Next::From(next));
+            }
+        }
+        Some(Next::Shard)
+    }
+
+    /// All places of an object.
+    pub fn visit_object(&self, object: u64, visit: Visit) {
+        for shard in 0..self.contents.len() {
+            let places = self.content(shard).places_of(object);
+            for place in places {
+                self.if_resident(place, || visit(&chunk_page(place), Events::ADDED));
+            }
+        }
+    }
+
+    /// Acts if the place is in memory, and while it is.
+    pub fn if_resident(&self, place: Place, act: impl FnOnce()) {
+        let hash = self.hash(place);
+        let places = self.places(hash);
+        let found = self.with_alias(&places, (hash, place), |_, _, _| ());
+        if found.is_some() {
+            act();
+        }
+    }
+}

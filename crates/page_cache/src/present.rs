@@ -1,0 +1,52 @@
+//! What is in memory now, for sessions that begin to listen.
+//!
+//! Invariant: a place is visited under the lock of its shard, so between two events of it. A visit
+//! locks a shard for up to `max` places. Called by sessions of Duet.
+
+use crate::cache::PageCache;
+use duet::{Events, Page, Position, Present, Space};
+
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Page, Events);
+
+impl Present for PageCache {
+    fn replay(
+        &self,
+        space: Space,
+        position: Option<Position>,
+        max: usize,
+        visit: Visit,
+    ) -> Option<Position> {
+        let [mut shard, mut from] = position.unwrap_or_default().0;
+        let mut left = max.max(1);
+        loop {
+            let next = match space {
+                Space::Containers => None,
+                Space::Chunks => self.clean.visit(shard as usize, from, &mut left, visit),
+                Space::Pages => self.unwritten.visit(shard as usize, from, &mut left, visit),
+            };
+            match next? {
+                Next::From(next) => from = next,
+                Next::Shard => (shard, from) = (shard + 1, 0),
+            }
+            if left == 0 {
+                return Some(Position([shard, from]));
+            }
+        }
+    }
+
+    fn replay_object(&self, space: Space, object: u64, visit: Visit) {
+        match space {
+            Space::Containers => {}
+            Space::Chunks => self.clean.visit_object(object, visit),
+            Space::Pages => self.unwritten.visit_object(object, visit),
+        }
+    }
+}
+
+/// Where a visit goes on.
+pub(crate) enum Next {
+    /// In the same shard.
+    From(u64),
+    /// In the next one.
+    Shard,
+}

@@ -1,0 +1,37 @@
+//! Unwritten pages one after another, each while nothing can happen to it.
+//!
+//! Invariant: a page is visited under the lock of its shard. Called to replay the present.
+
+use super::UnwrittenPages;
+use super::shard::Page;
+use crate::events::{UNWRITTEN, unwritten_page};
+use crate::present::{Next, Visit};
+
+impl UnwrittenPages {
+    /// Up to `left` slots of a shard, from `from` on; `None` when there is no such shard.
+    pub fn visit(&self, shard: usize, from: u64, left: &mut usize, visit: Visit) -> Option<Next> {
+        let shard = self.shards.get(shard)?.lock();
+        let slots = shard.pages.get(from as usize..).unwrap_or_default();
+        for (next, slot) in (from + 1..).zip(slots) {
+            if slot.run.is_some() {
+                visit(&unwritten_page(slot.object, slot.page), UNWRITTEN);
+            }
+            *left -= 1;
+            if *left == 0 {
+                return Some(Next::From(next));
+            }
+        }
+        Some(Next::Shard)
+    }
+
+    /// All pages of an object.
+    pub fn visit_object(&self, object: u64, visit: Visit) {
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let of = |p: &&Page| p.run.is_some() && p.object == object;
+            for slot in shard.pages.iter().filter(of) {
+                visit(&unwritten_page(slot.object, slot.page), UNWRITTEN);
+            }
+        }
+    }
+}
