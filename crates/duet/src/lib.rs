@@ -50,23 +50,40 @@
 //! each unit of [`Work`], file-like ones also which objects were seen and which are relevant. Whether
 //! an object is in a [`Scope::Snapshot`] is asked once, when an item of it is fetched, so with no
 //! lock of the page cache held; later events of irrelevant objects are not recorded.
+//!
+//! # The driver
+//!
+//! One for all tasks ([`Driver`] over a [`Task`]), in bounded steps: fetch; update the queue of works of
+//! which pages are in memory, the highest [`Task::score`] first; take the best, or else the next in
+//! the task's own order; process, set done. What is done by others ([`News`]) is not done again, and what
+//! is undone is done at the end. Several tasks help each other without knowing it: what one reads,
+//! the page cache reports to all.
+//!
+//! A driver can be paused, limited and cancelled; its [`Progress`] is stored where the caller likes,
+//! and a driver made from it goes on. Failed work is left aside, counted, and tried again then.
 #![forbid(unsafe_code)]
 
+mod driver;
 mod hash;
 mod merge;
 mod page;
+mod progress;
 mod records;
 mod session;
 mod shard;
 mod sparse_set;
 mod subscriber;
 mod table;
+mod task;
 mod work;
 
+pub use driver::{Driver, DriverOptions, Status, Step};
 pub use page::{Events, Item, Mask, MixedMask, Page, Space};
+pub use progress::{Counts, Progress, ProgressError};
 pub use session::{Position, Present, Session};
 pub use subscriber::{Members, Scope};
 pub use table::{Duet, ITEM_BYTES_MAX, Options, TooManySessions};
+pub use task::{News, Processed, Task};
 pub use work::{PART_BITS_MAX, Work, WorkSet};
 
 /// A poisoned lock guards what is whole between calls.

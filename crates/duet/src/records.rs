@@ -58,6 +58,7 @@ const FREE: Record = Record {
 /// See the module's head.
 pub(crate) struct Records {
     seed: u64,
+    #[allow(clippy::vec_box, reason = "records do not move when blocks are added")]
     blocks: Vec<Box<[Record; BLOCK]>>,
     len: usize,
     /// First record of each chain.

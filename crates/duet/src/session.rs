@@ -4,12 +4,12 @@
 //! in that round, whatever else happens. A fetch never waits and does a bounded amount of work.
 //! Called by the driver, or by a task of its own.
 
-use crate::page::{Events, Item, Page, Space};
+use crate::page::{Events, Item, Mask, Page, Space};
 use crate::subscriber::{ENDS, Relevance, Scope, Subscriber};
 use crate::table::{Duet, SHARDS};
 use crate::unpoisoned;
 use crate::work::{Work, WorkSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// Records that a fetch looks at for each item that it is asked for, and in any case.
 const VISITS: (usize, usize) = (4, 4096);
@@ -195,8 +195,17 @@ impl Session {
     }
 
     /// All work that is done.
-    pub(crate) fn done(&self) -> MutexGuard<'_, WorkSet> {
-        self.subscriber.done()
+    pub fn all_done(&self) -> WorkSet {
+        self.subscriber.done().clone()
+    }
+
+    /// From now on this work is done, and no other.
+    pub fn set_all_done(&self, done: WorkSet) {
+        *self.subscriber.done() = done;
+    }
+
+    pub(crate) fn mask(&self) -> Mask {
+        self.subscriber.mask
     }
 
     /// Memory of what is known of objects and of work, bytes, about.

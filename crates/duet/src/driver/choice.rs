@@ -1,0 +1,73 @@
+//! What is done next.
+//!
+//! Invariant: a work that is neither done nor failed is in the own order after `reached`, in
+//! `ahead`, in `again`, or the current one. A choice asks for a bounded number of works.
+
+use super::{Ahead, Driver};
+use crate::task::Task;
+use crate::work::Work;
+
+/// Works of the own order that are passed over in one step because they are done.
+const PASSED_MAX: usize = 256;
+
+impl Driver {
+    /// `None`: nothing for now, or nothing at all.
+    pub(super) fn choose<T: Task>(&mut self, task: &mut T) -> Result<Option<Work>, T::Error> {
+        self.look_ahead(task, self.options.lookahead.unwrap_or(0))?;
+        while let Some(work) = self.queue.pop() {
+            if !self.is_settled(work) {
+                let place = self.ahead.iter_mut().find(|ahead| ahead.work == work);
+                if let Some(ahead) = place {
+                    ahead.is_taken = true;
+                }
+                return Ok(Some(work));
+            }
+        }
+        self.look_ahead(task, 1)?;
+        if let Some(Ahead { work, .. }) = self.ahead.pop_front() {
+            self.queue.forget(work);
+            return Ok(Some(work));
+        }
+        if !self.reached.1 {
+            return Ok(None);
+        }
+        while let Some(work) = self.again.first() {
+            self.again.remove(work);
+            if !self.is_settled(work) {
+                self.queue.forget(work);
+                return Ok(Some(work));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks for the next works, up to so many from the first on that waits.
+    fn look_ahead<T: Task>(&mut self, task: &mut T, works: usize) -> Result<(), T::Error> {
+        while let Some(first) = self.ahead.front()
+            && (first.is_taken || self.is_settled(first.work))
+        {
+            self.ahead.pop_front();
+        }
+        let mut passed = 0;
+        while self.ahead.len() < works && !self.reached.1 && passed < PASSED_MAX {
+            let after = self.reached.0;
+            let Some(work) = task.next(after)? else {
+                self.reached.1 = true;
+                break;
+            };
+            self.reached.0 = Some(work);
+            if self.is_settled(work) {
+                passed += 1;
+                continue;
+            }
+            let is_taken = false;
+            self.ahead.push_back(Ahead {
+                work,
+                is_taken,
+                after,
+            });
+            self.queue.admit(work);
+        }
+        Ok(())
+    }
+}

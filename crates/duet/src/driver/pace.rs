@@ -1,0 +1,120 @@
+//! Rate limits and estimates; the caller says what time it is.
+//!
+//! Invariant: over any time, no more than the rate times that time and one step's bytes. Called by
+//! the driver.
+
+/// Half of what is known of the pace is of the last so many seconds.
+const HALF_LIFE_S: f64 = 30.0;
+const NS: f64 = 1e9;
+
+/// Times are nanoseconds since any moment.
+pub(crate) struct Pace {
+    bytes_per_s: Option<u64>,
+    /// Bytes that may not be spent yet are below zero.
+    credit_bytes: f64,
+    /// Pages and seconds, the old ones counting less.
+    pages: f64,
+    seconds: f64,
+    now_ns: Option<u64>,
+}
+
+impl Pace {
+    pub fn new(bytes_per_s: Option<u64>) -> Self {
+        Self {
+            bytes_per_s,
+            credit_bytes: 0.0,
+            pages: 0.0,
+            seconds: 0.0,
+            now_ns: None,
+        }
+    }
+
+    pub fn limit(&mut self, bytes_per_s: Option<u64>) {
+        self.bytes_per_s = bytes_per_s;
+        self.credit_bytes = 0.0;
+    }
+
+    /// Time does not run until the next step.
+    pub fn stop(&mut self) {
+        self.now_ns = None;
+    }
+
+    /// It is `now_ns`: `None` if bytes may be spent, else when that is so.
+    pub fn waits_until(&mut self, now_ns: u64) -> Option<u64> {
+        let before = self.now_ns.replace(now_ns).unwrap_or(now_ns);
+        let seconds = now_ns.saturating_sub(before) as f64 / NS;
+        let fading = 0.5f64.powf(seconds / HALF_LIFE_S);
+        self.pages *= fading;
+        self.seconds = self.seconds * fading + seconds;
+        let rate = self.bytes_per_s?.max(1) as f64;
+        // What was not spent is not saved up.
+        self.credit_bytes = (self.credit_bytes + seconds * rate).min(0.0);
+        (self.credit_bytes < 0.0).then(|| {
+            let wait_ns = (-self.credit_bytes / rate * NS).ceil();
+            now_ns.saturating_add(wait_ns as u64)
+        })
+    }
+
+    pub fn spend(&mut self, bytes: u64) {
+        if self.bytes_per_s.is_some() {
+            self.credit_bytes -= bytes as f64;
+        }
+    }
+
+    pub fn done(&mut self, pages: u64) {
+        self.pages += pages as f64;
+    }
+
+    /// Seconds for so many pages at this pace; `None` while there is none.
+    pub fn estimate_s(&self, pages: u64) -> Option<f64> {
+        let known = self.pages > 0.0 && self.seconds > 0.0;
+        known.then(|| pages as f64 * self.seconds / self.pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_kept_and_idle_time_is_not_saved_up() {
+        let mut pace = Pace::new(Some(1000));
+        let (mut now, mut spent) = (5_000_000_000, 0);
+        while now < 15_000_000_000 {
+            match pace.waits_until(now) {
+                Some(until) => now = until,
+                None => {
+                    pace.spend(300);
+                    spent += 300;
+                }
+            }
+        }
+        assert!((9_900..=10_300).contains(&spent), "{spent} bytes in 10 s");
+        now += 1_000_000_000_000;
+        let mut burst = 0;
+        while pace.waits_until(now).is_none() {
+            pace.spend(300);
+            burst += 300;
+        }
+        assert_eq!(burst, 300);
+        pace.limit(None);
+        assert_eq!(pace.waits_until(now), None);
+    }
+
+    #[test]
+    fn the_estimate_follows_the_pace_and_leaves_pauses_out() {
+        let mut pace = Pace::new(None);
+        assert_eq!(pace.estimate_s(10), None);
+        let mut now = 0;
+        for _ in 0..100 {
+            pace.waits_until(now);
+            pace.done(50);
+            now += 1_000_000_000;
+        }
+        pace.stop();
+        now += 3_600_000_000_000;
+        pace.waits_until(now);
+        let estimate = pace.estimate_s(5000).expect("a pace");
+        assert!((95.0..105.0).contains(&estimate), "{estimate} s");
+    }
+}
