@@ -3,7 +3,8 @@
 
 Parts: cached (random reads from memory), cold (random reads from the device; fio on the raw file beside),
 sequential (1 MiB requests, both ways, incompressible and 2:1), writes (random, with and without flushes),
-steady (random writes for minutes, and what became of each byte), clone (of a 1 TiB volume).
+steady (random writes for minutes, and what became of each byte), clone (of a 1 TiB volume), memory
+(a budget of 256 MiB while a volume of 50 GiB is written and read).
 """
 import argparse
 import datetime
@@ -20,7 +21,7 @@ import measure
 import servers as catalogue
 
 MIB = 1 << 20
-PARTS = ("cached", "cold", "sequential", "writes", "steady", "clone")
+PARTS = ("cached", "cold", "sequential", "writes", "steady", "clone", "memory")
 DATA = {"incompressible": 100, "half": 50}
 
 
@@ -131,6 +132,11 @@ def timed(args, *words):
     return [f"--rw={words[0]}", f"--iodepth={words[1]}", "--time_based", f"--runtime={args.seconds}", *words[2:]]
 
 
+def once(args, depth, *words):
+    """No block twice: a second read of it would not be cold."""
+    return ["--rw=randread", f"--iodepth={depth}", "--norandommap=0", f"--runtime={args.seconds}", f"--size={args.mib}m", *words]
+
+
 def same_bytes(server, source):
     """A warm-up over the whole device; a fast server of wrong bytes is found out."""
     done = subprocess.run(["sh", "-c", 'nbdcopy "$1" - | cmp - "$2"', "sh", server.uri, source], capture_output=True, text=True)
@@ -163,7 +169,7 @@ def cold(args, server, work, round_number):
     for depth in (1, 16, 32):
         server.start()
         drop_caches()
-        records.append(fio(server.uri, f"cold-qd{depth}", timed(args, "randread", depth), round_number, server.process))
+        records.append(fio(server.uri, f"cold-qd{depth}", once(args, depth), round_number, server.process))
         server.stop()
     return records
 
@@ -171,7 +177,7 @@ def cold(args, server, work, round_number):
 def raw_device(args, work, round_number, result):
     """fio itself on the file, past the page cache: what the device gives."""
     for depth in (1, 16, 32):
-        words = timed(args, "randread", depth, f"--filename={work / 'half'}", "--ioengine=libaio", "--direct=1")
+        words = once(args, depth, f"--filename={work / 'half'}", "--ioengine=libaio", "--direct=1")
         record = fio(None, f"cold-qd{depth}", words, round_number)
         keep(args, result, {**record, "part": "cold", "tool": "raw-device", "round": round_number})
 
@@ -264,7 +270,29 @@ def clone(args, server, work, round_number):
              "stored_bytes": stored}]
 
 
-PART = {"cached": cached, "cold": cold, "sequential": sequential, "writes": writes, "steady": steady, "clone": clone}
+def memory(args, server, work, round_number):
+    """Peak memory under a small budget: writes all over a large volume, then reads all over it."""
+    if not isinstance(server, catalogue.Quintet):
+        return []
+    server.make()
+    server.command("volume", "create", "wide", "--size", "50G")
+    given, args.memory = args.memory, "256M"
+    try:
+        server.start()
+        uri = server.uri.replace(catalogue.EXPORT, "wide")
+        records = [fio(uri, f"hammer-{rw}", [f"--rw={rw}", "--iodepth=32", "--time_based", f"--runtime={args.seconds * 6}"],
+                       round_number, server.process) for rw in ("randwrite", "randread", "randrw")]
+        rss = server.process.status("VmHWM")
+    finally:
+        args.memory = given
+        server.stop()
+    server.command("volume", "delete", "wide")
+    return records + [{"test": "hammer-50GiB", "ok": all(r["ok"] for r in records), "rss_bytes": rss, "budget_bytes": 256 * MIB,
+                       "error": "a load failed"}]
+
+
+PART = {"cached": cached, "cold": cold, "sequential": sequential, "writes": writes, "steady": steady, "clone": clone,
+        "memory": memory}
 
 
 def print_summary(records):
