@@ -3,7 +3,7 @@
 //! Invariant: what does not shrink is stored as it is; decompression never yields more than the
 //! caller's limit. The store's containers call this.
 
-use crate::x86_branches;
+use crate::{noise, x86_branches};
 use std::fmt;
 use std::io::Cursor;
 use zstd::zstd_safe::CParameter;
@@ -99,6 +99,9 @@ impl Compressor {
     /// Appends the compressed form of `raw` to `out` and says how it came about, or appends
     /// nothing when it would not be smaller. Then `raw` is as it was; else it is scratch.
     pub fn compress(&mut self, raw: &mut [u8], out: &mut Vec<u8>) -> Option<Packed> {
+        if noise::is_noise(raw) {
+            return None;
+        }
         let filtered = self.filtering && x86_branches::pays(raw);
         if filtered {
             x86_branches::absolute(raw);

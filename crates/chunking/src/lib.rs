@@ -7,6 +7,7 @@
 mod compress;
 mod fingerprint;
 mod kdf;
+mod noise;
 mod seal;
 mod split;
 pub mod x86_branches;

@@ -6,18 +6,19 @@
 //! folds them. The lanes here share claims with nobody: what they deduplicate against is stored
 //! when [`DirectLanes::settle`] returns. Called by live volumes, flushes and rounds.
 
+mod lanes;
+
 use super::engine::{Engine, lock};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::Purpose;
 use crate::write_path::{Lane, Probe, WriteSession};
 use format::container::ContainerClass;
+use lanes::Lanes;
 use media::{Barrier, MediaErrorKind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
 use units::Fingerprint;
 
-/// Writers that can store chunks at the same time.
-const LANES: usize = 2;
 /// Which writes pass the journal by.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectLimits {
@@ -40,7 +41,7 @@ impl Default for DirectLimits {
 /// See the module's head.
 #[derive(Default)]
 pub(super) struct DirectLanes {
-    lanes: [Mutex<Option<Lane>>; LANES],
+    lanes: Lanes,
     session: Mutex<Option<WriteSession>>,
     /// Chunks were stored that may not be durable.
     unsettled: AtomicBool,
@@ -57,7 +58,8 @@ impl DirectLanes {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Stores whole chunks of `chunk_bytes`. `None` when all lanes are busy.
+    /// Stores whole chunks of `chunk_bytes`. `None` when somebody settles or
+    /// commits what was stored: the journal is faster than a sync.
     pub fn store(
         &self,
         engine: &Engine,
@@ -67,15 +69,10 @@ impl DirectLanes {
         if self.failed.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let free = |lane| match Mutex::try_lock(lane) {
-            Ok(lane) => Some(lane),
-            Err(TryLockError::Poisoned(e)) => Some(e.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        let Some(mut slot) = self.lanes.iter().find_map(free) else {
+        let Some(mut one) = self.lanes.one() else {
             return Ok(None);
         };
-        let lane = match &mut *slot {
+        let lane = match &mut one.lane {
             Some(lane) => lane,
             none => {
                 let mut lane = self.new_lane(engine)?;
@@ -83,7 +80,7 @@ impl DirectLanes {
                 none.insert(lane)
             }
         };
-        // While the lane is locked: who settles next finds what is stored now.
+        // While the lane is in use: who settles next finds what is stored now.
         self.unsettled.store(true, Ordering::Relaxed);
         let stored = data.chunks_exact(chunk_bytes).map(|c| lane.store_chunk(c));
         let fingerprints = stored.collect::<Result<Vec<_>>>();
@@ -115,9 +112,9 @@ impl DirectLanes {
             return Ok(());
         }
         {
-            let mut lanes = self.all_lanes();
+            let mut lanes = self.lanes.all();
             self.unsettled.store(false, Ordering::Relaxed);
-            for lane in lanes.iter_mut().filter_map(|lane| lane.as_mut()) {
+            for lane in lanes.iter_mut() {
                 self.note(lane.put_open(ContainerClass::Data))?;
             }
         }
@@ -128,7 +125,7 @@ impl DirectLanes {
     /// Enters the containers into the pool's inventory, so that a root may reach them.
     pub fn commit(&self, engine: &Engine) -> Result<()> {
         let _one = lock(&self.settling);
-        let mut lanes = self.all_lanes();
+        let mut lanes = self.lanes.all();
         let mut session = lock(&self.session);
         if session.is_none() && engine.pool.has_adopted(Purpose::Direct) {
             *session = Some(engine.pool.begin_for(Purpose::Direct, engine.lane)?);
@@ -139,17 +136,13 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) && !session.has_finished() {
             return Ok(());
         }
-        let mut open: Vec<&mut Lane> = lanes.iter_mut().filter_map(|l| l.as_mut()).collect();
+        let mut open: Vec<&mut Lane> = lanes.iter_mut().collect();
         let committed = engine.pool.commit_with(Purpose::Direct, |base| {
             session.commit_more(base, Vec::new(), 0, &mut open)
         });
         self.note(committed)?;
         self.unsettled.store(false, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn all_lanes(&self) -> Vec<MutexGuard<'_, Option<Lane>>> {
-        self.lanes.iter().map(lock).collect()
     }
 
     /// After a failure flushes fail too: what they would answer for may be lost.
