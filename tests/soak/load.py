@@ -99,10 +99,11 @@ class Client(threading.Thread):
         if kind in ("write", "durable"):
             common = self.random.random() < 0.15
             version = self.random.randrange(1, COMMON_END) if common else next(VERSIONS)
-            buffer = nbd.Buffer.from_bytearray(sectors(version, first, count))
+            # Not nbd.Buffer: libnbd 1.14 never frees those.
+            data = sectors(version, first, count)
             marks = self.disk.submit(first, count, version)
             flags = nbd.CMD_FLAG_FUA if durable else 0
-            cookie = self.handle.aio_pwrite(buffer, offset, flags=flags)
+            cookie = self.handle.aio_pwrite(data, offset, flags=flags)
         else:
             marks = self.disk.submit(first, count, 0)
             send = self.handle.aio_zero if kind == "zero" else self.handle.aio_trim
@@ -115,12 +116,12 @@ class Client(threading.Thread):
         page, pages = first // SECTORS, (count + SECTORS - 1) // SECTORS
         pages = min(pages, 16)
         expected = [self.disk.now(number) for number in range(page, page + pages)]
-        buffer = nbd.Buffer(pages * PAGE_BYTES)
+        buffer = bytearray(pages * PAGE_BYTES)
 
         def ended(good):
             if not good:
                 return
-            read = bytes(buffer.to_bytearray())
+            read = bytes(buffer)
             for number, wanted in enumerate(expected):
                 found = vector(read[number * PAGE_BYTES:(number + 1) * PAGE_BYTES], page + number)
                 if found != wanted:
