@@ -41,8 +41,9 @@ def main():
         for number in range(args.rounds):
             # quintet-again needs the server that quintet-first started.
             for row in ("nbdkit", "quintet") if number % 2 else ("quintet", "nbdkit"):
-                result["records"] += [{**record, "round": number} for record in getattr(bench, row)()]
-                print(json.dumps(result["records"][-1]), flush=True)
+                for record in getattr(bench, row)():
+                    result["records"].append({**record, "round": number})
+                    print(json.dumps(result["records"][-1]), flush=True)
     finally:
         bench.stop()
         shutil.rmtree(work, ignore_errors=True)
@@ -158,7 +159,8 @@ class Boots:
                     sys.exit(f"{row}: no login prompt: {serial.read_text(errors='replace')[-2000:]}")
                 time.sleep(0.01)
             seconds = time.monotonic() - start
-            guest_cpu, server_cpu = cpu_seconds(guest.pid), cpu_seconds(self.server.pid) - served
+            guest_cpu = cpu_seconds(guest.pid)
+            server_cpu = round(cpu_seconds(self.server.pid) - served, 2)
             other = measure.busy_seconds() - busy - guest_cpu - server_cpu
         finally:
             guest.kill()

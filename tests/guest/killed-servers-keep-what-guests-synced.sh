@@ -2,7 +2,8 @@
 # The server is killed while a machine writes, again and again: each time the machine boots again from the restarted
 # server and finds everything that it had synced, and its file system is sound.
 . "$(dirname "$0")/common.sh"
-serve_system
+# Small, so that checkpoints are killed too.
+serve_system --journal 16M
 exits 0 q volume clone system web
 last=0
 for round in 1 2 3; do
@@ -13,7 +14,7 @@ for round in 1 2 3; do
     # Without its disk it can only be switched off.
     end_guest
     last=$(synced)
-    serve_system
+    serve_system --journal 16M
     boot check "$last" "$(uri web)"
     heard "found all $last"
     guest_ended
