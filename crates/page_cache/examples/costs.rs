@@ -165,6 +165,11 @@ fn main() {
             Use::Demand,
         );
     });
+    let silent = cache(bytes_max, Arc::new(NoEvents));
+    row("the same, another cache", |n| {
+        let (n, for_use) = (others(n), Use::Demand);
+        silent.insert(&fingerprint(n), &chunk, Some(place(n)), for_use);
+    });
     let heard = cache(bytes_max, Arc::new(Listener));
     row("the same with a listener", |n| {
         heard.insert(

@@ -1,0 +1,96 @@
+//! Which ranges are worth moving.
+//!
+//! Invariant: a plan names ranges that lie in more pieces than they need, and no others; ascending,
+//! apart, within the object. Called by the defragmentation of the store and of a host.
+
+use crate::WINDOW_BYTES;
+use crate::analysis::HotRange;
+use crate::layout::{Layout, Piece};
+use std::ops::Range;
+
+/// What may be moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlanOptions {
+    /// Pieces that others own too.
+    pub moves_shared: bool,
+}
+
+/// What is to be done with an object, and why not more.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// Ranges to be moved, each into one piece if possible.
+    pub ranges: Vec<Range<u64>>,
+    /// Bytes that have to be written for it: those of the ranges without holes.
+    pub bytes: u64,
+    /// Ranges that lie well.
+    pub whole: u64,
+    /// Ranges left alone because others own some of it too.
+    pub shared: u64,
+}
+
+/// What of these ranges, ascending and apart, is to be moved.
+pub fn plan<L: Layout>(
+    layout: &L,
+    object: u64,
+    ranges: &[HotRange],
+    options: PlanOptions,
+) -> Result<Plan, L::Error> {
+    let size = layout.size(object)?;
+    let ranges = ranges.iter().map(|range| range.start..range.end.min(size));
+    decide(layout, object, ranges, options)
+}
+
+/// Without a trace: each window of 128 KiB that lies in more pieces than it needs.
+pub fn bypass<L: Layout>(layout: &L, object: u64, options: PlanOptions) -> Result<Plan, L::Error> {
+    let size = layout.size(object)?;
+    let windows = (0..size.div_ceil(WINDOW_BYTES)).map(|n| n * WINDOW_BYTES);
+    let ranges = windows.map(|start| start..size.min(start.saturating_add(WINDOW_BYTES)));
+    decide(layout, object, ranges, options)
+}
+
+fn decide<L: Layout>(
+    layout: &L,
+    object: u64,
+    ranges: impl Iterator<Item = Range<u64>>,
+    options: PlanOptions,
+) -> Result<Plan, L::Error> {
+    let mut plan = Plan::default();
+    for range in ranges.filter(|range| !range.is_empty()) {
+        let pieces = layout.pieces(object, range.clone())?;
+        let pieces: Vec<Piece> = pieces.iter().filter_map(|p| within(p, &range)).collect();
+        let bytes = pieces.iter().map(|p| p.len).sum();
+        if fragments(&pieces) <= layout.pieces_needed(bytes) {
+            plan.whole += 1;
+        } else if pieces.iter().any(|p| p.is_shared) && !options.moves_shared {
+            plan.shared += 1;
+        } else {
+            plan.ranges.push(range);
+            plan.bytes += bytes;
+        }
+    }
+    Ok(plan)
+}
+
+/// The part of a piece that lies in a range.
+fn within(piece: &Piece, range: &Range<u64>) -> Option<Piece> {
+    let start = piece.offset.max(range.start);
+    let end = piece.offset.saturating_add(piece.len).min(range.end);
+    (start < end).then(|| Piece {
+        offset: start,
+        len: end - start,
+        place: piece.place.saturating_add(start - piece.offset),
+        is_shared: piece.is_shared,
+    })
+}
+
+/// In how many places the pieces lie; a hole between two of them does not part them.
+fn fragments(pieces: &[Piece]) -> u64 {
+    let breaks = pieces.windows(2).filter(|pair| match pair {
+        [first, second] => first.place.saturating_add(first.len) != second.place,
+        _ => false,
+    });
+    breaks.count() as u64 + u64::from(!pieces.is_empty())
+}
+
+#[cfg(test)]
+mod tests;
