@@ -29,11 +29,11 @@ pub use error::{Result, StoreError, StoreErrorKind};
 pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
 pub use journal::{Journal, JournalDamage, JournalOptions, JournalUsage, Record};
 pub use pool::{InitOptions, OpenMode, Pool, Repair, SpaceCounts, is_no_pool};
-pub use read_path::{ChunkRef, ImageVolume, ReadCounts, Reader};
+pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
-    AccessOptions, CheckpointCounts, DecisionCounters, DirectLimits, Step, Switches, Thresholds,
-    View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
+    AccessOptions, CheckpointCounts, DecisionCounters, DirectLimits, States, Step, Switches,
+    Thresholds, View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
 };
 pub use write_path::{Committed, Lane, LaneOptions, Probe, WriteCounts, WriteSession};

@@ -6,11 +6,14 @@
 
 mod approach;
 mod cache;
+mod changes;
 mod flights;
 mod image;
 
 pub(crate) use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
+pub use changes::History;
+pub(crate) use changes::{CHANGES_BYTES_STEP, Telling, changed_ranges, is_comparable};
 pub use image::ImageVolume;
 
 use crate::chunk_map::{ChunkMap, Near};
@@ -166,16 +169,18 @@ impl Reader {
         .map(drop)
     }
 
-    /// Visits the byte ranges, ascending, in which two objects in chunks of one fixed size differ:
-    /// to the chunk, and what only the longer one has. Reads what differs of their recipes only.
+    /// Visits the byte ranges, ascending and cut to `within`, in which two objects in chunks of one
+    /// fixed size differ: to the chunk, and what only the longer one has. Reads what differs of their
+    /// recipes only.
     pub fn visit_differences(
         &self,
         before: &ObjectRoot,
         after: &ObjectRoot,
+        within: Range<u64>,
         visit: &mut dyn FnMut(Range<u64>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut load = |f: &Fingerprint| self.recipe_node(f);
-        visit_differences(before, after, &mut load, visit)
+        visit_differences(before, after, within, &mut load, visit)
     }
 
     /// Fills `into` from byte `from` of an object; past the end it reads as zeroes.

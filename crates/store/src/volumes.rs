@@ -5,6 +5,7 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
+mod changes;
 mod decisions;
 mod direct;
 mod engine;
@@ -15,6 +16,7 @@ mod live;
 mod overlay;
 mod reading;
 mod round;
+mod states;
 mod view;
 
 pub use administration::VolumeStatus;
@@ -22,6 +24,7 @@ pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
 pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
+pub use states::States;
 pub use view::View;
 
 use crate::error::Result;
@@ -129,7 +132,7 @@ impl Volumes {
         Some(VolumeHandle::new(
             Arc::clone(&self.engine),
             Arc::clone(&registered.volume),
-            format!("volume {name}"),
+            name,
         ))
     }
 

@@ -66,7 +66,8 @@ Examples:
   nbdinfo --list nbd+unix:///?socket=/run/quintet.sock
   qemu-system-x86_64 -drive file=nbd:unix:/run/quintet.sock:exportname=disk,format=raw,snapshot=on
 
-Every image is exported under its NAME (its newest state) and as NAME@SNAPSHOT.")]
+Every image is exported under its NAME (its newest state) and as NAME@SNAPSHOT, every snapshot of a
+volume as VOLUME@NAME.")]
 pub struct NbdArgs {
     /// Clients may only read; required, as this way serves snapshots only
     #[arg(long, required = true)]

@@ -22,7 +22,7 @@ use jiff::tz::TimeZone;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
-use store::{ImageVolume, Pool};
+use store::{ImageVolume, Pool, States};
 
 pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
     match &args.command {
@@ -33,14 +33,16 @@ pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<E
 
 /// A stored object as a disk. `what` is for people.
 fn image_volume(
-    pool: &Pool,
+    pool: &Arc<Pool>,
     snapshot: &Snapshot,
     root: ObjectRoot,
     what: &str,
     zone: &TimeZone,
 ) -> ImageVolume {
     let description = description(snapshot, what, zone);
-    ImageVolume::new(Arc::clone(pool.reader()), root, description)
+    let volume = ImageVolume::new(Arc::clone(pool.reader()), root, description);
+    let states = States::beside(Arc::clone(pool), snapshot);
+    volume.comparable_with(Arc::new(states))
 }
 
 /// What a client hears of a state.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: what is served was verified; damage is an I/O error of the range it hits.
 
+use super::changes::{History, StateChanges, is_comparable};
 use super::{Approach, ChunkRef, Reader, expect_len, node_error};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recipe::{FixedLeaves, Leaf, fixed_chunk};
@@ -11,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard};
 use units::Fingerprint;
 use volume::{
-    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// A snapshot of an image, stream or file, served in place.
@@ -19,6 +20,7 @@ pub struct ImageVolume {
     reader: Arc<Reader>,
     root: ObjectRoot,
     description: String,
+    history: Option<Arc<dyn History>>,
     /// Decoded nodes of an object in variable layout, for look-ups by offset.
     nodes: Mutex<HashMap<Fingerprint, Arc<NodeEnds>>>,
 }
@@ -42,8 +44,15 @@ impl ImageVolume {
             reader,
             root,
             description,
+            history: None,
             nodes: Mutex::default(),
         }
+    }
+
+    /// Can tell what changed since these states.
+    pub fn comparable_with(mut self, history: Arc<dyn History>) -> Self {
+        self.history = Some(history);
+        self
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -326,6 +335,22 @@ impl Volume for ImageVolume {
             let _ = visit(last);
         }
         Ok(())
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        let history = self.history.as_ref();
+        history.map_or_else(Vec::new, |history| history.names(count_max))
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        let before = self.history.as_ref()?.root(baseline)?;
+        is_comparable(&before, &self.root).then(|| {
+            Arc::new(StateChanges {
+                reader: Arc::clone(&self.reader),
+                before,
+                after: self.root,
+            }) as Arc<dyn Changes>
+        })
     }
 
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {

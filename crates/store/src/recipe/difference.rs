@@ -26,17 +26,20 @@ struct Difference<'a, 'b> {
     log2: u8,
     /// Bytes that both have.
     common: u64,
+    /// Nothing else is looked at.
+    within: Range<u64>,
     load: &'a mut LoadNode<'b>,
     visit: &'a mut VisitRange<'b>,
     /// Not told yet: it may go on.
     open: Range<u64>,
 }
 
-/// Visits the byte ranges in which two objects differ; what only the longer one has is one of them.
-/// `Invalid` unless both are in fixed layout with chunks of one size, or one is empty.
+/// Visits the byte ranges, cut to `within`, in which two objects differ; what only the longer one has
+/// is one of them. `Invalid` unless both are in fixed layout with chunks of one size, or one is empty.
 pub(crate) fn visit_differences<'b>(
     before: &ObjectRoot,
     after: &ObjectRoot,
+    within: Range<u64>,
     load: &mut LoadNode<'b>,
     visit: &mut VisitRange<'b>,
 ) -> Result<()> {
@@ -54,6 +57,7 @@ pub(crate) fn visit_differences<'b>(
         roots: [before, after],
         log2,
         common,
+        within,
         load,
         visit,
         open: 0..0,
@@ -82,12 +86,13 @@ impl Difference<'_, '_> {
     fn below(&mut self, level: u8, parts: [Part; 2], offset: u64) -> Result<ControlFlow<()>> {
         let [a, b] = parts;
         let same_level = a.level == b.level || a.fingerprint.is_hole();
-        if a.fingerprint == b.fingerprint && same_level {
+        let end = offset.saturating_add(self.span(level));
+        let outside = offset >= self.within.end || end <= self.within.start;
+        if outside || a.fingerprint == b.fingerprint && same_level {
             return Ok(ControlFlow::Continue(()));
         }
         if level == 0 {
-            let end = offset.saturating_add(self.span(0)).min(self.common);
-            return self.found(offset..end);
+            return self.found(offset..end.min(self.common));
         }
         let before = self.children(0, a, level, offset)?;
         let after = self.children(1, b, level, offset)?;
@@ -127,6 +132,7 @@ impl Difference<'_, '_> {
     }
 
     fn found(&mut self, range: Range<u64>) -> Result<ControlFlow<()>> {
+        let range = range.start.max(self.within.start)..range.end.min(self.within.end);
         if range.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }

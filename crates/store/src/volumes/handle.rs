@@ -2,15 +2,19 @@
 //!
 //! Invariant: holds no state of its own; any number of handles of one volume are coherent.
 
+use super::changes::VolumeChanges;
 use super::engine::Engine;
 use super::live::LiveVolume;
+use super::states::States;
 use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::read_path::{History, is_comparable};
 use crate::recipe::visit_leaves;
+use format::snapshot::SnapshotKind;
 use media::MediaErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use volume::{
-    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// An open writable volume.
@@ -19,14 +23,17 @@ pub struct VolumeHandle {
     engine: Arc<Engine>,
     volume: Arc<LiveVolume>,
     description: String,
+    states: States,
 }
 
 impl VolumeHandle {
-    pub(super) fn new(engine: Arc<Engine>, volume: Arc<LiveVolume>, description: String) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, volume: Arc<LiveVolume>, name: &str) -> Self {
+        let states = States::new(Arc::clone(&engine.pool), SnapshotKind::Volume, name);
         Self {
             engine,
             volume,
-            description,
+            description: format!("volume {name}"),
+            states,
         }
     }
 
@@ -139,6 +146,21 @@ impl Volume for VolumeHandle {
             .map_err(volume_error)?;
         runs.finish();
         Ok(())
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.states.names(count_max)
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        let before = self.states.root(baseline)?;
+        is_comparable(&before, &self.volume.state().root).then(|| {
+            Arc::new(VolumeChanges {
+                engine: Arc::clone(&self.engine),
+                volume: Arc::clone(&self.volume),
+                before,
+            }) as Arc<dyn Changes>
+        })
     }
 
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {

@@ -9,16 +9,18 @@ use super::engine::Engine;
 use super::fetcher::Fetchable;
 use super::front::Front;
 use super::reading::{Below, Judging, Reading};
+use super::states::States;
 use crate::error::Result;
 use crate::read_path::{Approach, ChunkRef, ImageVolume};
 use crate::recipe::{FixedLeaves, Leaf};
 use access_pattern::Fetch;
 use format::recipe::{Layout, ObjectRoot};
+use format::snapshot::Snapshot;
 use page_cache::Place;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use volume::{
-    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// An object served in place through the volumes' page cache.
@@ -37,12 +39,24 @@ impl Volumes {
     /// A snapshot's contents, or any other object of the pool, as a read-only disk; `description`
     /// is one line for humans.
     pub fn view(&self, root: ObjectRoot, description: String) -> View {
+        let reader = Arc::clone(self.engine.pool.reader());
+        self.view_image(ImageVolume::new(reader, root, description))
+    }
+
+    /// As [`Volumes::view`], and it can tell what changed since other states.
+    pub fn view_state(&self, snapshot: &Snapshot, description: String) -> View {
+        let pool = &self.engine.pool;
+        let image = ImageVolume::new(Arc::clone(pool.reader()), snapshot.root, description);
+        let states = States::beside(Arc::clone(pool), snapshot);
+        self.view_image(image.comparable_with(Arc::new(states)))
+    }
+
+    fn view_image(&self, image: ImageVolume) -> View {
         let engine = Arc::clone(&self.engine);
-        let reader = Arc::clone(engine.pool.reader());
         let viewed = Viewed {
             object: engine.new_object(),
-            image: ImageVolume::new(reader, root, description),
-            front: Front::new(root.len),
+            front: Front::new(image.root().len),
+            image,
         };
         View {
             engine,
@@ -195,6 +209,14 @@ impl Volume for View {
                 self.engine.cache.is_resident(place)
                     || self.viewed.image.is_known(at, end, &in_cache)
             })
+    }
+
+    fn baselines(&self, count_max: usize) -> Vec<String> {
+        self.viewed.image.baselines(count_max)
+    }
+
+    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
+        self.viewed.image.changes_since(baseline)
     }
 
     fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {

@@ -36,7 +36,7 @@ pub(super) fn diff(
             );
         }
         pool.reader()
-            .visit_differences(&before.root, &after.root, &mut |range| {
+            .visit_differences(&before.root, &after.root, 0..u64::MAX, &mut |range| {
                 let len = range.end - range.start;
                 ranges += 1;
                 bytes += len;

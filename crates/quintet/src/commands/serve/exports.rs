@@ -84,7 +84,7 @@ impl Exports for HeldExports {
         }
         let snapshot = self.states().remove(name)?;
         let description = description(&snapshot, &snapshot.name, &self.zone);
-        let view = self.held.volumes.view(snapshot.root, description);
+        let view = self.held.volumes.view_state(&snapshot, description);
         Some(Arc::new(Metered::new(view, self.held.meter(name))))
     }
 

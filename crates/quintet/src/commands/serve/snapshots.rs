@@ -98,7 +98,8 @@ impl<'a> Source<'a> {
 
 type Chosen<'a> = BTreeMap<String, Source<'a>>;
 
-/// Exports by name: each image's newest state and all its states, or only what was asked for.
+/// Exports by name: each image's newest state and all its states, volumes' snapshots, or only what was
+/// asked for.
 fn chosen<'a>(
     snapshots: &'a [Snapshot],
     wanted: &[String],
@@ -115,15 +116,23 @@ fn chosen<'a>(
     }
     if wanted.is_empty() {
         // Oldest first: the newest state keeps the plain name.
-        for snapshot in snapshots.iter().filter(|s| s.kind == SnapshotKind::Image) {
+        for snapshot in snapshots {
             let name = &snapshot.name;
+            match snapshot.kind {
+                SnapshotKind::Image => {
+                    let state = format!("{name}@{}", short_id(snapshot));
+                    chosen.insert(state, Source::whole(snapshot));
+                }
+                SnapshotKind::Volume => {}
+                SnapshotKind::Tree | SnapshotKind::Stream => continue,
+            }
             chosen.insert(name.clone(), Source::whole(snapshot));
-            let state = format!("{name}@{}", short_id(snapshot));
-            chosen.insert(state, Source::whole(snapshot));
         }
     }
     match chosen.is_empty() {
-        true => bail!("there is no image in the pool (see quintet import)"),
+        true => {
+            bail!("there is no image and no volume's snapshot in the pool (see quintet import)")
+        }
         false => Ok(chosen),
     }
 }
@@ -139,7 +148,7 @@ fn only_image(chosen: &Chosen<'_>) -> Option<String> {
     }
 }
 
-fn volume(invocation: &Invocation, pool: &Pool, source: &Source<'_>) -> ImageVolume {
+fn volume(invocation: &Invocation, pool: &Arc<Pool>, source: &Source<'_>) -> ImageVolume {
     let Source {
         snapshot,
         path,

@@ -36,13 +36,22 @@ impl Memory {
     }
 
     fn differences(&mut self, a: &ObjectRoot, b: &ObjectRoot) -> Vec<Range<u64>> {
+        self.differences_within(a, b, 0..u64::MAX)
+    }
+
+    fn differences_within(
+        &mut self,
+        a: &ObjectRoot,
+        b: &ObjectRoot,
+        within: Range<u64>,
+    ) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
         let (nodes, loads) = (&self.nodes, &mut self.loads);
         let mut load = |f: &Fingerprint| {
             *loads += 1;
             Ok(RecipeNode::decode(&nodes[f]).unwrap())
         };
-        visit_differences(a, b, &mut load, &mut |range| {
+        visit_differences(a, b, within, &mut load, &mut |range| {
             ranges.push(range);
             Ok(ControlFlow::Continue(()))
         })
@@ -109,6 +118,19 @@ fn random_objects_against_a_comparison_of_chunks() {
         let (a_len, b_len) = (len(&a), len(&b));
         let (a_root, b_root) = (memory.put(&a, a_len), memory.put(&b, b_len));
         let wanted = naive(&a, a_len, &b, b_len);
+        let end = a_len.max(b_len);
+        let from = random(end);
+        let to = from + random(end - from);
+        let part: Vec<Range<u64>> = wanted
+            .iter()
+            .map(|range| range.start.max(from)..range.end.min(to))
+            .filter(|range| !range.is_empty())
+            .collect();
+        assert_eq!(
+            memory.differences_within(&a_root, &b_root, from..to),
+            part,
+            "round {round}, {from}..{to}"
+        );
         assert_eq!(
             memory.differences(&a_root, &b_root),
             wanted,
@@ -139,6 +161,8 @@ fn equal_parts_cost_nothing() {
         "{found:?}"
     );
     assert_eq!(memory.loads, 6, "one path of three levels in each");
+    assert_eq!(memory.differences_within(&a, &b, 0..CHUNK), []);
+    assert_eq!(memory.loads, 8, "what is elsewhere costs the tops at most");
 }
 
 #[test]
@@ -158,7 +182,8 @@ fn empty_objects_and_other_layouts() {
         layout: Layout::Fixed(LOG2 + 1),
         ..some
     };
-    let refused = visit_differences(&some, &other, &mut |_| unreachable!(), &mut |_| {
+    let all = 0..u64::MAX;
+    let refused = visit_differences(&some, &other, all, &mut |_| unreachable!(), &mut |_| {
         Ok(ControlFlow::Continue(()))
     });
     assert_eq!(refused.unwrap_err().kind, StoreErrorKind::Invalid);
@@ -173,7 +198,7 @@ fn a_visit_can_be_broken_off() {
     );
     let mut seen = Vec::new();
     let mut load = |f: &Fingerprint| Ok(RecipeNode::decode(&memory.nodes[f]).unwrap());
-    visit_differences(&a, &b, &mut load, &mut |range| {
+    visit_differences(&a, &b, 0..u64::MAX, &mut load, &mut |range| {
         seen.push(range.start);
         Ok(ControlFlow::Break(()))
     })

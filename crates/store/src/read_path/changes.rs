@@ -1,0 +1,132 @@
+//! What changed between states, piece by piece, for front ends.
+//!
+//! Invariant: what is not told as changed is equal. What cannot be compared counts as changed: whoever
+//! copies it finds out why. Called by read-only volumes and by writable ones for what is folded.
+
+use super::Reader;
+use format::recipe::{Layout, ObjectRoot};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use volume::{Change, Changes, RequestContext, VolumeError};
+
+/// Bytes that are compared at a time, so that the differences of a petabyte are not collected at once.
+pub(crate) const CHANGES_BYTES_STEP: u64 = 1 << 30;
+
+/// Other states of an object, by the names that front ends see.
+pub trait History: Send + Sync {
+    /// Names, newest first, at most `count_max`.
+    fn names(&self, count_max: usize) -> Vec<String>;
+
+    /// The state of this name, which [`History::names`] may not have listed.
+    fn root(&self, name: &str) -> Option<ObjectRoot>;
+}
+
+/// The ranges of `within`, ascending, in which two states may differ.
+pub(crate) fn changed_ranges(
+    reader: &Reader,
+    before: &ObjectRoot,
+    after: &ObjectRoot,
+    within: Range<u64>,
+) -> Vec<Range<u64>> {
+    let mut ranges = Vec::new();
+    let compared = reader.visit_differences(before, after, within.clone(), &mut |range| {
+        ranges.push(range);
+        Ok(ControlFlow::Continue(()))
+    });
+    match compared {
+        Ok(()) => ranges,
+        Err(_) => vec![within],
+    }
+}
+
+/// True if chunks of the two states can be compared.
+pub(crate) fn is_comparable(before: &ObjectRoot, after: &ObjectRoot) -> bool {
+    let same = before.layout == after.layout && before.layout != Layout::Variable;
+    same || before.len.min(after.len) == 0
+}
+
+/// Tells pieces without gaps, neighbours of one kind as one.
+pub(crate) struct Telling<'a> {
+    run: Option<Change>,
+    visit: &'a mut dyn FnMut(Change) -> ControlFlow<()>,
+}
+
+impl<'a> Telling<'a> {
+    pub fn new(visit: &'a mut dyn FnMut(Change) -> ControlFlow<()>) -> Self {
+        Self { run: None, visit }
+    }
+
+    /// Tells all of `within`, of which `changed`, ascending and maybe overlapping, has changed.
+    pub fn tell(&mut self, within: Range<u64>, changed: &[Range<u64>]) -> ControlFlow<()> {
+        let mut at = within.start;
+        for range in changed {
+            let (start, end) = (range.start.max(at), range.end.min(within.end));
+            if start < end {
+                self.push(at..start, false)?;
+                self.push(start..end, true)?;
+                at = end;
+            }
+        }
+        self.push(at..within.end, false)
+    }
+
+    fn push(&mut self, range: Range<u64>, changed: bool) -> ControlFlow<()> {
+        if range.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let len_bytes = range.end - range.start;
+        match &mut self.run {
+            Some(run) if run.changed == changed => {
+                run.len_bytes += len_bytes;
+                ControlFlow::Continue(())
+            }
+            run => {
+                let next = Change {
+                    offset_bytes: range.start,
+                    len_bytes,
+                    changed,
+                };
+                let told = run.replace(next);
+                told.map_or(ControlFlow::Continue(()), &mut self.visit)
+            }
+        }
+    }
+
+    /// The last one.
+    pub fn finish(self) {
+        if let Some(run) = self.run {
+            let _ = (self.visit)(run);
+        }
+    }
+}
+
+/// Between two states that both stay what they are.
+pub(crate) struct StateChanges {
+    pub reader: Arc<Reader>,
+    pub before: ObjectRoot,
+    pub after: ObjectRoot,
+}
+
+impl Changes for StateChanges {
+    fn pieces(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        let end = offset_bytes.saturating_add(len_bytes);
+        let mut telling = Telling::new(visit);
+        let mut at = offset_bytes;
+        while at < end {
+            let to = end.min(at.saturating_add(CHANGES_BYTES_STEP));
+            let ranges = changed_ranges(&self.reader, &self.before, &self.after, at..to);
+            if telling.tell(at..to, &ranges).is_break() {
+                return Ok(());
+            }
+            at = to;
+        }
+        telling.finish();
+        Ok(())
+    }
+}
