@@ -29,7 +29,8 @@ impl Device {
     pub(crate) fn receive(&self, into: &mut [u8]) -> Result<Received, Errno> {
         loop {
             match rustix::io::read(&self.0, &mut *into) {
-                Ok(0) | Err(Errno::NODEV) => return Ok(Received::Unmounted),
+                // Aborted: unmounted while requests were under way.
+                Ok(0) | Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Received::Unmounted),
                 Ok(len) => return Ok(Received::Request(len)),
                 // The asker went away before we saw its request.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}

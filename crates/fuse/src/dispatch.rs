@@ -51,8 +51,37 @@ impl Body {
 /// Longer reads and writes are worth a thread of their own, bytes.
 const QUICK_BYTES_MAX: u32 = 128 << 10;
 
+/// Carries one request out if that takes no waiting for a device, and not long; `None` if it may, and
+/// nothing was done.
+pub(crate) fn dispatch_now(
+    files: &dyn FileSystem,
+    header: &Header,
+    operation: &Operation<'_>,
+    body: &mut Body,
+) -> Option<Outcome> {
+    let Operation::Write { range, data } = *operation else {
+        return is_quick(files, header, operation)
+            .then(|| dispatch(files, header, operation, body));
+    };
+    if range.len > QUICK_BYTES_MAX {
+        return None;
+    }
+    body.clear();
+    let (node, handle, offset) = (header.node, range.handle, range.offset);
+    let context = RequestContext::default();
+    let attempt = AssertUnwindSafe(|| files.write_now(context, node, handle, offset, data));
+    match catch_unwind(attempt).unwrap_or(Err(Errno::IO)) {
+        Ok(false) => None,
+        Ok(true) => {
+            replies::length(&mut body.small, range.len);
+            Some(Outcome::Reply(Ok(())))
+        }
+        Err(error) => Some(Outcome::Reply(Err(error))),
+    }
+}
+
 /// True if the request is likely to be served without waiting for a device, and soon.
-pub(crate) fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) -> bool {
+fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) -> bool {
     let node = header.node;
     match *operation {
         Operation::Read(Range {
@@ -63,9 +92,8 @@ pub(crate) fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Oper
             let context = RequestContext::default();
             len <= QUICK_BYTES_MAX && files.is_cached(context, node, handle, offset, u64::from(len))
         }
-        Operation::Write { range, .. } => range.len <= QUICK_BYTES_MAX,
         Operation::Sync { directory, .. } => directory,
-        Operation::Allocate { .. } | Operation::Seek { .. } => false,
+        Operation::Write { .. } | Operation::Allocate { .. } | Operation::Seek { .. } => false,
         Operation::Lookup { .. }
         | Operation::GetAttributes
         | Operation::SetAttributes { .. }
@@ -142,18 +170,17 @@ fn answer(
         }
         Operation::ReadLink => body.small = files.read_link(node)?,
         Operation::Open { flags, directory } => {
-            let (opened, kept, always) = match directory {
-                true => (files.open_directory(node)?, open::CACHE_DIR, 0),
-                false => {
-                    let opened = files.open(node, flags & WRITING != 0)?;
-                    (opened, 0, open::PARALLEL_DIRECT_WRITES)
-                }
+            let opened = match directory {
+                true => files.open_directory(node)?,
+                false => files.open(node, flags & WRITING != 0)?,
             };
-            let kept = match opened.keep_cache {
-                true => open::KEEP_CACHE | kept,
-                false => 0,
+            let flags = match (directory, opened.keep_cache) {
+                (true, true) => open::KEEP_CACHE | open::CACHE_DIR,
+                (true, false) => 0,
+                (false, true) => open::KEEP_CACHE,
+                (false, false) => open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES,
             };
-            replies::opened(&mut body.small, opened.handle, always | kept);
+            replies::opened(&mut body.small, opened.handle, flags);
         }
         Operation::Release { handle, directory } => match directory {
             true => files.release_directory(node, handle),

@@ -52,8 +52,8 @@ impl Attributes {
 pub struct Opened {
     /// Names it in later calls; may be the same for several.
     pub handle: Handle,
-    /// Its content cannot have changed since it was last open: the page cache keeps what it has.
-    /// For directories: the listing may be kept too.
+    /// Its content never changes: the page cache keeps what it has. Otherwise every read and write of
+    /// the file comes here. For directories: the listing may be kept.
     pub keep_cache: bool,
 }
 
@@ -138,6 +138,19 @@ pub trait FileSystem: Send + Sync {
         _data: &[u8],
     ) -> Result<usize, Errno> {
         Err(Errno::ROFS)
+    }
+
+    /// Stores all of `data` at `offset` if nothing has to be waited for; false when something has, and
+    /// nothing was written.
+    fn write_now(
+        &self,
+        _context: RequestContext,
+        _node: NodeId,
+        _handle: Handle,
+        _offset: u64,
+        _data: &[u8],
+    ) -> Result<bool, Errno> {
+        Ok(false)
     }
 
     /// Returns when all writes of the file that were acknowledged survive power loss.

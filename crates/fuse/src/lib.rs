@@ -32,8 +32,12 @@ pub use file_system::{
 };
 pub use kernel::Kernel;
 pub use listing::{Full, Listing};
-pub use mount::{MountError, MountOptions, Mounted, Unmounter, mount};
+pub use mount::{
+    MountError, MountOptions, Mounted, Unmounter, is_abandoned, mount, unmount_abandoned,
+};
 pub use rustix::io::Errno;
 pub use session::{Session, SessionError, SessionOptions};
-pub use volume_files::{FixedVolumes, VolumeEntry, VolumeFiles, Volumes, read_within, seek_extent};
+pub use volume_files::{
+    FixedVolumes, VolumeEntry, VolumeFiles, VolumeList, Volumes, read_within, seek_extent,
+};
 pub use wire::{Handle, NodeId};

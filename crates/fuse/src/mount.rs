@@ -71,6 +71,23 @@ enum Way {
     Fusermount,
 }
 
+/// True if a mount is there that nobody serves any more.
+pub fn is_abandoned(mountpoint: &Path) -> bool {
+    rustix::fs::stat(mountpoint).is_err_and(|error| error == Errno::NOTCONN)
+}
+
+/// Unmounts what nobody serves at an absolute path. Files that are open stay, and fail.
+pub fn unmount_abandoned(mountpoint: &Path) -> Result<(), MountError> {
+    let by = |way| Unmounter {
+        mountpoint: mountpoint.to_owned(),
+        way,
+    };
+    match by(Way::Direct).unmount(true) {
+        Err(MountError::Refused(Errno::PERM)) => by(Way::Fusermount).unmount(true),
+        done => done,
+    }
+}
+
 /// A new mount: nobody is served yet.
 #[derive(Debug)]
 pub struct Mounted {

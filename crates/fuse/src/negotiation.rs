@@ -23,7 +23,8 @@ const WANTED: u64 = init::ASYNC_READ
     | init::MAX_PAGES
     | init::CACHE_SYMLINKS
     | init::HANDLE_KILLPRIV_V2
-    | init::INIT_EXT;
+    | init::INIT_EXT
+    | init::DIRECT_IO_ALLOW_MMAP;
 
 /// How a session answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! file system is unmounted, by whomever.
 
 use crate::device::{Device, Received};
-use crate::dispatch::{Body, Outcome, dispatch, is_quick};
+use crate::dispatch::{Body, Outcome, dispatch, dispatch_now};
 use crate::file_system::FileSystem;
 use crate::kernel::Kernel;
 use crate::negotiation::{Answer, REQUEST_BYTES_MAX, answer};
@@ -199,10 +199,11 @@ impl Served {
                     self.kernel.retrieved(asked.unique, data);
                     continue;
                 }
-                if !is_quick(&*self.files, &asked, &operation) {
+                let now = dispatch_now(&*self.files, &asked, &operation, &mut body);
+                let outcome = now.unwrap_or_else(|| {
                     turn = None;
-                }
-                let outcome = dispatch(&*self.files, &asked, &operation, &mut body);
+                    dispatch(&*self.files, &asked, &operation, &mut body)
+                });
                 if let Outcome::Reply(result) = outcome {
                     reply(&self.device, asked.unique, result, body.as_bytes())?;
                 }

@@ -1,9 +1,10 @@
 //! Volumes as files of fixed length: a [`FileSystem`] over [`volume::Volume`].
 //!
 //! Invariant: a node is never used again for another volume. What was written is durable after a
-//! sync of the file, as with a disk, and not before. Others may write the same volume over another
-//! front end: the page cache is dropped at every open, so that a newly opened file shows what is
-//! there. The program shows this beside its snapshots; tests and examples mount it alone.
+//! sync of the file, as with a disk, and not before. Others may make, resize, delete and write
+//! volumes over other front ends: of what can change the kernel keeps neither names nor bytes, so that
+//! every look shows what is there (decision 21). The program shows this beside its snapshots; tests and
+//! examples mount it alone.
 
 mod names;
 mod nodes;
@@ -12,7 +13,7 @@ mod registry;
 
 use ranges::within;
 pub use ranges::{read_within, seek_extent};
-pub use registry::{FixedVolumes, VolumeEntry, Volumes};
+pub use registry::{FixedVolumes, VolumeEntry, VolumeList, Volumes};
 
 use crate::errno::errno;
 use crate::file_system::{
@@ -21,7 +22,7 @@ use crate::file_system::{
 use crate::listing::{Full, Listing};
 use crate::wire::{Handle, NodeId};
 use media::Clock;
-use names::{Child, children, join};
+use names::{Child, child, children, join};
 use nodes::{Known, KnownVolume, Nodes};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -31,8 +32,8 @@ use std::time::Duration;
 use units::UnixNanos;
 use volume::{Checked, Durability, RequestContext, Volume};
 
-/// Others may make, resize and delete volumes: the kernel asks again after this.
-const VALID: Duration = Duration::from_secs(1);
+/// Others may make, resize and delete volumes: the kernel asks each time.
+const VALID: Duration = Duration::ZERO;
 /// As large as the kernel's requests are, bytes.
 const BLOCK_BYTES: u32 = 1 << 20;
 
@@ -84,8 +85,9 @@ impl VolumeFiles {
         match known {
             Known::Directory(_) => Err(Errno::ISDIR),
             Known::Volume(volume) => {
-                let entry = self.volumes.describe(volume.id).ok_or(Errno::STALE)?;
-                Ok((volume, entry))
+                let list = self.volumes.list();
+                let entry = list.describe(volume.id).ok_or(Errno::STALE)?;
+                Ok((volume, entry.clone()))
             }
         }
     }
@@ -113,7 +115,7 @@ impl VolumeFiles {
         Attributes {
             size_bytes: entry.size_bytes,
             blocks: Attributes::sparse_blocks(entry.size_bytes),
-            mode: file_type::REGULAR | if entry.read_only { 0o400 } else { 0o600 },
+            mode: file_type::REGULAR | if entry.frozen { 0o400 } else { 0o600 },
             block_bytes: BLOCK_BYTES,
             ..Attributes::of_directory(self.inode(node), modified)
         }
@@ -162,7 +164,8 @@ impl FileSystem for VolumeFiles {
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
         let (path, _) = self.directory(parent)?;
         let name = std::str::from_utf8(name).map_err(|_| Errno::NOENT)?;
-        let found = children(self.volumes.list(), &path).remove(name);
+        let list = self.volumes.list();
+        let found = child(&list, &path, name);
         let (node, attributes) = match found.ok_or(Errno::NOENT)? {
             Child::Directory => {
                 let node = self.nodes.of_directory(join(&path, name), parent);
@@ -202,7 +205,7 @@ impl FileSystem for VolumeFiles {
     fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno> {
         let known = self.nodes.known(node)?;
         let (volume, entry) = self.volume(&known)?;
-        if writes && entry.read_only {
+        if writes && entry.frozen {
             return Err(Errno::ROFS);
         }
         let volume = self.volumes.open(volume.id).map_err(|e| errno(&e))?;
@@ -211,7 +214,7 @@ impl FileSystem for VolumeFiles {
         open.insert(handle, Arc::new(Checked::new(volume)));
         Ok(Opened {
             handle,
-            keep_cache: false,
+            keep_cache: entry.frozen,
         })
     }
 
@@ -254,6 +257,27 @@ impl FileSystem for VolumeFiles {
             .map_err(|e| errno(&e))?;
         self.was_written(node)?;
         Ok(len)
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<bool, Errno> {
+        let volume = self.opened(handle)?;
+        // What does not fit is refused elsewhere.
+        if within(offset, data.len(), volume.size_bytes()) < data.len() {
+            return Ok(false);
+        }
+        let written = volume.write_now(context, offset, data);
+        let written = written.map_err(|e| errno(&e))?;
+        if written {
+            self.was_written(node)?;
+        }
+        Ok(written)
     }
 
     fn sync(&self, context: RequestContext, _node: NodeId, handle: Handle) -> Result<(), Errno> {
@@ -311,7 +335,8 @@ impl FileSystem for VolumeFiles {
             true => NodeId::ROOT.0,
             false => self.inode(parent),
         };
-        let children = children(self.volumes.list(), &path);
+        let list = self.volumes.list();
+        let children = children(&list, &path);
         let mut add_all = || -> Result<(), Full> {
             let first = listing.add_dots(from, self.inode(node), above)?;
             for (number, (name, child)) in children.iter().enumerate().skip(first) {

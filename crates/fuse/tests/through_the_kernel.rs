@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 use volume::{
-    Counted, Counts, Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError,
-    VolumeErrorKind, VolumeInfo,
+    Counted, Counts, Durability, Extent, MemoryVolume, ReadOnly, RequestContext, Volume,
+    VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// A mount that goes away with this.
@@ -217,6 +217,8 @@ fn the_page_cache_is_told_and_asked() {
     let counts = Arc::new(Counts::default());
     let reads = || counts.reads.load(Ordering::Relaxed);
     let volume = Counted::new(MemoryVolume::new(1 << 20), Arc::clone(&counts));
+    // The page cache has nothing of what can be written.
+    let volume = ReadOnly::new(volume);
     let mount = Mount::new(volume).unwrap();
     let kernel = mount.session.as_ref().unwrap().kernel();
     let path = mount.place.path().join("disk");

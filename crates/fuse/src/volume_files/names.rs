@@ -4,49 +4,69 @@
 //! of another's, it is the directory, and the volume has an `@` behind its name, which no
 //! volume's name has.
 
-use super::registry::VolumeEntry;
-use std::collections::{BTreeMap, BTreeSet};
+use super::registry::{VolumeEntry, VolumeList};
+use std::ops::Bound;
 
 /// What a name in a directory is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Child {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Child<'a> {
     /// A volume.
-    Volume(VolumeEntry),
+    Volume(&'a VolumeEntry),
     /// Volumes are below it.
     Directory,
 }
 
-/// What is in `directory`: a path without `/` at its ends, empty for the top.
-pub(super) fn children(all: Vec<VolumeEntry>, directory: &str) -> BTreeMap<String, Child> {
-    let mut directories = BTreeSet::new();
-    let mut volumes = BTreeMap::new();
-    for entry in all {
-        let below = match directory {
-            "" => Some(entry.name.as_str()),
-            above => entry
-                .name
-                .strip_prefix(above)
-                .and_then(|rest| rest.strip_prefix('/')),
-        };
-        match below.map(|below| below.split_once('/')) {
-            None => {}
-            Some(Some((first, _))) => {
-                directories.insert(first.to_owned());
-            }
-            Some(None) => {
-                let name = below.unwrap_or_default().to_owned();
-                volumes.insert(name, entry);
-            }
-        }
+/// What comes right after all names that begin with `path` and a `/`.
+fn end_of(path: &str) -> String {
+    format!("{path}0")
+}
+
+fn is_directory(all: &VolumeList, path: &str) -> bool {
+    let below = (
+        Bound::Included(join(path, "")),
+        Bound::Excluded(end_of(path)),
+    );
+    all.by_name.range(below).next().is_some()
+}
+
+/// What `name` is in `directory`: a path without `/` at its ends, empty for the top.
+pub(super) fn child<'a>(all: &'a VolumeList, directory: &str, name: &str) -> Option<Child<'a>> {
+    let path = join(directory, name);
+    if is_directory(all, &path) {
+        return Some(Child::Directory);
     }
-    let mut children: BTreeMap<String, Child> = volumes
-        .into_iter()
-        .map(|(name, entry)| match directories.contains(&name) {
-            true => (name + "@", Child::Volume(entry)),
-            false => (name, Child::Volume(entry)),
-        })
-        .collect();
-    children.extend(directories.into_iter().map(|d| (d, Child::Directory)));
+    let volume = all.by_name.get(&path).or_else(|| {
+        let volume = path.strip_suffix('@')?;
+        let hidden = is_directory(all, volume);
+        all.by_name.get(volume).filter(|_| hidden)
+    });
+    volume.map(Child::Volume)
+}
+
+/// All that is in `directory`. The order is always the same.
+pub(super) fn children<'a>(all: &'a VolumeList, directory: &str) -> Vec<(String, Child<'a>)> {
+    let above = match directory {
+        "" => String::new(),
+        path => join(path, ""),
+    };
+    let mut children = Vec::new();
+    let mut from = Bound::Included(above.clone());
+    while let Some((path, entry)) = all.by_name.range((from, Bound::Unbounded)).next() {
+        let Some(below) = path.strip_prefix(&above) else {
+            break;
+        };
+        from = match below.split_once('/') {
+            Some((first, _)) => {
+                children.push((first.to_owned(), Child::Directory));
+                Bound::Included(end_of(&join(directory, first)))
+            }
+            None => {
+                let mark = if is_directory(all, path) { "@" } else { "" };
+                children.push((format!("{below}{mark}"), Child::Volume(entry)));
+                Bound::Excluded(path.clone())
+            }
+        };
+    }
     children
 }
 
@@ -63,46 +83,53 @@ mod tests {
     use super::*;
     use units::VolumeId;
 
-    fn entries(names: &[&str]) -> Vec<VolumeEntry> {
-        let entry = |name: &&str| VolumeEntry {
-            id: VolumeId::default(),
+    fn list(names: &[&str]) -> VolumeList {
+        let entry = |(number, name): (usize, &&str)| VolumeEntry {
+            id: VolumeId((number as u128).to_be_bytes()),
             name: (*name).to_owned(),
             size_bytes: 0,
-            read_only: false,
+            frozen: false,
             modified: None,
         };
-        names.iter().map(entry).collect()
+        names.iter().enumerate().map(entry).collect()
     }
 
     #[test]
     fn every_volume_has_one_path() {
-        let names = ["a", "a/b", "a/b/c", "ab", "d/e/f", "d/e/g", "z"];
+        let all = list(&[
+            "a", "a b", "a-", "a/b", "a/b/c", "a@x", "ab", "d/e/f", "d/e/g", "z",
+        ]);
         let mut found = Vec::new();
         let mut directories = vec![String::new()];
         while let Some(directory) = directories.pop() {
-            for (name, child) in children(entries(&names), &directory) {
-                match child {
+            for (name, of_name) in children(&all, &directory) {
+                assert_eq!(child(&all, &directory, &name), Some(of_name));
+                match of_name {
                     Child::Directory => directories.push(join(&directory, &name)),
-                    Child::Volume(entry) => found.push((join(&directory, &name), entry.name)),
+                    Child::Volume(entry) => {
+                        found.push((join(&directory, &name), entry.name.as_str()));
+                    }
                 }
             }
         }
         found.sort();
         let expected = [
+            ("a b", "a b"),
+            ("a-", "a-"),
             ("a/b/c", "a/b/c"),
             ("a/b@", "a/b"),
             ("a@", "a"),
+            ("a@x", "a@x"),
             ("ab", "ab"),
             ("d/e/f", "d/e/f"),
             ("d/e/g", "d/e/g"),
             ("z", "z"),
         ];
-        let found: Vec<_> = found
-            .iter()
-            .map(|(p, n)| (p.as_str(), n.as_str()))
-            .collect();
+        let found: Vec<_> = found.iter().map(|(p, n)| (p.as_str(), *n)).collect();
         assert_eq!(found, expected);
-        assert!(children(entries(&names), "ab").is_empty());
-        assert!(children(entries(&names), "nothing").is_empty());
+        assert!(children(&all, "ab").is_empty());
+        assert!(children(&all, "nothing").is_empty());
+        assert_eq!(child(&all, "", "z@"), None);
+        assert_eq!(child(&all, "d", "e/f@"), None);
     }
 }

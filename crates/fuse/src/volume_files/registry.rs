@@ -4,7 +4,7 @@
 //! implements [`Volumes`] over its pool; tests and examples use [`FixedVolumes`].
 
 use crate::file_system::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use units::VolumeId;
 use volume::{Volume, VolumeError, VolumeErrorKind};
@@ -15,71 +15,89 @@ pub struct VolumeEntry {
     /// Names it whatever it is called.
     pub id: VolumeId,
     /// Names of directories and of the file, with `/` between: none of them empty, `.` or `..`,
-    /// no NUL, and no `@`.
+    /// no NUL, and no `@` at the end.
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Writes fail.
-    pub read_only: bool,
+    /// Nobody changes it, whichever way: writes fail, and the kernel keeps what it has read.
+    pub frozen: bool,
     /// When it was last written, if that is known.
     pub modified: Option<Time>,
 }
 
+/// All volumes of a moment.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeList {
+    pub(super) by_name: BTreeMap<String, VolumeEntry>,
+    pub(super) by_id: HashMap<VolumeId, String>,
+}
+
+impl VolumeList {
+    /// The volume with this id, or `None` if it is gone.
+    pub(super) fn describe(&self, id: VolumeId) -> Option<&VolumeEntry> {
+        self.by_name.get(self.by_id.get(&id)?)
+    }
+}
+
+/// Of several with one name the last one counts.
+impl FromIterator<VolumeEntry> for VolumeList {
+    fn from_iter<T: IntoIterator<Item = VolumeEntry>>(entries: T) -> Self {
+        let mut list = Self::default();
+        for entry in entries {
+            let (id, name) = (entry.id, entry.name.clone());
+            if let Some(before) = list.by_name.insert(name.clone(), entry) {
+                list.by_id.remove(&before.id);
+            }
+            list.by_id.insert(id, name);
+        }
+        list
+    }
+}
+
 /// The volumes that are shown as files. Called from many threads at once.
 pub trait Volumes: Send + Sync {
-    /// All volumes.
-    fn list(&self) -> Vec<VolumeEntry>;
-
-    /// The volume with this id, or `None` if it is gone.
-    fn describe(&self, id: VolumeId) -> Option<VolumeEntry>;
+    /// All volumes as they are now. Asked at every look at a name: an implementation with many
+    /// keeps the list until something changes.
+    fn list(&self) -> Arc<VolumeList>;
 
     /// Opens a volume. All opens of one id must see each other's writes, and a flush through one
     /// must cover the acknowledged writes of all.
     fn open(&self, id: VolumeId) -> Result<Arc<dyn Volume>, VolumeError>;
 }
 
-/// Volumes that do not change while they are shown.
+/// Volumes that do not change while they are shown. What is read-only is taken for frozen.
 #[derive(Clone, Default)]
-pub struct FixedVolumes(BTreeMap<String, (VolumeId, Arc<dyn Volume>)>);
+pub struct FixedVolumes {
+    list: Arc<VolumeList>,
+    volumes: HashMap<VolumeId, Arc<dyn Volume>>,
+}
 
 impl FixedVolumes {
     /// Shows `volume` as `name`.
     pub fn with(mut self, name: &str, volume: Arc<dyn Volume>) -> Self {
-        let id = VolumeId((self.0.len() as u128).to_be_bytes());
-        self.0.insert(name.to_owned(), (id, volume));
+        let id = VolumeId((self.volumes.len() as u128).to_be_bytes());
+        let info = volume.info();
+        let entry = VolumeEntry {
+            id,
+            name: name.to_owned(),
+            size_bytes: info.size_bytes,
+            frozen: info.read_only,
+            modified: None,
+        };
+        let all = self.list.by_name.values().cloned();
+        self.list = Arc::new(all.chain([entry]).collect());
+        self.volumes.insert(id, volume);
         self
     }
 }
 
-fn entry(name: &str, id: VolumeId, volume: &dyn Volume) -> VolumeEntry {
-    let info = volume.info();
-    VolumeEntry {
-        id,
-        name: name.to_owned(),
-        size_bytes: info.size_bytes,
-        read_only: info.read_only,
-        modified: None,
-    }
-}
-
 impl Volumes for FixedVolumes {
-    fn list(&self) -> Vec<VolumeEntry> {
-        let all = self.0.iter();
-        all.map(|(name, (id, volume))| entry(name, *id, volume))
-            .collect()
-    }
-
-    fn describe(&self, id: VolumeId) -> Option<VolumeEntry> {
-        let mut all = self.0.iter();
-        let (name, (_, volume)) = all.find(|(_, (found, _))| *found == id)?;
-        Some(entry(name, id, volume))
+    fn list(&self) -> Arc<VolumeList> {
+        Arc::clone(&self.list)
     }
 
     fn open(&self, id: VolumeId) -> Result<Arc<dyn Volume>, VolumeError> {
-        let mut all = self.0.values();
-        let found = all.find(|(found, _)| *found == id);
-        found
-            .map(|(_, volume)| Arc::clone(volume))
-            .ok_or_else(|| VolumeErrorKind::Io.into())
+        let found = self.volumes.get(&id);
+        found.cloned().ok_or_else(|| VolumeErrorKind::Io.into())
     }
 }

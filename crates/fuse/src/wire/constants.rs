@@ -121,10 +121,14 @@ pub mod init {
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     /// There is a second field of flags.
     pub const INIT_EXT: u64 = 1 << 30;
+    /// Files that are read past the page cache may be mapped and shared all the same.
+    pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }
 
 /// How an opened file behaves.
 pub mod open {
+    /// Read and write past the page cache.
+    pub const DIRECT_IO: u32 = 1 << 0;
     /// Keep what the page cache has.
     pub const KEEP_CACHE: u32 = 1 << 1;
     /// Keep the listing of a directory.
