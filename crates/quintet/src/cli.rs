@@ -21,7 +21,7 @@ pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
-pub use mount::MountArgs;
+pub use mount::{MountArgs, MountGuardArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
@@ -191,13 +191,16 @@ pub enum Command {
     /// Writable disks in the pool
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Show snapshots as files
+    /// Show volumes, images and snapshots as files
     Mount(MountArgs),
     /// Hold the pool and serve what is in it
     Serve(ServeArgs),
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(GenerateArgs),
+    /// Unmount what a program that is gone has left mounted
+    #[command(hide = true)]
+    MountGuard(MountGuardArgs),
 }
 
 #[cfg(test)]

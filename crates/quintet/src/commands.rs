@@ -166,5 +166,6 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Volume(command) => volume::run(invocation, &command),
         Command::Serve(args) => serve::run(invocation, &args),
         Command::Generate(args) => generate::run(&args),
+        Command::MountGuard(args) => mount::guard(&args),
     }
 }

@@ -6,15 +6,21 @@
 //! server.
 
 mod live;
+mod open_files;
 mod turns;
 mod volumes;
 
 pub use live::{ExportReading, Live};
-pub use volumes::{JOURNAL_BYTES_DEFAULT, OpenVolumes, open_volumes, pool_memory};
+pub use volumes::{
+    JOURNAL_BYTES_DEFAULT, OpenVolumes, directory_memory, open_volumes, pool_memory,
+};
 
 use crate::interrupt::Interrupt;
 use crate::meters::Meter;
+use crate::mount::Directories;
 use nbd::ServerHandle;
+use open_files::OpenFile;
+pub use open_files::OpenFiles;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
@@ -22,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use store::{Pool, Volumes};
 use turns::{Turn, Turns};
+use volume::Volume;
 
 /// What a server holds.
 pub struct Held {
@@ -35,18 +42,25 @@ pub struct Held {
     /// Of every name that was ever opened by a client.
     meters: Mutex<BTreeMap<String, Arc<Meter>>>,
     servers: Mutex<Vec<ServerHandle>>,
+    files: Arc<OpenFiles>,
+    directories: Arc<Directories>,
 }
 
 impl Held {
-    /// Takes volumes and their pool over from whoever opened them.
-    pub fn new(volumes: Volumes) -> Self {
+    /// Takes volumes and their pool over from whoever opened them. Mounts may keep so many bytes of
+    /// directories.
+    pub fn new(volumes: Volumes, directory_bytes_max: usize) -> Self {
+        let pool = Arc::clone(volumes.pool());
+        let reader = Arc::clone(pool.reader());
         Self {
-            pool: Arc::clone(volumes.pool()),
+            directories: Arc::new(Directories::new(reader, directory_bytes_max)),
+            pool,
             volumes: Arc::new(volumes),
             since: Instant::now(),
             turns: Arc::default(),
             meters: Mutex::default(),
             servers: Mutex::default(),
+            files: Arc::default(),
         }
     }
 
@@ -87,17 +101,29 @@ impl Held {
         std::mem::take(&mut *lock(&self.servers))
     }
 
-    /// Connections that use an export.
-    pub fn clients(&self, export: &str) -> usize {
-        let servers = lock(&self.servers);
-        servers.iter().map(|server| server.clients(export)).sum()
+    /// A volume as an open file of a mount.
+    pub fn open_file<V: Volume>(&self, name: &str, volume: V) -> OpenFile<V> {
+        OpenFiles::open(&self.files, name, volume)
     }
 
-    /// Ends the connections that use an export, when what they asked for was answered.
+    /// Directories of snapshots that mounts have in memory.
+    pub fn directories(&self) -> &Arc<Directories> {
+        &self.directories
+    }
+
+    /// Connections and open files that use an export.
+    pub fn clients(&self, export: &str) -> usize {
+        let servers = lock(&self.servers);
+        let connections = servers.iter().map(|server| server.clients(export));
+        connections.sum::<usize>() + self.files.count(export)
+    }
+
+    /// Ends the connections that use an export, when what they asked for was answered, and lets its
+    /// open files fail.
     pub fn disconnect(&self, export: &str) -> usize {
         let servers = lock(&self.servers);
         let closed = servers.iter().map(|server| server.close_export(export));
-        closed.sum()
+        closed.sum::<usize>() + self.files.disconnect(export)
     }
 }
 

@@ -1,21 +1,25 @@
 //! The pool as a file system: every snapshot as a read-only tree, every volume as a file.
 //!
-//! Invariant: what is shown of a snapshot never changes while it is mounted, so the kernel may
-//! keep it for as long as it likes. Damage is an I/O error of the file or directory it hits, and is
+//! Invariant: what is in a snapshot never changes, so the kernel may keep it for as long as it likes;
+//! which snapshots and volumes there are is looked up each time. Damage is an I/O error of the file or directory it hits, and is
 //! told once. The command `mount` calls [`PoolFiles`].
 
 mod appearance;
 mod directories;
+mod disks;
 mod items;
 mod lines;
 mod open_files;
 mod places;
 mod pool_files;
 mod snapshot_files;
+mod snapshot_list;
 mod views;
 
-pub use pool_files::PoolFiles;
-pub use snapshot_files::{Source, Tell};
+pub use directories::Directories;
+pub use disks::{Disks, Which};
+pub use pool_files::{PoolFiles, Source};
+pub use snapshot_list::SnapshotList;
 
 #[cfg(test)]
 mod tests;

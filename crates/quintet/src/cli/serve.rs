@@ -13,6 +13,7 @@ use std::path::PathBuf;
 Examples:
   quintet serve --nbd-socket /run/quintet/nbd.sock
   quintet serve --nbd-listen 127.0.0.1:10809 --memory 4G
+  quintet serve --mount /mnt
   systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
 
@@ -39,6 +40,12 @@ pub struct ServeHeldArgs {
     /// Loopback address for NBD clients
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:10809")]
     pub nbd_listen: Option<SocketAddr>,
+    /// Empty directory to show volumes, images and snapshots in, as files
+    #[arg(long, value_name = "DIRECTORY")]
+    pub mount: Option<PathBuf>,
+    /// With --mount: other users may look too, as far as owners and modes allow
+    #[arg(long, requires = "mount")]
+    pub allow_other: bool,
     /// Loopback address where Prometheus may ask for /metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,

@@ -31,12 +31,13 @@ impl Need {
     /// Of a command as it was given.
     pub fn of(command: &Command) -> Self {
         let files = true;
-        let unless = |dry_run: bool, need| if dry_run { Self::Nothing } else { need };
+        let unless = |only_looks: bool, need| if only_looks { Self::Nothing } else { need };
         match command {
             Command::Backup(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Import(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
             Command::Tag(_) => Self::Writing { files: false },
             Command::Status | Command::Top(_) | Command::Volume(VolumeCommand::List) => Self::Live,
             Command::Volume(_) => Self::Writing { files: false },
@@ -52,9 +53,9 @@ impl Need {
             | Command::Export(_)
             | Command::Check(_)
             | Command::Stats(_)
-            | Command::Mount(_)
             | Command::Serve(_)
-            | Command::Generate(_) => Self::Nothing,
+            | Command::Generate(_)
+            | Command::MountGuard(_) => Self::Nothing,
         }
     }
 }
@@ -106,6 +107,8 @@ mod tests {
         assert_eq!(need("backup /x -n"), Need::Nothing);
         assert_eq!(need("key passwd"), Need::Writing { files });
         assert_eq!(need("key list"), Need::Nothing);
+        assert_eq!(need("mount /mnt"), Need::Writing { files });
+        assert_eq!(need("mount --read-only /mnt"), Need::Nothing);
         assert_eq!(need("volume list"), Need::Live);
         assert_eq!(need("volume delete a"), Need::Writing { files: false });
         assert_eq!(need("forget latest"), Need::Writing { files: false });

@@ -10,6 +10,7 @@ mod snapshots;
 mod sockets;
 
 use super::invocation::Invocation;
+use super::mount::Settings;
 use super::snapshot_choice::short_id;
 use crate::calendar;
 use crate::cli::{ServeArgs, ServeCommand};
@@ -29,6 +30,11 @@ pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<E
         Some(ServeCommand::Nbd(args)) => snapshots::run(invocation, args),
         None => held::run(invocation, &args.held),
     }
+}
+
+/// As `serve`, with nothing but a mount, until that is unmounted.
+pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
+    held::run_for_mount(invocation, settings)
 }
 
 /// A stored object as a disk. `what` is for people.
@@ -77,9 +83,17 @@ fn announce<'n>(
     Ok(())
 }
 
+/// The signals that [`wait`] waits for.
+fn signals() -> anyhow::Result<Signals> {
+    Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("signals")
+}
+
 /// Sleeps until a signal ends the server; SIGUSR1 asks how it is.
-fn wait(invocation: &Invocation, how_it_is: &dyn Fn() -> String) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).context("signals")?;
+fn wait(
+    invocation: &Invocation,
+    mut signals: Signals,
+    how_it_is: &dyn Fn() -> String,
+) -> anyhow::Result<()> {
     // One may have come before.
     while !invocation.interrupt.requested() {
         if signals.wait().any(|signal| signal != SIGUSR1) {

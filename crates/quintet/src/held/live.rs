@@ -17,7 +17,7 @@ pub struct ExportReading {
     pub volume_bytes: Option<u64>,
     /// Pieces that are written and not folded into the volume's recipe.
     pub pieces_unfolded: u64,
-    /// Connections that use it.
+    /// Connections and open files that use it.
     pub clients: u64,
     /// What they asked.
     pub asked: Reading,
@@ -61,8 +61,9 @@ impl Live {
         }
         let servers = lock(&held.servers);
         for (name, export) in &mut exports {
-            let clients = servers.iter().map(|server| server.clients(name) as u64);
-            export.clients = clients.sum();
+            let clients = servers.iter().map(|server| server.clients(name));
+            let clients = clients.sum::<usize>() + held.files.count(name);
+            export.clients = clients as u64;
         }
         let stats = servers.iter().map(|server| server.stats());
         let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));

@@ -25,10 +25,17 @@ const CONTAINER_BYTES: usize = 16 << 20;
 /// Sixteenths of the memory that the pool gets: index, directories, regions. What clients read is
 /// in the page cache of the volumes, which gets the rest.
 const POOL_SHARE: usize = 6;
+/// Sixteenths for the directories of mounts.
+const DIRECTORIES_SHARE: usize = 1;
 
 /// The part of the memory that a pool with open volumes gets, bytes.
 pub fn pool_memory(memory_bytes: usize) -> usize {
     memory_bytes / 16 * POOL_SHARE
+}
+
+/// The part that directories of mounts get, bytes.
+pub fn directory_memory(memory_bytes: usize) -> usize {
+    memory_bytes / 16 * DIRECTORIES_SHARE
 }
 
 /// Opens the volumes of a pool that was opened for writing with [`pool_memory`]; replays the
@@ -39,7 +46,7 @@ pub fn open_volumes(
     journal_bytes: u64,
     compression: Compression,
 ) -> store::Result<Volumes> {
-    let left = (memory_bytes - pool_memory(memory_bytes)) as u64;
+    let left = (memory_bytes - pool_memory(memory_bytes) - directory_memory(memory_bytes)) as u64;
     // Of the journal's own memory some is in use most of the time.
     let buffer_bytes = (left / 16).clamp(4 << 20, 32 << 20);
     let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;

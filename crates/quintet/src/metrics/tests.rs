@@ -23,7 +23,7 @@ fn held(top: &std::path::Path) -> Held {
     let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();
     let compression = chunking::Compression::Lz4;
     let volumes = crate::held::open_volumes(Arc::new(pool), 32 << 20, 8 << 20, compression);
-    Held::new(volumes.unwrap())
+    Held::new(volumes.unwrap(), 0)
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What stat(2) shows of a stored entry: everything that was stored, nothing made up.
 
 use super::items::Item;
-use super::places::{Place, VOLUMES_NODE};
-use super::views::{Target, Views};
+use super::places::{Place, disks_node};
+use super::views::Target;
 use format::tree::{Entry, EntryKind, Timestamp};
 use fuse::{Attributes, Time, file_type};
 use units::UnixNanos;
@@ -11,22 +11,19 @@ use units::UnixNanos;
 const BLOCK_BYTES: u32 = 1 << 20;
 
 /// Of anything in `place`.
-pub(super) fn of_item(views: &Views, place: &Place, name: &[u8], item: &Item) -> Attributes {
+pub(super) fn of_item(place: &Place, name: &[u8], item: &Item) -> Attributes {
     let inode = || place.seed.derive(&[name]).0;
     match item {
         Item::Entry(entry) => of_entry(place, entry),
-        Item::Single(number) => {
-            let shown = views.snapshots.get(*number);
-            let (len, taken) = shown.map_or_else(Default::default, |s| (s.root.len, s.taken));
-            of_single(inode(), len, taken)
-        }
+        Item::Single(shown) => of_single(inode(), shown.root.len, shown.taken),
         Item::Above(Target::Link(target)) => of_link(inode(), target),
-        Item::Above(Target::Snapshot(number)) => {
-            let taken = views.snapshots.get(*number).map(|s| s.taken);
-            Attributes::of_directory(inode(), moment(taken.unwrap_or_default()))
+        Item::Above(Target::Snapshot(shown)) => {
+            Attributes::of_directory(inode(), moment(shown.taken))
         }
         Item::Above(Target::View(_)) => Attributes::of_directory(inode(), Time::default()),
-        Item::Above(Target::Volumes) => Attributes::of_directory(VOLUMES_NODE.0, Time::default()),
+        Item::Above(Target::Disks(which)) => {
+            Attributes::of_directory(disks_node(*which).0, Time::default())
+        }
     }
 }
 

@@ -35,13 +35,14 @@ struct Ring {
 }
 
 /// The cache.
-pub(super) struct Directories {
+pub struct Directories {
     reader: Arc<Reader>,
     bytes_max: usize,
     ring: Mutex<Ring>,
 }
 
 impl Directories {
+    /// Reads with `reader`; keeps so many bytes.
     pub fn new(reader: Arc<Reader>, bytes_max: usize) -> Self {
         Self {
             reader,

@@ -5,20 +5,22 @@
 
 use super::directories::Directories;
 use super::places::{Contents, ENTRIES_MAX, Place, Places, Seed};
-use super::views::{Target, Views};
+use super::snapshot_list::SnapshotList;
+use super::views::{Shown, TOP, Target, View, Views};
 use format::snapshot::SnapshotKind;
 use format::tree::{Directory, Entry, EntryKind};
 use fuse::{Errno, NodeId};
-use std::sync::Arc;
+use jiff::tz::TimeZone;
+use std::sync::{Arc, PoisonError, RwLock};
 use store::StoreError;
 
 /// Something with a name.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    /// One of the directories above snapshots, or above volumes.
+    /// One of the directories above snapshots, or above disks.
     Above(Target),
-    /// The file of an image or stream, by the number of its snapshot.
-    Single(usize),
+    /// The file of an image or stream.
+    Single(Arc<Shown>),
     /// A stored entry.
     Entry(Box<Entry>),
 }
@@ -44,30 +46,41 @@ impl From<Errno> for Missing {
     }
 }
 
-/// Everything that is shown, but for volumes' files.
+/// Everything that is shown, but for disks' files.
 pub(super) struct Items {
-    pub views: Views,
-    pub directories: Directories,
+    snapshots: Arc<SnapshotList>,
+    views: RwLock<Views>,
+    pub directories: Arc<Directories>,
     pub places: Places,
 }
 
 /// The entries of a place, ready to be counted through.
-pub(super) enum Entries<'a> {
-    View(&'a [(Vec<u8>, Target)]),
-    Single(usize, &'a [u8]),
+pub(super) enum Entries {
+    View(Arc<View>),
+    Single(Arc<Shown>),
     Stored(Arc<Directory>),
 }
 
-impl Entries<'_> {
+impl Entries {
+    /// Entry `number`, or the next one that there is: its number and name, and what it is.
+    pub fn from(&self, number: usize) -> Option<(usize, Vec<u8>, Item)> {
+        let number = match self {
+            Self::View(view) => view.from(number)?.0,
+            Self::Single(_) | Self::Stored(_) => number,
+        };
+        let (name, item) = self.get(number)?;
+        Some((number, name, item))
+    }
+
     /// Entry `number`, counted from 0, and its name.
     pub fn get(&self, number: usize) -> Option<(Vec<u8>, Item)> {
         match self {
-            Self::View(entries) => {
-                let (name, target) = entries.get(number)?;
+            Self::View(view) => {
+                let (name, target) = view.get(number)?;
                 Some((name.clone(), Item::Above(target.clone())))
             }
-            Self::Single(snapshot, name) => {
-                (number == 0).then(|| (name.to_vec(), Item::Single(*snapshot)))
+            Self::Single(shown) => {
+                (number == 0).then(|| (shown.file_name.clone(), Item::Single(Arc::clone(shown))))
             }
             Self::Stored(directory) => {
                 let entry = directory.entry(number)?;
@@ -78,13 +91,13 @@ impl Entries<'_> {
 
     fn find(&self, name: &[u8]) -> Option<(usize, Item)> {
         match self {
-            Self::View(entries) => {
-                let found = entries.binary_search_by(|(n, _)| n.as_slice().cmp(name));
-                let number = found.ok()?;
-                let (_, target) = entries.get(number)?;
+            Self::View(view) => {
+                let (number, target) = view.find(name)?;
                 Some((number, Item::Above(target.clone())))
             }
-            Self::Single(snapshot, n) => (*n == name).then_some((0, Item::Single(*snapshot))),
+            Self::Single(shown) => {
+                (shown.file_name == name).then(|| (0, Item::Single(Arc::clone(shown))))
+            }
             Self::Stored(directory) => {
                 let (number, entry) = directory.find(name)?;
                 Some((number, Item::Entry(Box::new(entry))))
@@ -94,28 +107,48 @@ impl Entries<'_> {
 }
 
 impl Items {
-    pub fn new(views: Views, directories: Directories) -> Self {
-        let places = Places::new(view_places(&views));
+    pub fn new(
+        snapshots: Arc<SnapshotList>,
+        zone: TimeZone,
+        directories: Arc<Directories>,
+    ) -> Self {
+        let top = Place {
+            node: NodeId::ROOT,
+            inode: NodeId::ROOT.0,
+            parent_inode: NodeId::ROOT.0,
+            seed: Seed::default(),
+            top_seed: Seed::default(),
+            contents: Contents::View(TOP),
+        };
         Self {
-            views,
+            snapshots,
+            views: RwLock::new(Views::new(zone)),
             directories,
-            places,
+            places: Places::new(top),
         }
     }
 
+    /// A view as it is now.
+    fn view(&self, number: usize) -> Option<Arc<View>> {
+        let snapshots = self.snapshots.now();
+        {
+            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            if views.are_of(&snapshots) {
+                return views.get(number).cloned();
+            }
+        }
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        views.update(&snapshots);
+        views.get(number).cloned()
+    }
+
     /// The entries of a directory; reads it if need be.
-    pub fn entries(&self, place: &Place) -> Result<Entries<'_>, Missing> {
-        Ok(match place.contents {
-            Contents::View(number) => {
-                let view = self.views.views.get(number).ok_or(Errno::NOENT)?;
-                Entries::View(&view.entries)
-            }
-            Contents::Single(number) => {
-                let shown = self.views.snapshots.get(number).ok_or(Errno::NOENT)?;
-                Entries::Single(number, &shown.file_name)
-            }
+    pub fn entries(&self, place: &Place) -> Result<Entries, Missing> {
+        Ok(match &place.contents {
+            Contents::View(number) => Entries::View(self.view(*number).ok_or(Errno::NOENT)?),
+            Contents::Single(shown) => Entries::Single(Arc::clone(shown)),
             Contents::Stored(root) => {
-                let directory = self.directories.get(&root)?;
+                let directory = self.directories.get(root)?;
                 if directory.len() > ENTRIES_MAX {
                     return Err(Errno::OVERFLOW.into());
                 }
@@ -153,16 +186,16 @@ impl Items {
         let (parent, name, item) = self.item(node)?;
         let named = || parent.seed.derive(&[&name]);
         let ((inode, seed), top_seed, contents) = match item {
-            Item::Above(Target::Snapshot(number)) => {
-                let shown = self.views.snapshots.get(number).ok_or(Errno::NOENT)?;
+            Item::Above(Target::Snapshot(shown)) => {
                 let contents = match shown.kind {
                     SnapshotKind::Tree => Contents::Stored(shown.root),
                     SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
-                        Contents::Single(number)
+                        Contents::Single(shown)
                     }
                 };
                 (named(), None, contents)
             }
+            Item::Above(Target::View(number)) => (named(), None, Contents::View(number)),
             Item::Entry(entry) => match entry.kind {
                 EntryKind::Directory { content } => {
                     let (inode, seed) = parent.inode_of(&entry);
@@ -174,7 +207,7 @@ impl Items {
                 }
                 _ => return Err(Errno::NOTDIR.into()),
             },
-            // Views are places for ever; volumes have their own.
+            // Disks are somebody else's.
             Item::Above(_) | Item::Single(_) => return Err(Errno::NOTDIR.into()),
         };
         Ok(Arc::new(Place {
@@ -205,36 +238,4 @@ impl Items {
             path
         })
     }
-}
-
-/// The views as places, in the order of their numbers.
-fn view_places(views: &Views) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
-    for (number, view) in views.views.iter().enumerate() {
-        let above = places.get(view.parent);
-        let of_parent = views.views.get(view.parent);
-        let in_parent = of_parent.into_iter().flat_map(|parent| &parent.entries);
-        let own = in_parent
-            .enumerate()
-            .find(|(_, (_, target))| *target == Target::View(number));
-        let (inode, seed) = match (above, &own) {
-            (Some(above), Some((_, (name, _)))) => above.seed.derive(&[name]),
-            _ => (NodeId::ROOT.0, Seed::default()),
-        };
-        let node = match &own {
-            // A view's place has its number and one more.
-            Some((entry, _)) => Places::node(view.parent as u64 + 1, *entry),
-            None => NodeId::ROOT,
-        };
-        let parent_inode = above.map_or(inode, |above| above.inode);
-        places.push(Place {
-            node,
-            inode,
-            parent_inode,
-            seed,
-            top_seed: seed,
-            contents: Contents::View(number),
-        });
-    }
-    places
 }

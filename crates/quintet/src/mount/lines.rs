@@ -4,10 +4,11 @@
 
 use super::appearance::{of_item, type_of};
 use super::items::{Item, Items, Missing};
-use super::places::{FOR_EVER, Place, VOLUMES_NODE};
+use super::places::{FOR_EVER, NOT_AT_ALL, Place, disks_node};
 use super::views::Target;
 use fuse::{Full, Listing, Node};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Adds the entries of `place` from position `from`, as many as fit.
 pub(super) fn fill(
@@ -19,10 +20,9 @@ pub(super) fn fill(
     let entries = items.entries(place)?;
     let mut add_all = || -> Result<(), Full> {
         let first = listing.add_dots(from, place.inode, place.parent_inode)?;
-        for number in first.. {
-            let Some((name, item)) = entries.get(number) else {
-                break;
-            };
+        let mut at = first;
+        while let Some((number, name, item)) = entries.from(at) {
+            at = number + 1;
             let next = Listing::position_after(number);
             match (listing.with_nodes(), &item) {
                 (false, Item::Entry(entry)) => {
@@ -30,7 +30,7 @@ pub(super) fn fill(
                     listing.add(&name, inode, type_of(&entry.kind), next)?;
                 }
                 (false, _) => {
-                    let attributes = of_item(&items.views, place, &name, &item);
+                    let attributes = of_item(place, &name, &item);
                     listing.add(&name, attributes.inode, attributes.mode, next)?;
                 }
                 (true, _) => add_node(items, place, (number, &name, &item), listing)?,
@@ -49,19 +49,35 @@ fn add_node(
     (number, name, item): (usize, &[u8], &Item),
     listing: &mut Listing<'_>,
 ) -> Result<(), Full> {
-    let mut node = Node {
-        node: VOLUMES_NODE,
-        attributes: of_item(&items.views, place, name, item),
-        valid: FOR_EVER,
-    };
     let next = Listing::position_after(number);
-    if matches!(item, Item::Above(Target::Volumes)) {
-        return listing.add_node(name, &node, next);
-    }
-    node.node = items.places.look_up(place, number);
+    let node = node(items, place, (number, name, item));
     let added = listing.add_node(name, &node, next);
-    if added.is_err() {
+    if added.is_err() && !matches!(item, Item::Above(Target::Disks(_))) {
         items.places.forget(node.node, 1);
     }
     added
+}
+
+/// An entry of `place`, looked up once more.
+pub(super) fn node(
+    items: &Items,
+    place: &Arc<Place>,
+    (number, name, item): (usize, &[u8], &Item),
+) -> Node {
+    Node {
+        node: match item {
+            Item::Above(Target::Disks(which)) => disks_node(*which),
+            _ => items.places.look_up(place, number),
+        },
+        attributes: of_item(place, name, item),
+        valid: valid(item),
+    }
+}
+
+/// How long the kernel may keep what it was told of an item.
+pub(super) fn valid(item: &Item) -> Duration {
+    match item {
+        Item::Above(_) => NOT_AT_ALL,
+        Item::Single(_) | Item::Entry(_) => FOR_EVER,
+    }
 }

@@ -8,6 +8,8 @@
 //! every look-up in it. Numbers that users see (inodes) come from paths and are the same in every
 //! mount; names of one file share theirs.
 
+use super::disks::Which;
+use super::views::Shown;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use fuse::NodeId;
@@ -15,16 +17,26 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// What is shown of snapshots never changes.
+/// What is in snapshots never changes.
 pub(super) const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 /// Bits of a node's number that say which entry.
 const ENTRY_BITS: u32 = 24;
 /// Most entries of a directory that can be shown.
 pub(super) const ENTRIES_MAX: usize = 1 << ENTRY_BITS;
-/// Set in the numbers of volumes' nodes.
-pub(super) const VOLUMES: u64 = 1 << 63;
-/// The directory of volumes.
-pub(super) const VOLUMES_NODE: NodeId = NodeId(VOLUMES | NodeId::ROOT.0);
+/// What is above them does.
+pub(super) const NOT_AT_ALL: Duration = Duration::ZERO;
+/// Set in the numbers of disks' nodes.
+pub(super) const DISKS: u64 = 1 << 63;
+/// Set beside it in those of images.
+pub(super) const IMAGES: u64 = 1 << 62;
+
+/// The directory of disks.
+pub(super) const fn disks_node(which: Which) -> NodeId {
+    match which {
+        Which::Volumes => NodeId(DISKS | NodeId::ROOT.0),
+        Which::Images => NodeId(DISKS | IMAGES | NodeId::ROOT.0),
+    }
+}
 
 /// Where inode numbers come from: a hash of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,19 +54,19 @@ impl Seed {
         let (mut inode, mut seed) = ([0; 8], [0; 16]);
         bytes.fill(&mut inode);
         bytes.fill(&mut seed);
-        // The highest bit is that of volumes; 0 and 1 mean something to the kernel.
-        let inode = (u64::from_le_bytes(inode) & !VOLUMES).max(2);
+        // The highest bit is that of disks; 0 and 1 mean something to the kernel.
+        let inode = (u64::from_le_bytes(inode) & !DISKS).max(2);
         (inode, Self(seed))
     }
 }
 
 /// What a directory lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// One of the directories above snapshots.
     View(usize),
-    /// The file of an image or stream: the number of its snapshot.
-    Single(usize),
+    /// The file of an image or stream.
+    Single(Arc<Shown>),
     /// A stored directory.
     Stored(ObjectRoot),
 }
@@ -121,20 +133,18 @@ fn split(node: NodeId) -> (u64, usize) {
 
 impl Places {
     /// The node of an entry of the place with this number.
-    pub fn node(place: u64, entry: usize) -> NodeId {
+    fn node(place: u64, entry: usize) -> NodeId {
         NodeId(place << ENTRY_BITS | entry as u64)
     }
 
-    /// With places that stay for ever, in the order of their numbers.
-    pub fn new(permanent: impl IntoIterator<Item = Place>) -> Self {
+    /// With the top, which stays for ever.
+    pub fn new(top: Place) -> Self {
         let mut table = Table {
             next: 1,
             ..Table::default()
         };
-        for place in permanent {
-            // One look-up that nobody gives back.
-            table.count(&Arc::new(place), 1);
-        }
+        // One look-up that nobody gives back.
+        table.count(&Arc::new(top), 1);
         Self(Mutex::new(table))
     }
 
@@ -180,6 +190,7 @@ impl Places {
     }
 
     /// How many there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.lock().by_number.len()
     }

@@ -1,45 +1,77 @@
-//! The pool's [`FileSystem`]: snapshots, and volumes' files beside them.
+//! The pool's [`FileSystem`]: snapshots, and disks' files beside them.
 //!
-//! Invariant: a node's highest bit says whose it is. Sessions of the room `fuse` call this from
+//! Invariant: a node's highest bits say whose it is. Sessions of the room `fuse` call this from
 //! many threads.
 
-use super::places::VOLUMES;
-use super::snapshot_files::{SnapshotFiles, Source, Tell};
+use super::directories::Directories;
+use super::places::{DISKS, IMAGES};
+use super::snapshot_files::{SnapshotFiles, Tell};
+use super::snapshot_list::SnapshotList;
 use fuse::{
     Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
     VolumeFiles, Volumes, Zeroing,
 };
+use jiff::tz::TimeZone;
 use media::SystemClock;
 use std::sync::Arc;
 use std::time::Duration;
 use volume::RequestContext;
 
+/// The bits that say whose node it is.
+const WHOSE: u64 = DISKS | IMAGES;
+
 /// The pool as a file system.
 pub struct PoolFiles {
     snapshots: SnapshotFiles,
     volumes: VolumeFiles,
+    images: VolumeFiles,
+}
+
+/// What a mount shows.
+pub struct Source {
+    /// Snapshots, by time and by what leads there.
+    pub snapshots: Arc<SnapshotList>,
+    /// What is in `volumes`.
+    pub volumes: Arc<dyn Volumes>,
+    /// What is in `images`.
+    pub images: Arc<dyn Volumes>,
+    /// Of times as names.
+    pub zone: TimeZone,
+    /// Stored directories in memory.
+    pub directories: Arc<Directories>,
 }
 
 impl PoolFiles {
-    /// Shows a pool and its `volumes`; `tell` hears of damage, once for each file and directory.
-    pub fn new(source: &Source<'_>, volumes: Arc<dyn Volumes>, tell: Box<Tell>) -> Self {
-        let volumes = VolumeFiles::new(volumes, Arc::new(SystemClock));
+    /// Shows a pool; `tell` hears of damage, once for each file and directory of snapshots.
+    pub fn new(source: Source, tell: Box<Tell>) -> Self {
+        let Source {
+            snapshots,
+            zone,
+            directories,
+            ..
+        } = source;
+        let disks =
+            |volumes, bits| VolumeFiles::new(volumes, Arc::new(SystemClock)).with_inodes_from(bits);
         Self {
-            snapshots: SnapshotFiles::new(source, tell),
-            volumes: volumes.with_inodes_from(VOLUMES),
+            snapshots: SnapshotFiles::new(snapshots, zone, directories, tell),
+            volumes: disks(source.volumes, DISKS),
+            images: disks(source.images, DISKS | IMAGES),
         }
     }
 
     /// Directories of snapshots that the kernel holds something in.
+    #[cfg(test)]
     pub fn places(&self) -> usize {
         self.snapshots.places()
     }
 
     /// Whose node it is, and what it is called there.
     fn route(&self, node: NodeId) -> (&dyn FileSystem, NodeId) {
-        match node.0 & VOLUMES {
-            0 => (&self.snapshots, node),
-            _ => (&self.volumes, NodeId(node.0 & !VOLUMES)),
+        let own = NodeId(node.0 & !WHOSE);
+        match node.0 & WHOSE {
+            DISKS => (&self.volumes, own),
+            WHOSE => (&self.images, own),
+            _ => (&self.snapshots, node),
         }
     }
 }
@@ -74,7 +106,7 @@ impl FileSystem for PoolFiles {
         let (files, in_files) = self.route(parent);
         let mut found = files.lookup(in_files, name)?;
         if found.node != NodeId::default() {
-            found.node.0 |= parent.0 & VOLUMES;
+            found.node.0 |= parent.0 & WHOSE;
         }
         Ok(found)
     }
@@ -102,6 +134,7 @@ impl FileSystem for PoolFiles {
         is_cached(handle: Handle, offset: u64, len_bytes: u64) -> bool;
         read(handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
         write(handle: Handle, offset: u64, data: &[u8]) -> Result<usize, Errno>;
+        write_now(handle: Handle, offset: u64, data: &[u8]) -> Result<bool, Errno>;
         sync(handle: Handle) -> Result<(), Errno>;
         zero(handle: Handle, how: Zeroing, offset: u64, len_bytes: u64) -> Result<(), Errno>;
         seek(handle: Handle, offset: u64, target: SeekTarget) -> Result<u64, Errno>;

@@ -1,18 +1,18 @@
 //! Snapshots as a [`FileSystem`], and the directories above them.
 //!
-//! Invariant: see [`crate::mount`]. The directory of volumes has a name here and nothing in it:
-//! [`super::pool_files`] asks somebody else about its node.
+//! Invariant: see [`crate::mount`]. The directories of disks have names here and nothing in them:
+//! [`super::pool_files`] asks somebody else about their nodes.
 
 use super::appearance::of_item;
 use super::directories::Directories;
 use super::items::{Item, Items, Missing};
 use super::lines;
 use super::open_files::OpenFiles;
-use super::places::{FOR_EVER, Place, VOLUMES_NODE};
-use super::views::{Target, Views};
+use super::places::{Contents, FOR_EVER, Place};
+use super::snapshot_list::SnapshotList;
+use super::views::Target;
 use crate::filesystem::xattrs::Xattrs;
 use format::recipe::ObjectRoot;
-use format::snapshot::Snapshot;
 use format::tree::EntryKind;
 use fuse::{
     Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
@@ -22,7 +22,7 @@ use jiff::tz::TimeZone;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Reader, StoreError};
+use store::{Pool, Reader, StoreError};
 use volume::{RequestContext, Volume};
 
 /// Damaged nodes that are remembered as told.
@@ -35,42 +35,33 @@ pub struct SnapshotFiles {
     reader: Arc<Reader>,
     items: Items,
     open: OpenFiles,
-    stored_bytes: u64,
+    pool: Arc<Pool>,
     tell: Box<Tell>,
     /// Nodes whose damage was told.
     told: Mutex<HashSet<NodeId>>,
 }
 
-/// What a mount shows.
-pub struct Source<'a> {
-    /// Reads the pool.
-    pub reader: &'a Arc<Reader>,
-    /// Oldest first.
-    pub snapshots: &'a [Snapshot],
-    /// Of times as names.
-    pub zone: &'a TimeZone,
-    /// What the whole pool takes, bytes.
-    pub stored_bytes: u64,
-    /// Memory for directories, bytes.
-    pub directory_bytes_max: usize,
-}
-
 impl SnapshotFiles {
-    /// Shows a pool; `tell` hears of damage, once for each file and directory.
-    pub fn new(source: &Source<'_>, tell: Box<Tell>) -> Self {
-        let views = Views::new(source.snapshots, source.zone);
-        let directories = Directories::new(Arc::clone(source.reader), source.directory_bytes_max);
+    /// Shows snapshots, with times in `zone` as names; `tell` hears of damage, once for each file and directory.
+    pub fn new(
+        snapshots: Arc<SnapshotList>,
+        zone: TimeZone,
+        directories: Arc<Directories>,
+        tell: Box<Tell>,
+    ) -> Self {
+        let pool = Arc::clone(snapshots.pool());
         Self {
-            reader: Arc::clone(source.reader),
-            items: Items::new(views, directories),
+            reader: Arc::clone(pool.reader()),
+            items: Items::new(snapshots, zone, directories),
             open: OpenFiles::default(),
-            stored_bytes: source.stored_bytes,
+            pool,
             tell,
             told: Mutex::default(),
         }
     }
 
     /// Directories that the kernel holds something in.
+    #[cfg(test)]
     pub fn places(&self) -> usize {
         self.items.places.len()
     }
@@ -101,17 +92,10 @@ impl SnapshotFiles {
         item.map_err(|missing| self.refuse(node, missing))
     }
 
-    fn attributes_of(&self, place: &Place, name: &[u8], item: &Item) -> Attributes {
-        of_item(&self.items.views, place, name, item)
-    }
-
     /// Content of a regular file, and whether its zeroes were holes.
     fn content(&self, node: NodeId) -> Result<(ObjectRoot, bool), Errno> {
         match self.item(node)? {
-            (_, _, Item::Single(number)) => {
-                let shown = self.items.views.snapshots.get(number);
-                Ok((shown.ok_or(Errno::STALE)?.root, true))
-            }
+            (_, _, Item::Single(shown)) => Ok((shown.root, true)),
             (_, _, Item::Entry(entry)) => match entry.kind {
                 EntryKind::File { content, sparse } => Ok((content, sparse)),
                 EntryKind::Directory { .. } => Err(Errno::ISDIR),
@@ -137,17 +121,12 @@ impl FileSystem for SnapshotFiles {
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
         let place = self.place(parent)?;
         let (number, item) = match self.items.find(&place, name) {
-            Err(Missing::Errno(Errno::NOENT)) => return Ok(Node::absent(FOR_EVER)),
+            Err(Missing::Errno(Errno::NOENT)) if !is_view(&place) => {
+                return Ok(Node::absent(FOR_EVER));
+            }
             found => found.map_err(|missing| self.refuse(parent, missing))?,
         };
-        Ok(Node {
-            node: match item {
-                Item::Above(Target::Volumes) => VOLUMES_NODE,
-                _ => self.items.places.look_up(&place, number),
-            },
-            attributes: self.attributes_of(&place, name, &item),
-            valid: FOR_EVER,
-        })
+        Ok(lines::node(&self.items, &place, (number, name, &item)))
     }
 
     fn is_quick(&self, node: NodeId) -> bool {
@@ -179,7 +158,7 @@ impl FileSystem for SnapshotFiles {
             return Ok((Attributes::of_directory(node.0, Time::default()), FOR_EVER));
         }
         let (place, name, item) = self.item(node)?;
-        Ok((self.attributes_of(&place, &name, &item), FOR_EVER))
+        Ok((of_item(&place, &name, &item), lines::valid(&item)))
     }
 
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
@@ -245,10 +224,10 @@ impl FileSystem for SnapshotFiles {
         }
     }
 
-    fn open_directory(&self, _node: NodeId) -> Result<Opened, Errno> {
+    fn open_directory(&self, node: NodeId) -> Result<Opened, Errno> {
         Ok(Opened {
             handle: Handle::default(),
-            keep_cache: true,
+            keep_cache: !is_view(&*self.place(node)?),
         })
     }
 
@@ -278,9 +257,14 @@ impl FileSystem for SnapshotFiles {
     fn statistics(&self) -> Statistics {
         const UNIT: u64 = 4096;
         Statistics {
-            blocks: self.stored_bytes.div_ceil(UNIT),
+            blocks: self.pool.record().stored_bytes.div_ceil(UNIT),
             blocks_free: 0,
             block_bytes: UNIT as u32,
         }
     }
+}
+
+/// What is in it may change.
+fn is_view(place: &Place) -> bool {
+    matches!(place.contents, Contents::View(_))
 }

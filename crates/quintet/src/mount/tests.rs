@@ -1,7 +1,7 @@
 //! A pool's file system without a kernel.
 
 use super::places::{Contents, Place, Places, Seed};
-use super::{PoolFiles, Source};
+use super::{Directories, Disks, PoolFiles, SnapshotList, Source, Which};
 use crate::commands;
 use crate::exit::Exit;
 use fuse::{Errno, FileSystem, FixedVolumes, Handle, Node, NodeId, SeekTarget};
@@ -21,7 +21,7 @@ fn quintet(pool: &Path, arguments: &[&str]) {
     assert_eq!(exit, Exit::Done);
 }
 
-fn opened(path: &Path) -> Pool {
+fn opened(path: &Path) -> Arc<Pool> {
     let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(path));
     let media = Media {
         blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
@@ -29,22 +29,24 @@ fn opened(path: &Path) -> Pool {
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
     };
-    Pool::open(media, None, OpenMode::Read, 64 << 20).unwrap()
+    Arc::new(Pool::open(media, None, OpenMode::Read, 64 << 20).unwrap())
 }
 
-fn files(pool: &Pool, directory_bytes_max: usize) -> PoolFiles {
-    let snapshots = pool.snapshots().unwrap();
-    let source = Source {
-        reader: pool.reader(),
-        snapshots: &snapshots,
-        zone: &TimeZone::UTC,
-        stored_bytes: 4097,
-        directory_bytes_max,
-    };
+fn files(pool: &Arc<Pool>, directory_bytes_max: usize) -> PoolFiles {
+    let undamaged = Box::new(|error: &store::StoreError| panic!("{error}"));
+    let snapshots = SnapshotList::new(Arc::clone(pool), Box::new(|_| true), undamaged);
+    let snapshots = Arc::new(snapshots);
     let volume = Arc::new(MemoryVolume::new(1 << 20));
-    let volumes = FixedVolumes::default().with("disk", volume);
+    let reader = Arc::clone(pool.reader());
+    let source = Source {
+        images: Arc::new(Disks::new(Which::Images, Arc::clone(&snapshots), None)),
+        snapshots,
+        volumes: Arc::new(FixedVolumes::default().with("disk", volume)),
+        zone: TimeZone::UTC,
+        directories: Arc::new(Directories::new(reader, directory_bytes_max)),
+    };
     let tell = Box::new(|path: &[u8], error: &store::StoreError| panic!("{path:?}: {error}"));
-    PoolFiles::new(&source, Arc::new(volumes), tell)
+    PoolFiles::new(source, tell)
 }
 
 /// Every node on the way to `path`.
@@ -124,8 +126,8 @@ fn nodes_outlive_directories_in_memory_and_places_do_not_outlive_nodes() {
         for node in &nodes {
             files.forget(*node, 1);
         }
-        // The look-up of the link is still held: in a place that is for ever.
-        assert_eq!(files.places(), empty);
+        // The look-up of the link is still held.
+        assert_eq!(files.places(), empty + 1);
         assert_eq!(
             files.attributes(nodes[nodes.len() - 1]).err(),
             Some(Errno::STALE)
@@ -176,7 +178,8 @@ fn volumes_stand_beside_snapshots() {
     assert_eq!(data, Ok(8192));
     assert_eq!(files.sync(context, disk.node, handle), Ok(()));
     files.release(disk.node, handle);
-    assert_eq!(files.statistics().blocks, 2);
+    let stored_bytes = pool.record().stored_bytes;
+    assert_eq!(files.statistics().blocks, stored_bytes.div_ceil(4096));
     let read = files.read(context, NodeId::ROOT, Handle(99), 0, &mut bytes);
     assert_eq!(read, Err(Errno::BADF));
 }
@@ -191,7 +194,7 @@ fn places_are_counted() {
         top_seed: Seed::default(),
         contents: Contents::View(0),
     };
-    let places = Places::new([place(1)]);
+    let places = Places::new(place(1));
     let below = Arc::new(place(1 << 24 | 7));
     let first = places.look_up(&below, 3);
     let second = places.look_up(&below, 4);

@@ -7,13 +7,15 @@
 use super::destager::Destager;
 use super::exports::HeldExports;
 use super::sockets::start_nbd;
-use super::{announce, wait};
+use super::{announce, signals, wait};
 use crate::cli::ServeHeldArgs;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
+use crate::commands::mount::{self, Mount, Pools, Settings};
+use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::control::ControlSocket;
 use crate::exit::Exit;
-use crate::held::{Held, Live};
+use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, directory_memory};
 use crate::metrics::Endpoint;
 use crate::systemd::{Notifier, watchdog_interval};
 use anyhow::{Context, bail};
@@ -25,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{Step, Volumes};
 
-/// Time that commands get to stop.
+/// Time that commands get to stop, and users of files to close them.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
 /// Sizes that a journal can have.
 const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
@@ -33,6 +35,39 @@ const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
 const STEP_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Result<Exit> {
+    let settings = args.mount.as_ref().map(|mountpoint| Settings {
+        mountpoint: mountpoint.clone(),
+        allow_other: args.allow_other,
+        enforce: true,
+        filter: SnapshotFilter::default(),
+    });
+    hold(invocation, args, settings.as_ref(), false)
+}
+
+/// Until the mount is unmounted: what is open may take its time then, nothing else is served.
+pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> anyhow::Result<Exit> {
+    let args = ServeHeldArgs {
+        nbd_socket: None,
+        nbd_listen: None,
+        mount: None,
+        allow_other: false,
+        metrics: None,
+        journal: JOURNAL_BYTES_DEFAULT,
+        connections: 0,
+    };
+    hold(invocation, &args, Some(settings), true)
+}
+
+/// `to_the_end`: ends with the mount, and not before.
+fn hold(
+    invocation: &Invocation,
+    args: &ServeHeldArgs,
+    mount: Option<&Settings>,
+    to_the_end: bool,
+) -> anyhow::Result<Exit> {
+    // Memory that this process asks for must not wait for pages of file systems that are on its own
+    // disks. Only root may say so; others have no such file systems.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
     let environment = &invocation.caller.environment;
     let console = &invocation.console;
     let notifier = Arc::new(Notifier::of(environment)?);
@@ -45,7 +80,8 @@ pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Resu
     let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, args.journal)?;
-    let held = Arc::new(Held::new(volumes));
+    let directory_bytes_max = directory_memory(invocation.settings.memory_bytes);
+    let held = Arc::new(Held::new(volumes, directory_bytes_max));
     let zone = invocation.zone.clone();
     let exports = Arc::new(HeldExports::new(Arc::clone(&held), zone));
     let clients: Arc<dyn Exports> = exports.clone();
@@ -65,16 +101,33 @@ pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Resu
         held: Arc::clone(&held),
     };
     let control = socket.serve(Arc::new(commands))?;
-    announce(invocation, &places, exports.names().iter())?;
+    let signals = signals()?;
+    let stopping = (invocation.interrupt.clone(), signals.handle());
+    let at_end = move || {
+        if to_the_end {
+            let (interrupt, signals) = stopping;
+            interrupt.request();
+            signals.close();
+        }
+    };
+    let pools = Pools::held(&held);
+    let mount = mount
+        .map(|settings| Mount::start(invocation, settings, &pools, at_end))
+        .transpose()?;
+    match &mount {
+        Some(mount) if to_the_end => mount::announce(invocation, mount)?,
+        _ => announce(invocation, &places, exports.names().iter())?,
+    }
     notifier.say("READY=1\nSTATUS=serving");
     let watchdog = watchdog_interval(environment)?
         .map(|interval| Watchdog::start(&notifier, interval, exports))
         .transpose()?;
-    wait(invocation, &|| said(&held, control.clients()))?;
+    wait(invocation, signals, &|| said(&held, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
     if !control.stop(COMMANDS_LIMIT) {
         console.warn("some commands did not end in time");
     }
+    let unmounted = mount.map(|mount| mount.end((!to_the_end).then_some(COMMANDS_LIMIT)));
     for server in held.take_servers() {
         if !server.stop() {
             console.warn("some requests did not end in time");
@@ -84,6 +137,7 @@ pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Resu
     let settled = settle(&held.volumes, &notifier);
     drop(watchdog);
     settled?;
+    unmounted.transpose()?;
     Ok(Exit::Done)
 }
 

@@ -4,7 +4,7 @@
 //! disturb it.
 
 use super::sockets::place;
-use super::{announce, image_volume, wait};
+use super::{announce, image_volume, signals, wait};
 use crate::cli::NbdArgs;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
@@ -51,7 +51,7 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     let place = place(args.socket.as_deref(), server.tcp_address());
     announce(invocation, &[place], chosen.keys())?;
     notifier.say("READY=1");
-    wait(invocation, &|| format!("{:?}", server.stats()))?;
+    wait(invocation, signals()?, &|| format!("{:?}", server.stats()))?;
     notifier.say("STOPPING=1");
     if !server.stop() {
         invocation.console.warn("some requests did not end in time");

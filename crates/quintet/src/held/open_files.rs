@@ -1,0 +1,194 @@
+//! Volumes that are open as files of mounts.
+//!
+//! Invariant: an open file counts as a client of its volume until it is closed. Once disconnected
+//! it fails every request, and none is under way any more. Mounts open; commands that take data
+//! away count and disconnect.
+
+use super::lock;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use volume::{
+    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
+
+/// Held for reading by requests; true when they are not wanted any more.
+type Gate = Arc<RwLock<bool>>;
+
+/// All of them.
+#[derive(Default)]
+pub struct OpenFiles(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    last: u64,
+    open: BTreeMap<u64, (String, Gate)>,
+}
+
+impl OpenFiles {
+    /// Opens `volume`, called `name`, as a file.
+    pub fn open<V>(files: &Arc<Self>, name: &str, volume: V) -> OpenFile<V> {
+        let gate = Gate::default();
+        let mut table = lock(&files.0);
+        table.last += 1;
+        let number = table.last;
+        let of_table = (name.to_owned(), Arc::clone(&gate));
+        table.open.insert(number, of_table);
+        drop(table);
+        OpenFile {
+            volume,
+            gate,
+            files: Arc::clone(files),
+            number,
+        }
+    }
+
+    /// How often a volume is open.
+    pub fn count(&self, name: &str) -> usize {
+        let table = lock(&self.0);
+        table.open.values().filter(|(of, _)| of == name).count()
+    }
+
+    /// Lets all requests for a volume fail from now on. Returns how many files that are, when what
+    /// was under way has ended.
+    pub fn disconnect(&self, name: &str) -> usize {
+        let table = lock(&self.0);
+        let gates = table.open.values().filter(|(of, _)| of == name);
+        let gates: Vec<Gate> = gates.map(|(_, gate)| Arc::clone(gate)).collect();
+        drop(table);
+        for gate in &gates {
+            *gate.write().unwrap_or_else(PoisonError::into_inner) = true;
+        }
+        gates.len()
+    }
+}
+
+/// A volume that is open as a file. Dropping it closes it.
+pub struct OpenFile<V> {
+    volume: V,
+    gate: Gate,
+    files: Arc<OpenFiles>,
+    number: u64,
+}
+
+impl<V> OpenFile<V> {
+    fn pass<T>(
+        &self,
+        request: impl FnOnce(&V) -> Result<T, VolumeError>,
+    ) -> Result<T, VolumeError> {
+        let shut = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        match *shut {
+            true => Err(VolumeErrorKind::Failed.into()),
+            false => request(&self.volume),
+        }
+    }
+}
+
+impl<V> Drop for OpenFile<V> {
+    fn drop(&mut self) {
+        lock(&self.files.0).open.remove(&self.number);
+    }
+}
+
+impl<V: Volume> Volume for OpenFile<V> {
+    fn info(&self) -> VolumeInfo {
+        self.volume.info()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.volume.size_bytes()
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> Result<(), VolumeError> {
+        self.pass(|v| v.read(context, offset_bytes, into))
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.pass(|v| v.write(context, offset_bytes, data, durability))
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        self.pass(|v| v.write_now(context, offset_bytes, data))
+    }
+
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.pass(|v| v.flush(context))
+    }
+
+    fn discard(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(), VolumeError> {
+        self.pass(|v| v.discard(context, offset_bytes, len_bytes))
+    }
+
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.pass(|v| v.write_zeroes(context, offset_bytes, len_bytes, may_free, durability))
+    }
+
+    fn extents(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.pass(|v| v.extents(context, offset_bytes, len_bytes, visit))
+    }
+
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.volume.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        self.volume.prefetch(context, offset_bytes, len_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use volume::MemoryVolume;
+
+    #[test]
+    fn clients_are_counted_and_sent_away() {
+        let files = Arc::new(OpenFiles::default());
+        let open = |name| OpenFiles::open(&files, name, MemoryVolume::new(100));
+        let (one, two, other) = (open("a"), open("a"), open("b"));
+        let context = RequestContext::default();
+        assert_eq!((files.count("a"), files.count("b")), (2, 1));
+        assert!(one.write_now(context, 0, b"x").is_ok());
+        assert_eq!(files.disconnect("a"), 2);
+        let refused = two.read(context, 0, &mut [0]).unwrap_err();
+        assert_eq!(refused.kind, VolumeErrorKind::Failed);
+        assert!(one.write_now(context, 0, b"x").is_err());
+        assert!(other.flush(context).is_ok());
+        drop((one, two));
+        assert_eq!((files.count("a"), files.count("b")), (0, 1));
+    }
+}

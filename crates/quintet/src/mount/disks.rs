@@ -1,0 +1,218 @@
+//! Disks as files: volumes and their snapshots, and images.
+//!
+//! Invariant: names are those of NBD exports. What is not held is not written: a mount that only
+//! looks shows snapshots and images, and no volumes. The list is made anew when something in it has
+//! changed. [`super::PoolFiles`] shows them.
+
+use super::snapshot_list::SnapshotList;
+use crate::held::Held;
+use crate::meters::Metered;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use fuse::{Time, VolumeEntry, VolumeList};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use store::ImageVolume;
+use units::{UnixNanos, VolumeId};
+use volume::{Volume, VolumeError, VolumeErrorKind};
+
+/// Digits of a snapshot's name that people see.
+const SHORT_DIGITS: usize = 8;
+
+/// What is in a directory of disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Volumes as NAME, and their snapshots as NAME@LABEL.
+    Volumes,
+    /// Images as NAME, the newest state, and NAME@SNAPSHOT.
+    Images,
+}
+
+/// One directory of disks.
+pub struct Disks {
+    which: Which,
+    snapshots: Arc<SnapshotList>,
+    held: Option<Arc<Held>>,
+    kept: Mutex<Kept>,
+}
+
+/// What the list was made of, and the list.
+#[derive(Clone, Default)]
+struct Kept {
+    snapshots: Option<Arc<Vec<Snapshot>>>,
+    volumes: Vec<(VolumeId, u64)>,
+    list: Arc<VolumeList>,
+    frozen: Arc<HashMap<VolumeId, ObjectRoot>>,
+}
+
+impl Disks {
+    /// Those of the pool; volumes only when `held`.
+    pub fn new(which: Which, snapshots: Arc<SnapshotList>, held: Option<Arc<Held>>) -> Self {
+        Self {
+            which,
+            snapshots,
+            held,
+            kept: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn now(&self) -> Kept {
+        let snapshots = self.snapshots.now();
+        let volumes = self.volumes();
+        let sizes: Vec<_> = volumes.iter().map(|v| (v.id, v.size_bytes)).collect();
+        {
+            let kept = self.lock();
+            let same = |of: &Arc<Vec<Snapshot>>| Arc::ptr_eq(of, &snapshots);
+            if kept.volumes == sizes && kept.snapshots.as_ref().is_some_and(same) {
+                return kept.clone();
+            }
+        }
+        let mut frozen = HashMap::new();
+        let mut entries = Vec::new();
+        for snapshot in snapshots.iter() {
+            let wanted = match self.which {
+                Which::Volumes => SnapshotKind::Volume,
+                Which::Images => SnapshotKind::Image,
+            };
+            if snapshot.kind == wanted {
+                frozen.insert(VolumeId(snapshot.id.0), snapshot.root);
+                self.states(snapshot, &mut entries);
+            }
+        }
+        entries.extend(volumes);
+        // A later entry of a name takes its place: the newest state of an image, a volume.
+        let made = Kept {
+            snapshots: Some(snapshots),
+            volumes: sizes,
+            list: Arc::new(entries.into_iter().collect()),
+            frozen: Arc::new(frozen),
+        };
+        *self.lock() = made.clone();
+        made
+    }
+
+    fn volumes(&self) -> Vec<VolumeEntry> {
+        let Some(held) = self.held.as_ref().filter(|_| self.which == Which::Volumes) else {
+            return Vec::new();
+        };
+        let volumes = held.volumes.list().into_iter();
+        let entry = |volume: store::VolumeStatus| VolumeEntry {
+            id: volume.record.id,
+            name: volume.record.name,
+            size_bytes: volume.record.root.len,
+            frozen: false,
+            modified: None,
+        };
+        volumes.map(entry).collect()
+    }
+
+    /// The names of one snapshot.
+    fn states(&self, snapshot: &Snapshot, entries: &mut Vec<VolumeEntry>) {
+        let entry = |id: VolumeId, name: String| VolumeEntry {
+            id,
+            name,
+            size_bytes: snapshot.root.len,
+            frozen: true,
+            modified: Some(time(snapshot.taken)),
+        };
+        let id = VolumeId(snapshot.id.0);
+        let name = path(&snapshot.name);
+        match self.which {
+            Which::Volumes => entries.push(entry(id, name)),
+            Which::Images => {
+                let short = snapshot.id.to_string();
+                let short = short.get(..SHORT_DIGITS).unwrap_or(&short);
+                entries.push(entry(id, format!("{name}@{short}")));
+                entries.push(entry(newest(id), name));
+            }
+        }
+    }
+
+    fn open_state(&self, root: ObjectRoot) -> Arc<dyn Volume> {
+        match &self.held {
+            Some(held) => Arc::new(held.volumes.view(root, String::new())),
+            None => {
+                let reader = Arc::clone(self.snapshots.pool().reader());
+                Arc::new(ImageVolume::new(reader, root, String::new()))
+            }
+        }
+    }
+
+    fn open_volume(&self, id: VolumeId) -> Option<Arc<dyn Volume>> {
+        let held = self.held.as_ref()?;
+        let mut all = held.volumes.list().into_iter();
+        let name = all.find(|volume| volume.record.id == id)?.record.name;
+        let volume = Metered::new(held.volumes.volume(&name)?, held.meter(&name));
+        Some(Arc::new(held.open_file(&name, volume)))
+    }
+}
+
+impl fuse::Volumes for Disks {
+    fn list(&self) -> Arc<VolumeList> {
+        self.now().list
+    }
+
+    fn open(&self, id: VolumeId) -> Result<Arc<dyn Volume>, VolumeError> {
+        let frozen = self.now().frozen;
+        let state = frozen.get(&id).or_else(|| frozen.get(&newest(id)));
+        let opened = match state {
+            Some(root) => Some(self.open_state(*root)),
+            None => self.open_volume(id),
+        };
+        opened.ok_or_else(|| VolumeErrorKind::Io.into())
+    }
+}
+
+/// The other name of a state: both are files, and a file has one number. The other's other is it.
+fn newest(VolumeId(id): VolumeId) -> VolumeId {
+    VolumeId(id.map(|byte| !byte))
+}
+
+/// A text as a path: every part is a name, and an `@` is followed by something.
+fn path(text: &str) -> String {
+    let part = |part: &str| match part {
+        "" | "." | ".." => format!("_{part}"),
+        part => part.replace('\0', "_"),
+    };
+    let parts: Vec<String> = text.split('/').map(part).collect();
+    let path = parts.join("/");
+    match path.strip_suffix('@') {
+        Some(before) => format!("{before}@_"),
+        None => path,
+    }
+}
+
+fn time(UnixNanos(nanos): UnixNanos) -> Time {
+    const SECOND: i64 = 1_000_000_000;
+    Time {
+        seconds: nanos.div_euclid(SECOND),
+        nanos: nanos.rem_euclid(SECOND) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_is_a_path() {
+        let cases = [
+            ("a", "a"),
+            ("a/b", "a/b"),
+            ("/a//..", "_/a/_/_.."),
+            ("", "_"),
+            ("a@", "a@_"),
+            ("v@l", "v@l"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(path(text), expected);
+        }
+        let id = VolumeId([7; 16]);
+        assert_ne!(newest(id), id);
+        assert_eq!(newest(newest(id)), id);
+    }
+}
