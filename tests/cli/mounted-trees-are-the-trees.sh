@@ -40,7 +40,7 @@ find "$mount/snapshots" -printf '%i\n' | sort >"$dir/inodes"
 [ "$(uniq -d "$dir/inodes" | wc -l)" -eq 2 ] || fail "only the hard links of two snapshots share numbers: $(uniq -d "$dir/inodes")"
 ! touch "$there/x" 2>/dev/null || fail "a snapshot was written"
 # The same file under every name of its snapshot.
-[ "$(ls "$mount")" = "$(printf 'hosts\nids\nsnapshots\ntags\nvolumes')" ] || fail "$(ls "$mount")"
+[ "$(ls "$mount")" = "$(printf 'hosts\nids\nimages\nsnapshots\ntags\nvolumes')" ] || fail "$(ls "$mount")"
 old=$(q snapshots --json | sed -n 's/.*"id":"\([0-9a-f]\{8\}\).*/\1/p' | sed -n 1p)
 for way in "ids/$old" hosts/web/latest tags/night/latest; do
     [ ! -e "$mount/$way$src/new-file" ] && cmp "$mount/$way$src/large" "$src/large" || fail "$way"

@@ -20,7 +20,7 @@ for signal in INT TERM; do
 done
 show
 kill -USR1 $server
-wait_until grep -q 'directories known' "$dir/mount.err"
+wait_until grep -q ' commands' "$dir/mount.err"
 exec 9<"$mount/snapshots/latest$dir/src/noise"
 kill -INT $server
 wait_until test ! -e "$mount/snapshots"

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# The program is killed with file systems on its volumes: the mount goes away, and the next one has what was
+# flushed, in file systems without a fault. Killed together with its guard, the next mount takes the place.
+. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/loop.sh"
+requires_loop
+export QUINTET_MEMORY=128M
+new_pool
+is_mounted() { grep -q " $mount fuse.quintet " /proc/mounts; }
+is_unmounted() { ! is_mounted; }
+tried=()
+for kind in ext4 xfs btrfs; do
+    can_make $kind || { echo "no $kind here"; continue; }
+    tried+=("$kind")
+    exits 0 q volume create $kind --size 400M
+done
+[ ${#tried[@]} -gt 0 ] || skip "no file system to make"
+for kind in "${tried[@]}"; do
+    disk=$mount/volumes/$kind
+    show
+    make_file_system $kind "$disk"
+    attach off "$disk"
+    noise "$dir/inner/flushed" 5
+    cp "$dir/inner/flushed" "$dir/flushed"
+    sync "$dir/inner/flushed" && sync -f "$dir/inner"
+    noise "$dir/inner/not-flushed" 5
+    kill -9 "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+    wait_until is_unmounted
+    umount "$dir/inner" 2>/dev/null || umount -l "$dir/inner" || fail "the file system cannot be unmounted"
+    show
+    # Mounting is what replays a file system's own journal.
+    attach off "$disk"
+    cmp "$dir/flushed" "$dir/inner/flushed" || fail "$kind: flushed bytes are gone"
+    detach
+    check $kind "$disk"
+    unshow
+done
+# Guard and program are gone at once: what stays is taken away by who comes next.
+show
+guard=$(pgrep -f -P "$server" mount-guard) || fail "there is no guard"
+kill -9 "$guard" "$server"
+wait "$server" 2>/dev/null || true
+server=
+is_mounted || fail "somebody unmounted: the test tests nothing"
+show
+[ -d "$mount/volumes" ] || fail "the place was not taken"
+unshow
+is_unmounted || fail "something stays mounted: $(grep "$mount" /proc/mounts)"
+sound
