@@ -57,8 +57,6 @@ impl DriverOptions {
 /// A work of the own order that was asked for.
 struct Ahead {
     work: Work,
-    /// It was begun out of order.
-    is_taken: bool,
     /// What the task was asked for to get it: all up to there is done, has failed, or is begun.
     after: Option<Work>,
 }

@@ -33,9 +33,10 @@
 //! once, the last record takes its place. 61 bytes a pending page were measured, whatever the number of
 //! sessions.
 //!
-//! A fetch walks downwards through a shard, then through the next: what moves, moves downwards,
-//! so each item that is there when a round begins is told in that round, whatever comes meanwhile. A
-//! fetch looks at a bounded number of records and waits for nothing but the lock of a shard.
+//! A fetch gives each shard its turn, and walks downwards through it: what moves, moves downwards,
+//! so each item that is there when a round through a shard begins is told in that round, whatever comes
+//! meanwhile. A fetch looks at a bounded number of records and waits for nothing but the lock of a
+//! shard.
 //!
 //! # Limits
 //!

@@ -1,7 +1,8 @@
 //! A session: what a task holds of the table.
 //!
-//! Invariant: items come in rounds over the table; an item that is there when a round begins is told
-//! in that round, whatever else happens. A fetch never waits and does a bounded amount of work.
+//! Invariant: shards take turns, and items of a shard come in rounds; an item that is there when a
+//! round begins is told in that round, whatever else happens. A fetch never waits and does a bounded
+//! amount of work.
 //! Called by the driver, or by a task of its own.
 
 use crate::page::{Events, Item, Mask, Page, Space};
@@ -38,11 +39,17 @@ pub trait Present {
     fn replay_object(&self, space: Space, object: u64, visit: &mut dyn FnMut(&Page, Events));
 }
 
+/// Items of one shard before it is the next one's turn, so that also with more news than a session
+/// fetches each shard has its turns.
+const TURN: usize = 16;
+
 /// Where a session is in the table and in the present.
 struct Walk {
     shard: usize,
-    /// Records of that shard that are to be looked at; `None` before the first.
-    cursor: Option<usize>,
+    /// Items until it is the next shard's turn.
+    turn: usize,
+    /// By shard: records that are to be looked at in this round; `None` before the first.
+    cursors: [Option<usize>; SHARDS],
     replay: Replay,
 }
 
@@ -54,7 +61,8 @@ enum Replay {
 
 const START: Walk = Walk {
     shard: 0,
-    cursor: None,
+    turn: TURN,
+    cursors: [None; SHARDS],
     replay: Replay::After(None),
 };
 
@@ -83,19 +91,23 @@ impl Session {
         self.go_on_replaying(&mut walk, present, max);
         let mut fetched = Vec::new();
         let mut visits = max.saturating_mul(VISITS.0).max(VISITS.1);
-        for _ in 0..=SHARDS {
+        let mut shards_without_news = 0;
+        while fetched.len() < max && visits > 0 && shards_without_news <= SHARDS {
+            let before = fetched.len();
+            let wanted = walk.turn.min(max - before);
             let mut shard = self.duet.shard(walk.shard);
-            let mut cursor = walk.cursor.unwrap_or_else(|| shard.len());
-            let left = max - fetched.len();
-            shard.fetch(self.number, &mut cursor, (left, &mut visits), &mut fetched);
-            walk.cursor = Some(cursor);
-            if cursor == 0 {
+            let number = walk.shard;
+            let mut at = walk.cursors[number].unwrap_or_else(|| shard.len());
+            shard.fetch(self.number, &mut at, (wanted, &mut visits), &mut fetched);
+            drop(shard);
+            walk.cursors[number] = (at > 0).then_some(at);
+            let told = fetched.len() - before;
+            walk.turn -= told;
+            if walk.turn == 0 || at == 0 {
                 walk.shard = (walk.shard + 1) % SHARDS;
-                walk.cursor = None;
+                walk.turn = TURN;
             }
-            if fetched.len() >= max || visits == 0 {
-                break;
-            }
+            shards_without_news = if told > 0 { 0 } else { shards_without_news + 1 };
         }
         items.extend(fetched.into_iter().filter_map(|item| self.relevant(item)));
     }

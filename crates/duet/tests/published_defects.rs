@@ -4,7 +4,7 @@
 
 mod world;
 
-use duet::{Duet, Events, Mask, Members, Options, Page, Scope, Session, Space};
+use duet::{Duet, Events, Mask, Members, Options, Page, Position, Present, Scope, Session, Space};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -159,12 +159,11 @@ fn no_item_starves() {
     victims.iter().for_each(|p| world.add(*p));
     let mut waiting: BTreeSet<Page> = victims.into_iter().collect();
     let (mut items, mut steps) = (Vec::new(), 0);
-    // Two more come for each that is told; others go, so that records move.
+    // Four more come for each that is told; others go, so that records move.
     while !waiting.is_empty() {
         steps += 1;
-        assert!(steps < 5000, "{} still wait", waiting.len());
-        world.add(page(3, 2 * steps));
-        world.add(page(3, 2 * steps + 1));
+        assert!(steps < 20_000, "{} still wait", waiting.len());
+        (0..4).for_each(|n| world.add(page(3, 4 * steps + n)));
         world.remove(page(3, steps));
         session.fetch(&world, 1, &mut items);
         other.fetch(&world, 3, &mut Vec::new());
@@ -262,6 +261,42 @@ fn files_move_into_a_scope_and_out_of_it() {
     assert!(!session.check_done(done));
     world.add(page(2, 5));
     assert_eq!(hear(), [1, 3].into());
+}
+
+/// A page is evicted by another thread while its file leaves the scope.
+#[test]
+fn what_goes_while_its_file_leaves_is_told() {
+    struct Meanwhile<'a>(&'a World);
+    impl Present for Meanwhile<'_> {
+        fn replay(
+            &self,
+            space: Space,
+            position: Option<Position>,
+            max: usize,
+            visit: &mut dyn FnMut(&Page, Events),
+        ) -> Option<Position> {
+            self.0.replay(space, position, max, visit)
+        }
+        fn replay_object(&self, space: Space, object: u64, visit: &mut dyn FnMut(&Page, Events)) {
+            self.0.remove(page(object, 1));
+            self.0.replay_object(space, object, visit);
+        }
+    }
+    let world = World::new(1 << 20);
+    let tree = Arc::new(Tree(Mutex::new([1].into())));
+    let scope = Scope::Snapshot(Box::new(InTree(tree)));
+    let session = world.duet.register(Space::Pages, scope, Mask::EXISTS, 0);
+    let (session, mut told) = (session.expect("the first"), Told::default());
+    (0..3).for_each(|n| world.add(page(1, n)));
+    drain(&session, &world).iter().for_each(|item| {
+        told.hear(item);
+    });
+    assert_eq!(told.cached.len(), 3);
+    session.moved(1, false, &Meanwhile(&world));
+    drain(&session, &world).iter().for_each(|item| {
+        told.hear(item);
+    });
+    assert_eq!(told.cached, BTreeSet::new());
 }
 
 /// Sessions of other spaces take no part in an event, and no memory.

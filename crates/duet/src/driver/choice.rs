@@ -15,11 +15,8 @@ impl Driver {
     pub(super) fn choose<T: Task>(&mut self, task: &mut T) -> Result<Option<Work>, T::Error> {
         self.look_ahead(task, self.options.lookahead.unwrap_or(0))?;
         while let Some(work) = self.queue.pop() {
+            // One that is ahead too is settled when it is its turn.
             if !self.is_settled(work) {
-                let place = self.ahead.iter_mut().find(|ahead| ahead.work == work);
-                if let Some(ahead) = place {
-                    ahead.is_taken = true;
-                }
                 return Ok(Some(work));
             }
         }
@@ -44,7 +41,7 @@ impl Driver {
     /// Asks for the next works, up to so many from the first on that waits.
     fn look_ahead<T: Task>(&mut self, task: &mut T, works: usize) -> Result<(), T::Error> {
         while let Some(first) = self.ahead.front()
-            && (first.is_taken || self.is_settled(first.work))
+            && self.is_settled(first.work)
         {
             self.ahead.pop_front();
         }
@@ -60,12 +57,7 @@ impl Driver {
                 passed += 1;
                 continue;
             }
-            let is_taken = false;
-            self.ahead.push_back(Ahead {
-                work,
-                is_taken,
-                after,
-            });
+            self.ahead.push_back(Ahead { work, after });
             self.queue.admit(work);
         }
         Ok(())

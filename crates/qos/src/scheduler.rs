@@ -1,0 +1,266 @@
+//! Which request goes to the device next.
+//!
+//! Invariant: a user's request waits for maintenance only for what is at the device already, and for
+//! one request of a floor. Every flow with a share gets it while the device is busy. A request
+//! that is offered is handed out once. Called by the engine, under its lock.
+
+mod queue;
+
+use crate::floor::{Deadline, Floor};
+use crate::flow::{ByFlow, Flow};
+use crate::settings::{InvalidShares, Settings};
+use queue::Queue;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the device.
+    Read,
+    /// To it.
+    Write,
+}
+
+/// A request that waits for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// A number of the caller's.
+    pub id: u64,
+    /// Who asks.
+    pub flow: Flow,
+    /// Which way.
+    pub direction: Direction,
+    /// It begins where the one before it has ended.
+    pub is_sequential: bool,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Too many requests of the flow wait: the caller holds this one back, or refuses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueFull {
+    /// Whose.
+    pub flow: Flow,
+}
+
+impl std::fmt::Display for QueueFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "too many requests wait: {:?}", self.flow)
+    }
+}
+
+impl std::error::Error for QueueFull {}
+
+/// Shares in time are counted in 2^-16 ns.
+const FRACTION: u32 = 16;
+
+#[derive(Default)]
+struct Lane {
+    queue: Queue,
+    in_flight: usize,
+    /// Time of the device that it has had, by weight.
+    had: u128,
+    floor: Floor,
+}
+
+impl Lane {
+    fn is_active(&self) -> bool {
+        self.in_flight > 0 || !self.queue.is_empty()
+    }
+}
+
+/// See the module's head.
+pub struct Scheduler {
+    settings: Settings,
+    lanes: ByFlow<Lane>,
+    /// What the flow had that went last: users, maintenance. Who comes new begins there.
+    had: [u128; 2],
+    /// When a user's request was last there.
+    user_at_ns: Option<u64>,
+}
+
+impl Scheduler {
+    /// Without requests.
+    pub fn new(settings: Settings) -> Result<Self, InvalidShares> {
+        settings.check()?;
+        Ok(Self {
+            settings,
+            lanes: Default::default(),
+            had: [0; 2],
+            user_at_ns: None,
+        })
+    }
+
+    /// Other settings from now on; what waits stays.
+    pub fn set(&mut self, settings: Settings) -> Result<(), InvalidShares> {
+        settings.check()?;
+        self.settings = settings;
+        Ok(())
+    }
+
+    /// A maintenance task should be done by some time; `None`: whenever.
+    pub fn set_deadline(&mut self, flow: Flow, deadline: Option<Deadline>) {
+        self.lane_mut(flow).floor.set_deadline(deadline);
+    }
+
+    /// A request wants to go to the device.
+    pub fn offer(&mut self, request: Request, now_ns: u64) -> Result<(), QueueFull> {
+        let Request { flow, .. } = request;
+        let begins_at = self.had[usize::from(flow.is_maintenance())];
+        let waiting_max = self.settings.waiting_max;
+        let lane = self.lane_mut(flow);
+        if lane.queue.len() >= waiting_max {
+            return Err(QueueFull { flow });
+        }
+        if !lane.is_active() {
+            lane.had = lane.had.max(begins_at);
+        }
+        lane.queue.push(request);
+        if !flow.is_maintenance() {
+            self.user_at_ns = Some(now_ns);
+        }
+        Ok(())
+    }
+
+    /// The request that goes to the device now. `None`: none may; ask again when one was offered
+    /// or completed, and at [`wakes_at`](Self::wakes_at).
+    pub fn next(&mut self, now_ns: u64) -> Option<Request> {
+        if self.in_flight(|_| true) >= self.settings.in_flight_max {
+            return None;
+        }
+        let shares = self.floors(now_ns);
+        for (lane, share) in self.lanes.iter_mut().zip(shares) {
+            lane.floor.earn(share, now_ns);
+        }
+        let maintenance = self.in_flight(Flow::is_maintenance);
+        let (flow, is_idle) = if self.is_idle(now_ns) {
+            let may = maintenance < self.settings.maintenance_in_flight_max;
+            (self.least(may, Flow::is_maintenance)?, true)
+        } else {
+            let earned = |flow: Flow| {
+                let share = shares.get(flow as usize).copied().unwrap_or_default();
+                flow.is_maintenance() && self.lane(flow).floor.may_spend(share)
+            };
+            let floor = self.least(maintenance == 0, earned);
+            let user = || self.least(true, |flow| !flow.is_maintenance());
+            (floor.or_else(user)?, false)
+        };
+        let request = self.lane_mut(flow).queue.pop()?;
+        self.charge(&request, is_idle);
+        Some(request)
+    }
+
+    /// A request of this flow has left the device.
+    pub fn completed(&mut self, flow: Flow, now_ns: u64) {
+        let lane = self.lane_mut(flow);
+        debug_assert!(lane.in_flight > 0, "what was handed out is completed once");
+        lane.in_flight = lane.in_flight.saturating_sub(1);
+        if !flow.is_maintenance() {
+            self.user_at_ns = Some(now_ns);
+        }
+    }
+
+    /// Whether no user has wanted anything for a while.
+    pub fn is_idle(&self, now_ns: u64) -> bool {
+        self.idle_at().is_some_and(|at| at <= now_ns)
+    }
+
+    /// When the device will be idle, or since when it is, if no user comes; `None` while one is there.
+    fn idle_at(&self) -> Option<u64> {
+        let users = Flow::ALL.iter().filter(|flow| !flow.is_maintenance());
+        let is_used = users.clone().any(|flow| self.lane(*flow).is_active());
+        let after_ns = self.settings.idle_after_ns;
+        let at = self.user_at_ns.map_or(0, |at| at.saturating_add(after_ns));
+        (!is_used).then_some(at)
+    }
+
+    /// When maintenance that waits may go on, if nothing else happens.
+    pub fn wakes_at(&self, now_ns: u64) -> Option<u64> {
+        let shares = self.floors(now_ns);
+        let lanes = Flow::ALL.iter().zip(&self.lanes).zip(shares);
+        let waits = |flow: &Flow, lane: &Lane| flow.is_maintenance() && !lane.queue.is_empty();
+        let waiting = lanes.filter(|((flow, lane), _)| waits(flow, lane));
+        let earned = |((_, lane), share): ((_, &Lane), u64)| lane.floor.ready_at(share);
+        let times = waiting.map(|lane| [earned(lane), self.idle_at()]);
+        times.flatten().flatten().min()
+    }
+
+    /// Requests of a flow that wait.
+    pub fn waiting(&self, flow: Flow) -> usize {
+        self.lane(flow).queue.len()
+    }
+
+    /// Shares of maintenance on a busy device, millionths; together not more than is allowed.
+    fn floors(&self, now_ns: u64) -> ByFlow<u64> {
+        let mut shares = [0; Flow::ALL.len()];
+        let permille = self.settings.floors_permille;
+        let flows = Flow::ALL.iter().zip(&self.lanes).zip(permille);
+        for (share, ((flow, lane), permille)) in shares.iter_mut().zip(flows) {
+            if flow.is_maintenance() && lane.is_active() {
+                *share = lane.floor.share(permille, now_ns);
+            }
+        }
+        let most = u64::from(self.settings.floors_percent_max) * 10_000;
+        let sum: u64 = shares.iter().sum();
+        if sum > most {
+            shares
+                .iter_mut()
+                .for_each(|share| *share = *share * most / sum);
+        }
+        shares
+    }
+
+    /// Of the flows that have something waiting, the one that has had least.
+    fn least(&self, may: bool, of: impl Fn(Flow) -> bool) -> Option<Flow> {
+        let flows = Flow::ALL.into_iter().filter(|_| may);
+        let waiting = flows.filter(|flow| of(*flow) && !self.lane(*flow).queue.is_empty());
+        waiting.min_by_key(|flow| self.lane(*flow).had)
+    }
+
+    fn charge(&mut self, request: &Request, is_idle: bool) {
+        let Request { flow, .. } = *request;
+        let cost_ns = self.settings.costs.of(request.is_sequential, request.bytes);
+        let (weight, of) = self.weight(flow);
+        let lane = self.lane_mut(flow);
+        lane.in_flight += 1;
+        let began_at = lane.had;
+        lane.had += (u128::from(cost_ns) << FRACTION) * u128::from(of) / u128::from(weight.max(1));
+        match (flow.is_maintenance(), is_idle) {
+            (true, true) => lane.floor.had_for_nothing(cost_ns),
+            (true, false) => lane.floor.spend(cost_ns),
+            (false, _) => {}
+        }
+        let had = &mut self.had[usize::from(flow.is_maintenance())];
+        *had = (*had).max(began_at);
+    }
+
+    /// A fraction. Non-sequential requests weigh so much that they get their share beside all others
+    /// that are there.
+    fn weight(&self, flow: Flow) -> (u64, u64) {
+        if flow != Flow::ForegroundNonSequential {
+            return (self.settings.weight(flow), 1);
+        }
+        let others = Flow::ALL.iter().filter(|other| {
+            let is_user = !other.is_maintenance() && **other != flow;
+            is_user && self.lane(**other).is_active()
+        });
+        let sum: u64 = others.map(|other| self.settings.weight(*other)).sum();
+        let percent = u64::from(self.settings.non_sequential_percent);
+        (sum.max(1) * percent, 100 - percent)
+    }
+
+    fn in_flight(&self, of: impl Fn(Flow) -> bool) -> usize {
+        let flows = Flow::ALL.into_iter().filter(|flow| of(*flow));
+        flows.map(|flow| self.lane(flow).in_flight).sum()
+    }
+
+    fn lane(&self, flow: Flow) -> &Lane {
+        &self.lanes[flow as usize]
+    }
+
+    fn lane_mut(&mut self, flow: Flow) -> &mut Lane {
+        &mut self.lanes[flow as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Requests of one flow: reads before writes.
+//!
+//! Invariant: each kind keeps its order; a write waits for eight reads at most, once it is the first.
+//! Called by the scheduler.
+
+use super::{Direction, Request};
+use std::collections::VecDeque;
+
+/// Reads that go before a write that waits.
+const READS_MAX: u8 = 8;
+
+#[derive(Default)]
+pub(super) struct Queue {
+    reads: VecDeque<Request>,
+    writes: VecDeque<Request>,
+    /// Reads that went while a write waited.
+    overtaken: u8,
+}
+
+impl Queue {
+    pub fn push(&mut self, request: Request) {
+        match request.direction {
+            Direction::Read => self.reads.push_back(request),
+            Direction::Write => self.writes.push_back(request),
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<Request> {
+        let is_writes_turn = self.overtaken >= READS_MAX && !self.writes.is_empty();
+        if let Some(read) = self.reads.pop_front_if(|_| !is_writes_turn) {
+            self.overtaken = match self.writes.is_empty() {
+                true => 0,
+                false => self.overtaken + 1,
+            };
+            return Some(read);
+        }
+        self.overtaken = 0;
+        self.writes.pop_front()
+    }
+
+    pub fn len(&self) -> usize {
+        self.reads.len() + self.writes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Flow;
+
+    #[test]
+    fn reads_go_first_and_writes_do_not_starve() {
+        let mut queue = Queue::default();
+        let request = |id, direction| Request {
+            id,
+            flow: Flow::Backup,
+            direction,
+            is_sequential: true,
+            bytes: 1,
+        };
+        (0..3).for_each(|id| queue.push(request(100 + id, Direction::Write)));
+        (0..20).for_each(|id| queue.push(request(id, Direction::Read)));
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|r| r.id).collect();
+        let expected: Vec<u64> = (0..8)
+            .chain([100])
+            .chain(8..16)
+            .chain([101])
+            .chain(16..20)
+            .chain([102])
+            .collect();
+        assert_eq!(order, expected);
+        assert!(queue.is_empty());
+    }
+}

@@ -1,0 +1,272 @@
+use super::*;
+use crate::settings::DeviceCosts;
+use std::collections::BTreeMap;
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1000 * MS;
+
+/// A device that takes as long as requests cost, one after another, and clients who always have so many
+/// requests there.
+struct Device {
+    scheduler: Scheduler,
+    costs: DeviceCosts,
+    now_ns: u64,
+    /// By flow: requests that are kept there, and what each is.
+    loads: BTreeMap<Flow, (usize, Request)>,
+    /// By flow: time had, requests done, the longest wait.
+    had_ns: BTreeMap<Flow, u64>,
+    done: BTreeMap<Flow, u64>,
+    waits: BTreeMap<Flow, u64>,
+    offered: BTreeMap<u64, u64>,
+    at_device: Vec<Request>,
+    next_id: u64,
+}
+
+fn request(flow: Flow, is_sequential: bool, bytes: u64) -> Request {
+    Request {
+        id: 0,
+        flow,
+        direction: Direction::Read,
+        is_sequential,
+        bytes,
+    }
+}
+
+fn random(flow: Flow) -> Request {
+    request(flow, false, 8192)
+}
+
+fn stream(flow: Flow) -> Request {
+    request(flow, true, 1 << 20)
+}
+
+impl Device {
+    fn new(settings: Settings) -> Self {
+        Self {
+            scheduler: Scheduler::new(settings).expect("good settings"),
+            costs: settings.costs,
+            now_ns: 0,
+            loads: BTreeMap::new(),
+            had_ns: BTreeMap::new(),
+            done: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            offered: BTreeMap::new(),
+            at_device: Vec::new(),
+            next_id: 0,
+        }
+    }
+
+    fn load(&mut self, depth: usize, request: Request) {
+        self.loads.insert(request.flow, (depth, request));
+        (0..depth).for_each(|_| self.offer(request));
+    }
+
+    fn offer(&mut self, request: Request) {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.offered.insert(id, self.now_ns);
+        let request = Request { id, ..request };
+        self.scheduler.offer(request, self.now_ns).expect("room");
+    }
+
+    fn run(&mut self, until_ns: u64) {
+        while self.now_ns < until_ns {
+            while let Some(request) = self.scheduler.next(self.now_ns) {
+                self.at_device.push(request);
+            }
+            if self.at_device.is_empty() {
+                let wakes_at = self.scheduler.wakes_at(self.now_ns);
+                let next = wakes_at.unwrap_or(until_ns).min(until_ns);
+                assert!(next > self.now_ns, "it says when, and means it");
+                self.now_ns = next;
+                continue;
+            }
+            let request = self.at_device.remove(0);
+            let cost = self.costs.of(request.is_sequential, request.bytes);
+            self.now_ns += cost;
+            let Request { flow, .. } = request;
+            *self.had_ns.entry(flow).or_default() += cost;
+            *self.done.entry(flow).or_default() += 1;
+            let wait = self.now_ns - self.offered.remove(&request.id).expect("handed out once");
+            let longest = self.waits.entry(flow).or_default();
+            *longest = wait.max(*longest);
+            self.scheduler.completed(flow, self.now_ns);
+            if let Some((_, again)) = self.loads.get(&flow).copied() {
+                self.offer(again);
+            }
+        }
+    }
+
+    /// Percent of the time from `from_ns` on that a flow has had, when the counts are cleared then.
+    fn percent(&self, flow: Flow, of_ns: u64) -> f64 {
+        *self.had_ns.get(&flow).unwrap_or(&0) as f64 * 100.0 / of_ns as f64
+    }
+
+    fn clear(&mut self) {
+        self.had_ns.clear();
+        self.done.clear();
+        self.waits.clear();
+    }
+}
+
+fn assert_near(found: f64, expected: f64) {
+    let off = (found - expected).abs();
+    assert!(off <= 2.0, "{found:.1} % instead of {expected} %");
+}
+
+/// A deep queue at the device would blur the shares of the test's short runs.
+const SHALLOW: Settings = Settings {
+    in_flight_max: 2,
+    ..Settings::DISK
+};
+
+#[test]
+fn non_sequential_requests_get_their_share_whoever_else_is_there() {
+    let random_flow = Flow::ForegroundNonSequential;
+    let others: [&[Flow]; 3] = [
+        &[Flow::ForegroundSequential],
+        &[Flow::Backup, Flow::Restore],
+        &[
+            Flow::ForegroundSequential,
+            Flow::Backup,
+            Flow::Restore,
+            Flow::Replication,
+        ],
+    ];
+    for others in others {
+        let mut device = Device::new(SHALLOW);
+        device.load(32, random(random_flow));
+        others.iter().for_each(|flow| device.load(8, stream(*flow)));
+        device.run(30 * S);
+        assert_near(device.percent(random_flow, 30 * S), 20.0);
+        let weights = |flow: &Flow| SHALLOW.weight(*flow) as f64;
+        let sum: f64 = others.iter().map(weights).sum();
+        for flow in others {
+            let expected = 80.0 * weights(flow) / sum;
+            assert_near(device.percent(*flow, 30 * S), expected);
+        }
+    }
+}
+
+#[test]
+fn shares_change_while_running_and_what_is_not_used_is_everybodys() {
+    let mut device = Device::new(SHALLOW);
+    device.load(32, random(Flow::ForegroundNonSequential));
+    device.run(5 * S);
+    assert_near(device.percent(Flow::ForegroundNonSequential, 5 * S), 100.0);
+    // It has had a lot, and whoever comes new has saved nothing up.
+    device.load(8, stream(Flow::Backup));
+    device.clear();
+    device.run(15 * S);
+    assert_near(device.percent(Flow::ForegroundNonSequential, 10 * S), 20.0);
+    let settings = Settings {
+        non_sequential_percent: 60,
+        ..SHALLOW
+    };
+    device.scheduler.set(settings).expect("good settings");
+    device.clear();
+    device.run(25 * S);
+    assert_near(device.percent(Flow::ForegroundNonSequential, 10 * S), 60.0);
+    let none = Settings {
+        non_sequential_percent: 0,
+        ..SHALLOW
+    };
+    assert!(device.scheduler.set(none).is_err());
+}
+
+#[test]
+fn maintenance_has_its_floor_on_a_busy_device_and_all_of_an_idle_one() {
+    let maintenance = [Flow::Collect, Flow::Scrub, Flow::Defragment];
+    let mut device = Device::new(SHALLOW);
+    device.load(8, random(Flow::ForegroundNonSequential));
+    maintenance
+        .iter()
+        .for_each(|flow| device.load(4, request(*flow, false, 128 << 10)));
+    device.run(60 * S);
+    for (flow, floor) in maintenance.iter().zip([4.0, 2.0, 1.0]) {
+        let percent = device.percent(*flow, 60 * S);
+        assert!((percent - floor).abs() < 0.2, "{percent} % of {floor} %");
+    }
+    // What is there, a request of a floor, and those before it.
+    let wait = device.waits[&Flow::ForegroundNonSequential];
+    assert!(wait < 110 * MS, "{wait} ns");
+    device.loads.remove(&Flow::ForegroundNonSequential);
+    device.run(61 * S);
+    device.clear();
+    device.run(71 * S);
+    for (flow, weight) in maintenance.iter().zip([3.0, 2.0, 1.0]) {
+        assert_near(device.percent(*flow, 10 * S), 100.0 * weight / 6.0);
+    }
+}
+
+#[test]
+fn a_short_pause_is_not_idle_time() {
+    let mut device = Device::new(SHALLOW);
+    let settings = Settings {
+        floors_permille: [0; 8],
+        ..SHALLOW
+    };
+    device.scheduler.set(settings).expect("good settings");
+    device.load(4, random(Flow::Scrub));
+    device.offer(random(Flow::ForegroundNonSequential));
+    // A client who asks again every 15 ms after an answer: less than what counts as idle.
+    for _ in 0..100 {
+        let until = device.now_ns + 15 * MS;
+        device.run(until);
+        device.offer(random(Flow::ForegroundNonSequential));
+    }
+    assert_eq!(device.done.get(&Flow::Scrub), None);
+    assert_eq!(device.done[&Flow::ForegroundNonSequential], 100);
+    let until = device.now_ns + S;
+    device.run(until);
+    assert!(device.done[&Flow::Scrub] > 100);
+}
+
+#[test]
+fn a_deadline_is_met_on_a_busy_device() {
+    let scrub_ends_at = |deadline: Option<Deadline>| {
+        let mut device = Device::new(SHALLOW);
+        device.load(8, random(Flow::ForegroundNonSequential));
+        device.scheduler.set_deadline(Flow::Scrub, deadline);
+        // Nine seconds of work.
+        let read = request(Flow::Scrub, false, 128 << 10);
+        let each = device.costs.of(false, read.bytes);
+        (0..9 * S / each).for_each(|_| device.offer(read));
+        while device.scheduler.waiting(Flow::Scrub) > 0 {
+            device.run(device.now_ns + S / 10);
+        }
+        (device.now_ns, device.percent(Flow::Scrub, device.now_ns))
+    };
+    let at_ns = 30 * S;
+    let work_ns = 9 * S;
+    let (in_time, percent) = scrub_ends_at(Some(Deadline { work_ns, at_ns }));
+    assert!(in_time <= at_ns + S / 5, "{in_time} ns");
+    assert!(percent < 33.0, "not sooner than needed: {percent} %");
+    let (too_much, percent) = scrub_ends_at(Some(Deadline {
+        work_ns,
+        at_ns: 10 * S,
+    }));
+    assert!(too_much > 17 * S && percent < 51.0, "users keep their half");
+    let (sometime, _) = scrub_ends_at(None);
+    assert!(sometime > 400 * S, "{sometime} ns at its floor");
+}
+
+#[test]
+fn queues_have_an_end() {
+    let settings = Settings {
+        waiting_max: 3,
+        ..SHALLOW
+    };
+    let mut scheduler = Scheduler::new(settings).expect("good settings");
+    let backup = stream(Flow::Backup);
+    (0..3).for_each(|_| scheduler.offer(backup, 0).expect("room"));
+    let flow = Flow::Backup;
+    assert_eq!(scheduler.offer(backup, 0), Err(QueueFull { flow }));
+    assert!(scheduler.offer(stream(Flow::Restore), 0).is_ok());
+    let both = [scheduler.next(0), scheduler.next(0)].map(|r| r.map(|r| r.flow));
+    assert_eq!(both, [Some(Flow::Restore), Some(Flow::Backup)]);
+    assert_eq!(scheduler.next(0), None, "two are at the device");
+    scheduler.completed(Flow::Restore, 1);
+    assert!(scheduler.offer(backup, 1).is_ok());
+    assert!(scheduler.next(1).is_some());
+}
