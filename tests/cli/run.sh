@@ -14,7 +14,7 @@ export QUINTET
 passed=0 failed=0 skipped=0
 for script in "$here"/"${1:-}"*.sh; do
     name=$(basename "$script" .sh)
-    case $name in run | common | loop | serve | nbd-server) continue ;; esac
+    case $name in run | common | loop | serve | nbd-server | files | fuse-server) continue ;; esac
     started=$SECONDS
     output=$(timeout 300 bash "$script" 2>&1 </dev/null)
     status=$?

@@ -4,7 +4,7 @@ set -euo pipefail
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 dir=$(mktemp -d "${TMPDIR:-/tmp}/quintet-fuse.XXXXXX")
 mount=$dir/mount
-disk=$mount/disk
+disk=
 server=
 loop=
 finish() {
@@ -44,6 +44,10 @@ requires_loop() {
     losetup -f >/dev/null 2>&1 || skip "there are no loop devices here"
 }
 
+# A size that is not a whole number of blocks, nor of sectors if the server can show that.
+odd_size=1000001
+[ -z "${QUINTET_FUSE_SECTORS:-}" ] || odd_size=$((1954 * 512))
+
 # Shows a volume of SIZE bytes as $disk: show SIZE [OPTION...]
 show() {
     local size=$1
@@ -55,6 +59,8 @@ show() {
         kill -0 $server 2>/dev/null || fail "the server did not start: $(cat "$dir/server.log")"
         sleep 0.05
     done
+    disk=$(sed -n 's/^ready *//p' "$dir/server.log")
+    disk=$mount/${disk:-disk}
 }
 
 # Unmounts; the server must end by itself, in good order.

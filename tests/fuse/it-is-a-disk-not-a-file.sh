@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The length stays, names stay, and what lies past the end is refused.
 . "$(dirname "$0")/common.sh"
-show 1000001
-[ "$(stat -c '%s %a %F' "$disk")" = '1000001 600 regular file' ] || fail "$(stat "$disk")"
-head -c 1000001 /dev/urandom >"$dir/noise"
+show $odd_size
+[ "$(stat -c '%s %a %F' "$disk")" = "$odd_size 600 regular file" ] || fail "$(stat "$disk")"
+head -c $odd_size /dev/urandom >"$dir/noise"
 cat "$dir/noise" 1<>"$disk" >&1 || fail "writing it whole"
 cmp "$dir/noise" "$disk" || fail "differs"
 refused() { ! "$@" >"$dir/said" 2>&1 || fail "$* was not refused"; }
 refused truncate -s 5 "$disk"
-refused dd if=/dev/zero of="$disk" bs=1 count=2 seek=1000001 conv=notrunc
+refused dd if=/dev/zero of="$disk" bs=1 count=2 seek=$odd_size conv=notrunc
 grep -q 'No space left' "$dir/said" || fail "$(cat "$dir/said")"
 refused sh -c ": >$disk"
 refused touch "$mount/new"

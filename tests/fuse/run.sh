@@ -3,7 +3,7 @@
 #
 # QUINTET_FUSE_SERVER: command that shows a volume of SIZE bytes as MOUNTPOINT/disk; it is called as
 #   $QUINTET_FUSE_SERVER [--read-only] --size SIZE MOUNTPOINT
-# says "ready", and runs until it is unmounted. Default: the example fuse_memory of the crate fuse.
+# says "ready", or "ready PATH" when the file is MOUNTPOINT/PATH, and runs until it is unmounted. Default: the example fuse_memory of the crate fuse.
 # Each script exits 0 (passed), 77 (skipped: this machine cannot do it) or anything else (failed).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)

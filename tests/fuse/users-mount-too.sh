@@ -2,6 +2,7 @@
 # Without root: fusermount3 mounts, nobody else can look, and unmounting ends the server.
 . "$(dirname "$0")/common.sh"
 requires fusermount3
+[ -z "${QUINTET:-}" ] || skip "users cannot reach the program where it is"
 [ -u "$(readlink -f "$(command -v fusermount3)")" ] || skip "fusermount3 is not set-user-ID here"
 if [ "$(id -u)" -eq 0 ]; then
     requires setpriv
