@@ -2,7 +2,7 @@
 # A service's life: READY and STOPPING reach the service manager, its watchdog is fed; SIGTERM while
 # commands and requests are under way ends with 0, and commands with 130.
 . "$(dirname "$0")/common.sh"
-requires python3 qemu-img
+requires python3 qemu-img qemu-io
 new_pool
 noise "$dir/image" 8
 exits 0 q import "$dir/image" disk
@@ -14,7 +14,7 @@ s.settimeout(60)
 while True:
     said = s.recv(4096).decode()
     print(said, flush=True)
-    if "STOPPING=1" in said:
+    if "EXTEND_TIMEOUT_USEC" in said:
         break
 P
 manager=$!
@@ -41,13 +41,24 @@ for number in 1 2 3; do
     loads+=($!)
 done
 wait_until test -s "$dir/copy3"
+# Written, and never flushed: the server says that it was acknowledged, and keeps it.
+exits 0 q volume create web --size 64M
+qemu-io -f raw -t unsafe "nbd+unix:///web?socket=$dir/nbd" -c 'write -P 7 0 20M' >"$dir/io" || fail "$(cat "$dir/io")"
 stop_server
 code=0
 wait $client || code=$?
 [ $code -eq 130 ] || fail "the command exited with $code: $(cat "$dir/log")"
 wait "${loads[@]}"
-wait $manager || fail "no STOPPING=1: $(cat "$dir/notified")"
+# More time was asked for, for the last checkpoint.
+wait $manager && told STOPPING=1 || fail "not told: $(cat "$dir/notified")"
 [ ! -e "$dir/nbd" ] || fail "the NBD socket is left"
 exec 7>&-
 exits 0 q tag --add after latest
+# Nothing is left to replay.
+start_server --nbd-socket "$dir/nbd"
+exits 0 q status --json
+grep -q '"journal_used_bytes":0,' "$dir/out" || fail "the last checkpoint left something: $(cat "$dir/out")"
+qemu-io -r -f raw "nbd+unix:///web?socket=$dir/nbd" -c 'read -P 7 0 20M' -c 'read -P 0 20M 44M' >"$dir/io"
+! grep -qi 'fail\|error' "$dir/io" || fail "$(cat "$dir/io")"
+stop_server
 sound

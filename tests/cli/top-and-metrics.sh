@@ -31,6 +31,12 @@ io one -c 'read 0 4M' -c 'write -P 7 0 64k' -c flush -c 'read -P 7 0 64k'
 for class in place content unwritten; do
     [ "$(metric "quintet_cache_hits_total{tier=\"memory\",class=\"$class\"}")" -gt 0 ] || fail "no hits by $class: $(cat "$dir/metrics")"
 done
+# ... and each in its own place.
+[ "$(metric 'quintet_export_cache_hits_total{export="two",class="content"}')" -ge 256 ] || fail "$(grep export_cache "$dir/metrics")"
+[ "$(metric 'quintet_export_cache_hits_total{export="one",class="place"}')" -ge 256 ] || fail "$(grep export_cache "$dir/metrics")"
+[ "$(metric 'quintet_export_cache_misses_total{export="two"}')" = 0 ] || fail "$(grep export_cache "$dir/metrics")"
+io disk -r -c 'read 0 4M'
+[ "$(metric 'quintet_export_cache_hits_total{export="disk",class="content"}')" -ge 256 ] || fail "$(grep export_cache "$dir/metrics")"
 [ "$(metric quintet_cache_shared_bytes)" -ge 4000000 ] || fail "sharing saves $(metric quintet_cache_shared_bytes)"
 [ "$(metric quintet_journal_syncs_total)" -ge 1 ] || fail "no sync: $(cat "$dir/metrics")"
 # Somebody writes all the time.
@@ -44,7 +50,7 @@ frames = [json.loads(line) for line in open(sys.argv[1])]
 frames = [frame for frame in frames if frame["message_type"] == "top"]
 assert len(frames) == 3, len(frames)
 exports = {export["name"]: export for export in frames[-1]["exports"]}
-assert set(exports) == {"one", "two"}, exports
+assert {"one", "two"} <= set(exports) <= {"one", "two", "disk"}, exports
 one, two = exports["one"], exports["two"]
 assert one["written_bytes_per_second"] > 1e6 and one["writes_per_second"] > 0, one
 assert one["latency_mean_us"] > 0 and one["latency_p99_us"] > 0 and one["queue_depth"] > 0, one
@@ -54,6 +60,7 @@ P
 exits 0 q top --count 1 --interval 0.1
 says '^one  '
 says 'by content'
+says ' Hits'
 exits 0 q status
 says 'journal: .* in use'
 says 'by content'

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
+use store::CacheMeter;
 use volume::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
 
 /// Buckets of a latency histogram: four for each doubling, from 1 us to a minute.
@@ -61,6 +62,8 @@ pub struct Meter {
     kinds: [Kind; Asked::ALL.len()],
     errors: AtomicU64,
     in_flight: AtomicU64,
+    /// Of views; volumes have their own.
+    pub cache: Arc<CacheMeter>,
 }
 
 /// The numbers of one kind of request.

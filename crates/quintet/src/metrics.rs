@@ -61,6 +61,8 @@ table! {
     ERRORS: Counter = "quintet_export_errors_total", "Requests that failed.";
     BYTES: Counter = "quintet_export_bytes_total", "Bytes read and written by clients.";
     DURATION: Histogram = "quintet_request_duration_seconds", "Time that the store took for a request, without the network.";
+    EXPORT_HITS: Counter = "quintet_export_cache_hits_total", "Chunks and pages that requests for an export found in memory.";
+    EXPORT_MISSES: Counter = "quintet_export_cache_misses_total", "Chunks and pages that they did not.";
     CONNECTIONS: Gauge = "quintet_nbd_connections", "Open NBD connections.";
     ACCEPTED: Counter = "quintet_nbd_connections_total", "NBD connections that were accepted.";
     REFUSED: Counter = "quintet_nbd_connections_refused_total", "NBD connections too many.";
@@ -121,6 +123,16 @@ fn exports(text: &mut Text, live: &Live) {
         text.sample(CLIENTS, &label, export.clients);
         text.sample(IN_FLIGHT, &label, export.asked.in_flight);
         text.sample(ERRORS, &label, export.asked.errors);
+        let hits = [
+            ("place", export.cache.hits_by_place),
+            ("content", export.cache.hits_by_content),
+            ("unwritten", export.cache.hits_unwritten),
+        ];
+        for (class, count) in hits {
+            let labels = [("export", name.as_str()), ("class", class)];
+            text.sample(EXPORT_HITS, &labels, count);
+        }
+        text.sample(EXPORT_MISSES, &label, export.cache.misses);
         for ((asked, operation), kind) in Asked::ALL.iter().zip(&export.asked.kinds) {
             let labels = [("export", name.as_str()), ("operation", *operation)];
             if matches!(asked, Asked::Read | Asked::Write) {

@@ -33,7 +33,7 @@ pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
-    AccessOptions, CheckpointCounts, DecisionCounters, DirectLimits, States, Step, Switches,
-    Thresholds, View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
+    AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
+    States, Step, Switches, Thresholds, View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
 };
 pub use write_path::{Committed, Lane, LaneOptions, Probe, WriteCounts, WriteSession};

@@ -17,6 +17,7 @@ mod overlay;
 mod reading;
 mod round;
 mod states;
+mod tally;
 mod view;
 
 pub use administration::VolumeStatus;
@@ -25,6 +26,7 @@ pub use direct::DirectLimits;
 pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
 pub use states::States;
+pub use tally::{CacheMeter, CacheTally};
 pub use view::View;
 
 use crate::error::Result;

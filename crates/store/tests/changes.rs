@@ -101,7 +101,7 @@ fn states_of_volumes_images_and_clones() {
     let history = Arc::new(States::beside(Arc::clone(&pool), &second));
     let served = ImageVolume::new(Arc::clone(pool.reader()), second.root, String::new());
     let served = served.comparable_with(history);
-    let view = volumes.view_state(&second, String::new());
+    let view = volumes.view_state(&second, String::new(), Arc::default());
     let two = whole(80 * CHUNK..82 * CHUNK);
     for served in [&served as &dyn Volume, &view] {
         assert_eq!(changed(served, "first"), told(&[&two]));

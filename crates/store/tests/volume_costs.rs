@@ -5,6 +5,8 @@ mod specimen;
 use sim::Counts;
 use specimen::noise;
 use specimen::volumes::{CONTEXT, is_sound, made, open, write};
+use std::sync::Arc;
+use store::CacheMeter;
 use volume::Volume;
 
 /// Writes, bytes written and syncs of each: clone of a volume, of a snapshot, snapshot, rollback.
@@ -57,6 +59,52 @@ fn costs(size: u64) -> Vec<(&'static str, Counts, u64)> {
     }
     is_sound(&volumes);
     costs
+}
+
+#[test]
+fn requests_say_where_they_found_what_they_read() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("one", 1 << 20, 12).expect("create");
+    let tally = |name: &str| {
+        let list = volumes.list();
+        let found = list.iter().find(|v| v.record.name == name);
+        let t = found.expect("volume").cache;
+        [
+            t.hits_by_place,
+            t.hits_by_content,
+            t.hits_unwritten,
+            t.misses,
+        ]
+    };
+    let read = |name: &str, offset: u64| {
+        let volume = volumes.volume(name).expect("volume");
+        let mut bytes = vec![0; 8192];
+        volume.read(CONTEXT, offset, &mut bytes).expect("read");
+    };
+    write(&volume, 0, &noise(1, 65536));
+    read("one", 0);
+    assert_eq!(tally("one"), [0, 0, 2, 0]);
+    let snapshot = volumes.snapshot("one", "a").expect("snapshot");
+    drop(volume);
+    drop(volumes.clone_snapshot("two", &snapshot).expect("clone"));
+    // Holes are neither.
+    read("one", 131_072);
+    assert_eq!(tally("one"), [0, 0, 2, 0]);
+    read("one", 0);
+    let [place, content, unwritten, misses] = tally("one");
+    assert_eq!((place + content + misses, unwritten), (2, 2));
+    read("two", 0);
+    assert_eq!(tally("two"), [0, 2, 0, 0]);
+    read("two", 0);
+    assert_eq!(tally("two"), [2, 2, 0, 0]);
+    let meter = Arc::new(CacheMeter::default());
+    let view = volumes.view_state(&snapshot, String::new(), Arc::clone(&meter));
+    view.read(CONTEXT, 0, &mut [0; 8192]).expect("read");
+    view.read(CONTEXT, 0, &mut [0; 8192]).expect("read");
+    let told = meter.read();
+    assert_eq!((told.hits_by_place, told.hits_by_content), (2, 2));
+    assert_eq!(told.looks(), 4);
 }
 
 #[test]

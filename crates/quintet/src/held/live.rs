@@ -8,7 +8,7 @@ use crate::meters::Reading;
 use nbd::Stats;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{CheckpointCounts, JournalUsage, ReadCounts};
+use store::{CacheTally, CheckpointCounts, JournalUsage, ReadCounts};
 
 /// Of one export.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub struct ExportReading {
     pub clients: u64,
     /// What they asked.
     pub asked: Reading,
+    /// Where it was found.
+    pub cache: CacheTally,
 }
 
 /// See the module's head.
@@ -52,12 +54,17 @@ impl Live {
             let reading = ExportReading {
                 volume_bytes: Some(volume.record.root.len),
                 pieces_unfolded: volume.pieces_unfolded,
+                cache: volume.cache,
                 ..ExportReading::default()
             };
             exports.insert(volume.record.name, reading);
         }
         for (name, meter) in lock(&held.meters).iter() {
-            exports.entry(name.clone()).or_default().asked = meter.read();
+            let export = exports.entry(name.clone()).or_default();
+            export.asked = meter.read();
+            if export.volume_bytes.is_none() {
+                export.cache = meter.cache.read();
+            }
         }
         let servers = lock(&held.servers);
         for (name, export) in &mut exports {

@@ -5,6 +5,7 @@
 
 use super::engine::{Driver, Engine, Registered, lock};
 use super::overlay::Overlay;
+use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -22,6 +23,8 @@ pub struct VolumeStatus {
     pub record: VolumeRecord,
     /// Pieces that are written and not folded.
     pub pieces_unfolded: u64,
+    /// Where requests found what they asked for, since the volumes were opened.
+    pub cache: CacheTally,
 }
 
 fn invalid(why: impl Into<String>) -> StoreError {
@@ -46,6 +49,7 @@ impl Volumes {
                 VolumeStatus {
                     record,
                     pieces_unfolded: (state.active.len() + frozen) as u64,
+                    cache: r.volume.meter.read(),
                 }
             })
             .collect();

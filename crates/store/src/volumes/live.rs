@@ -10,6 +10,7 @@ mod read;
 use super::engine::Engine;
 use super::front::Front;
 use super::overlay::{DirectChunks, Overlay, Piece, Source};
+use super::tally::CacheMeter;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::journal::Record;
 use crate::recipe::fixed_chunk;
@@ -47,6 +48,8 @@ pub(crate) struct LiveVolume {
     /// Held by administrative changes: one at a time for each volume.
     administration: Mutex<()>,
     front: Front,
+    /// Where requests found what they asked for.
+    pub meter: CacheMeter,
 }
 
 impl LiveVolume {
@@ -66,6 +69,7 @@ impl LiveVolume {
             gate: RwLock::new(()),
             administration: Mutex::new(()),
             front: Front::new(root.len),
+            meter: CacheMeter::default(),
         }
     }
 

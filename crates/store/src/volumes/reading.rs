@@ -7,6 +7,7 @@
 
 use super::engine::Engine;
 use super::front::Front;
+use super::tally::{CacheMeter, CacheTally};
 use crate::error::{Result, StoreError};
 use crate::read_path::{Approach, ChunkRef, Keep, Loaded, Route};
 use crate::recipe::{FixedLeaves, Leaf};
@@ -56,6 +57,7 @@ pub(super) struct Judging<'a> {
     /// Offset and length of the request.
     pub request: (u64, u64),
     pub submit: &'a dyn Fn(Fetch),
+    pub meter: &'a CacheMeter,
 }
 
 /// See the module's head.
@@ -67,6 +69,7 @@ pub(super) struct Reading<'a> {
     /// Chunks beside the one asked for are worth keeping.
     gathers: bool,
     why: Use,
+    pub tally: CacheTally,
     leaves: Option<FixedLeaves<ChunkRef>>,
     /// The last chunk that was loaded, in its region.
     last: Option<ChunkRef>,
@@ -109,6 +112,7 @@ impl<'a> Reading<'a> {
             approach: None,
             gathers: false,
             why,
+            tally: CacheTally::default(),
             leaves: None,
             last: None,
             loaded: 0,
@@ -169,6 +173,7 @@ impl<'a> Reading<'a> {
         if let (Some(place), Some(log2)) = (place, below.log2())
             && let Some(frame) = self.engine.cache.by_place(place, self.why)
         {
+            self.tally.hits_by_place += 1;
             let (start, end) = (place.chunk << log2, (place.chunk + 1) << log2);
             return copy(&frame, at - start, end - start, into);
         }
@@ -205,8 +210,13 @@ impl<'a> Reading<'a> {
         use_bytes: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
         let (engine, why) = (self.engine, self.why);
-        for _ in 0..LOOKS_MAX {
-            if let Some(frame) = known(engine, fingerprint, alias, why) {
+        for look in 0..LOOKS_MAX {
+            let frame = known(engine, fingerprint, alias, why);
+            if look == 0 {
+                self.tally.hits_by_content += u64::from(frame.is_some());
+                self.tally.misses += u64::from(frame.is_none());
+            }
+            if let Some(frame) = frame {
                 use_bytes(&frame);
                 return Ok(());
             }
@@ -267,6 +277,9 @@ impl<'a> Reading<'a> {
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
+        if let Some(judging) = &self.judging {
+            judging.meter.add(&self.tally);
+        }
         if let Some(last) = self.last.take() {
             self.engine.pool.reader().reuse(last);
         }

@@ -10,6 +10,7 @@ use super::fetcher::Fetchable;
 use super::front::Front;
 use super::reading::{Below, Judging, Reading};
 use super::states::States;
+use super::tally::CacheMeter;
 use crate::error::Result;
 use crate::read_path::{Approach, ChunkRef, ImageVolume};
 use crate::recipe::{FixedLeaves, Leaf};
@@ -33,6 +34,7 @@ struct Viewed {
     object: u64,
     image: ImageVolume,
     front: Front,
+    meter: Arc<CacheMeter>,
 }
 
 impl Volumes {
@@ -40,23 +42,30 @@ impl Volumes {
     /// is one line for humans.
     pub fn view(&self, root: ObjectRoot, description: String) -> View {
         let reader = Arc::clone(self.engine.pool.reader());
-        self.view_image(ImageVolume::new(reader, root, description))
+        self.view_image(ImageVolume::new(reader, root, description), Arc::default())
     }
 
-    /// As [`Volumes::view`], and it can tell what changed since other states.
-    pub fn view_state(&self, snapshot: &Snapshot, description: String) -> View {
+    /// As [`Volumes::view`], and it can tell what changed since other states. Where requests find
+    /// what they ask for is added to `meter`.
+    pub fn view_state(
+        &self,
+        snapshot: &Snapshot,
+        description: String,
+        meter: Arc<CacheMeter>,
+    ) -> View {
         let pool = &self.engine.pool;
         let image = ImageVolume::new(Arc::clone(pool.reader()), snapshot.root, description);
         let states = States::beside(Arc::clone(pool), snapshot);
-        self.view_image(image.comparable_with(Arc::new(states)))
+        self.view_image(image.comparable_with(Arc::new(states)), meter)
     }
 
-    fn view_image(&self, image: ImageVolume) -> View {
+    fn view_image(&self, image: ImageVolume, meter: Arc<CacheMeter>) -> View {
         let engine = Arc::clone(&self.engine);
         let viewed = Viewed {
             object: engine.new_object(),
             front: Front::new(image.root().len),
             image,
+            meter,
         };
         View {
             engine,
@@ -138,6 +147,7 @@ impl Volume for View {
             object_bytes: self.viewed.len(),
             request: (offset_bytes, into.len() as u64),
             submit: &|fetch| self.submit(&fetch),
+            meter: &self.viewed.meter,
         };
         Reading::judged(&self.engine, judging)
             .fill(&*self.viewed, offset_bytes, into)

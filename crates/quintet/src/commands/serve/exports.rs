@@ -84,8 +84,10 @@ impl Exports for HeldExports {
         }
         let snapshot = self.states().remove(name)?;
         let description = description(&snapshot, &snapshot.name, &self.zone);
-        let view = self.held.volumes.view_state(&snapshot, description);
-        Some(Arc::new(Metered::new(view, self.held.meter(name))))
+        let meter = self.held.meter(name);
+        let cache = Arc::clone(&meter.cache);
+        let view = self.held.volumes.view_state(&snapshot, description, cache);
+        Some(Arc::new(Metered::new(view, meter)))
     }
 
     fn default_name(&self) -> Option<String> {

@@ -75,7 +75,11 @@ pub fn object(held: &Held, live: &Live) -> Object {
             .text("name", name)
             .integer("clients", export.clients)
             .integer("requests", export.asked.all().count)
-            .integer("errors", export.asked.errors);
+            .integer("errors", export.asked.errors)
+            .integer("hits_by_place", export.cache.hits_by_place)
+            .integer("hits_by_content", export.cache.hits_by_content)
+            .integer("hits_unwritten", export.cache.hits_unwritten)
+            .integer("misses", export.cache.misses);
         match export.volume_bytes {
             Some(bytes) => object
                 .integer("size_bytes", bytes)

@@ -7,6 +7,7 @@ use crate::json::Object;
 use crate::meters::{KindReading, Reading};
 use crate::sizes;
 use std::time::Duration;
+use store::CacheTally;
 
 /// Lines above the table.
 const HEAD_LINES: usize = 6;
@@ -26,6 +27,8 @@ struct Row<'a> {
     asked: Reading,
     /// Reads and writes, for latencies.
     transfers: KindReading,
+    /// Where reads were answered from.
+    cache: CacheTally,
 }
 
 impl Frame<'_> {
@@ -48,11 +51,13 @@ impl Frame<'_> {
             .map(|(name, export)| {
                 let before = self.last.exports.get(name);
                 let asked = export.asked.since(before.map_or(&none, |e| &e.asked));
+                let looked = before.map_or(CacheTally::default(), |e| e.cache);
                 let [read, write, ..] = &asked.kinds;
                 Row {
                     name,
                     export,
                     transfers: read.and(write),
+                    cache: export.cache.since(&looked),
                     asked,
                 }
             })
@@ -80,9 +85,10 @@ impl Frame<'_> {
             "Mean us",
             "P99 us",
             "Queue",
+            "Hits",
             "Errors",
         ];
-        let mut table = Table::new(heading, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        let mut table = Table::new(heading, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         let seconds = self.seconds();
         for row in self.rows().iter().take(rows_max.saturating_sub(HEAD_LINES)) {
             let [read, write, flush, _] = &row.asked.kinds;
@@ -99,6 +105,7 @@ impl Frame<'_> {
                 format!("{:.0}", row.transfers.mean_us()),
                 row.transfers.quantile_us(990).to_string(),
                 format!("{:.1}", row.queue(seconds)),
+                row.hits(),
                 row.asked.errors.to_string(),
             ]);
         }
@@ -182,6 +189,10 @@ impl Frame<'_> {
                 .number("latency_mean_us", row.transfers.mean_us())
                 .integer("latency_p99_us", row.transfers.quantile_us(990))
                 .number("queue_depth", row.queue(seconds))
+                .integer("hits_by_place", row.cache.hits_by_place)
+                .integer("hits_by_content", row.cache.hits_by_content)
+                .integer("hits_unwritten", row.cache.hits_unwritten)
+                .integer("misses", row.cache.misses)
                 .integer("errors", row.asked.errors)
                 .integer("pieces_unfolded", row.export.pieces_unfolded)
         });
@@ -207,6 +218,15 @@ impl Frame<'_> {
 impl Row<'_> {
     fn is_busy(&self) -> bool {
         self.asked.all().count > 0
+    }
+
+    /// Part of the chunks and pages that were in memory.
+    fn hits(&self) -> String {
+        let (looks, misses) = (self.cache.looks(), self.cache.misses);
+        match looks {
+            0 => "-".to_owned(),
+            _ => format!("{} %", (looks - misses) * 100 / looks),
+        }
     }
 
     /// Requests under way at a time, on average (Little's law).

@@ -9,7 +9,7 @@ use crate::sizes;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VolumeRecord;
-use store::{OpenMode, VolumeStatus};
+use store::{CacheTally, OpenMode, VolumeStatus};
 
 /// Runs the command.
 pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
@@ -21,6 +21,7 @@ pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
             let committed = |record| VolumeStatus {
                 record,
                 pieces_unfolded: 0,
+                cache: CacheTally::default(),
             };
             pool.volumes()?.into_iter().map(committed).collect()
         }

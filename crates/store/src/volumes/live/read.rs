@@ -38,6 +38,7 @@ impl LiveVolume {
                 object_bytes: layers.root.len,
                 request: (offset, into.len() as u64),
                 submit: &|fetch| self.submit(engine, &fetch),
+                meter: &self.meter,
             };
             let mut reading = Reading::judged(engine, judging);
             match self.fill(engine, &layers, offset, into, &mut reading) {
@@ -113,9 +114,11 @@ impl LiveVolume {
             let page = at / PAGE_BYTES;
             let within = (at % PAGE_BYTES) as usize;
             let Some(frame) = engine.cache.unwritten(self.object, page, piece.position.0) else {
+                reading.tally.misses += 1;
                 let skip = skip as usize + (at - piece.offset) as usize;
                 return engine.journal.read(piece.position, skip, rest);
             };
+            reading.tally.hits_unwritten += 1;
             let take = (PAGE_BYTES as usize - within).min(rest.len());
             let (now, later) = rest.split_at_mut(take);
             now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
