@@ -148,6 +148,12 @@ impl Progress {
                 end = range.end;
             }
         }
+        Self::seal(bytes)
+    }
+
+    /// The bytes and their checksum; for tests that craft bytes.
+    #[doc(hidden)]
+    pub fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
         let checksum = xxh3_64_with_seed(&bytes, SEED);
         bytes.extend(checksum.to_le_bytes());
         bytes

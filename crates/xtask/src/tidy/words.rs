@@ -77,6 +77,7 @@ const DECODERS: &[&str] = &[
     "crates/format/src/",
     "crates/nbd/src/wire",
     "crates/fuse/src/wire",
+    "crates/duet/src/progress",
 ];
 const PANICS: &[&str] = &[".unwrap()", "panic!", "unreachable!", "from_utf8_unchecked"];
 

@@ -1,0 +1,85 @@
+//! How much maintenance reads from the device: `cargo run --release -p duet --example shared_reads`.
+//!
+//! Counts, the same on every machine: 200 objects of ten pages behind an LRU cache of a tenth of them;
+//! clients read whole objects at random, of a part of all (overlap), and so many for each object
+//! that a task gets through. Tasks read all objects, the second one backwards, taking turns.
+
+#![allow(dead_code, reason = "the tests use the rest")]
+
+#[path = "../tests/reading/mod.rs"]
+mod reading;
+#[path = "../tests/world/mod.rs"]
+mod world;
+
+use duet::{Driver, DriverOptions, Mask, Progress, Scope, Space, Step};
+use reading::{OBJECTS, PAGE_BYTES, PAGES, Reader, Store};
+use world::{Numbers, page};
+
+const CACHED: u64 = OBJECTS * PAGES / 10;
+
+/// Percent of all that the tasks read which came from the device.
+fn from_device(tasks: usize, overlap_percent: u64, busy_percent: u64, has_events: bool) -> u64 {
+    let store = Store::new(1 << 20, CACHED as usize);
+    let mut numbers = Numbers(tasks as u64);
+    // Without events: the session hears of something that never happens here.
+    let mask = if has_events {
+        Mask::EXISTS
+    } else {
+        Mask::FLUSHED
+    };
+    let mut runs = Vec::new();
+    for nth in 0..tasks {
+        let duet = &store.world.duet;
+        let Ok(session) = duet.register(Space::Pages, Scope::Everything, mask, 0) else {
+            continue;
+        };
+        let driver = Driver::new(session, DriverOptions::default(), Progress::new(0));
+        let mut task = Reader::new(&store);
+        task.descends = nth == 1;
+        runs.push((driver, task));
+    }
+    let mut owed_percent = 0;
+    loop {
+        let mut finished = 0;
+        for (driver, task) in &mut runs {
+            match driver.step(task, &store.world, 0, PAGES * PAGE_BYTES) {
+                Ok(Step::Finished) | Err(_) => finished += 1,
+                Ok(_) => owed_percent += busy_percent,
+            }
+        }
+        if finished == runs.len() {
+            break;
+        }
+        while owed_percent >= 100 {
+            owed_percent -= 100;
+            // Hot objects lie anywhere.
+            let nth = numbers.below(OBJECTS * overlap_percent / 100);
+            let object = nth * 77 % OBJECTS;
+            (0..PAGES).for_each(|n| {
+                store.read(page(object, n));
+            });
+        }
+    }
+    let read = |(driver, _): &(Driver, Reader)| driver.status(0).counts.bytes_read;
+    let all = runs.len() as u64 * OBJECTS * PAGES * PAGE_BYTES;
+    runs.iter().map(read).sum::<u64>() * 100 / all.max(1)
+}
+
+fn main() {
+    println!("Pages that maintenance reads from the device, percent of all it reads; in brackets");
+    println!("without events.\n");
+    println!(
+        "| tasks | overlap | idle | 1 read an object | 2 | 4 | 8 |\n|---|---|---|---|---|---|---|"
+    );
+    for tasks in [1, 2, 3] {
+        for overlap in [25, 50, 75, 100] {
+            print!("| {tasks} | {overlap} % ");
+            for busy in [0, 100, 200, 400, 800] {
+                let with = from_device(tasks, overlap, busy, true);
+                let without = from_device(tasks, overlap, busy, false);
+                print!("| {with} ({without}) ");
+            }
+            println!("|");
+        }
+    }
+}
