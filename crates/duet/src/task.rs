@@ -26,7 +26,9 @@ pub trait Task {
         ((u128::from(cached_pages) << 32) / u128::from(pages)) as u64
     }
 
-    /// The work after `after` in the task's own order, the first one (`None`); `None` at the end.
+    /// The work after `after` in the task's own order, the first one (`None`); `None` at the end. An
+    /// order that changes (what is worth most now) has no "after": it gives the first work that is
+    /// neither done nor given before, and `None` when there is none.
     fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, Self::Error>;
 
     /// Hears of a page before the queue does. Of a scrub, a page that was added was verified: its

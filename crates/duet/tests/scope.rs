@@ -1,0 +1,98 @@
+//! Files that move into a scope and out of it, while their pages come and go.
+
+mod world;
+
+use duet::{Events, Mask, Members, Page, Position, Present, Scope, Space};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use world::{Told, World, drain, page};
+
+struct Tree(Mutex<BTreeSet<u64>>);
+
+struct InTree(Arc<Tree>);
+
+impl Members for InTree {
+    fn contains(&self, object: u64, _: u32) -> bool {
+        self.0.0.lock().expect("no panic").contains(&object)
+    }
+}
+
+#[test]
+fn files_move_into_a_scope_and_out_of_it() {
+    let world = World::new(1 << 20);
+    let tree = Arc::new(Tree(Mutex::new([1, 2].into())));
+    let mask = Mask::EXISTS.and(Mask::MODIFIED).expect("two pairs");
+    let scope = Scope::Snapshot(Box::new(InTree(Arc::clone(&tree))));
+    let session = world.duet.register(Space::Pages, scope, mask, 0);
+    let (session, mut told) = (session.expect("the first"), Told::default());
+    let mut hear = || -> BTreeSet<u64> {
+        for item in drain(&session, &world) {
+            told.hear(&item);
+        }
+        assert!(told.dirty.is_subset(&told.cached));
+        told.cached.iter().map(|p| p.object).collect()
+    };
+    for object in 0..4 {
+        (0..10).for_each(|n| world.add(page(object, n)));
+        world.set_dirty(page(object, 3), true);
+    }
+    assert_eq!(hear(), [1, 2].into());
+    session.moved(3, true, &world);
+    assert_eq!(hear(), [1, 2, 3].into());
+    // Some were not told yet when it leaves, some go at the same time, some come later.
+    world.remove(page(2, 1));
+    world.add(page(2, 77));
+    session.moved(2, false, &world);
+    world.remove(page(2, 2));
+    world.add(page(2, 78));
+    assert_eq!(hear(), [1, 3].into());
+    assert!(!session.pending() > 0 || hear() == [1, 3].into());
+    session.moved(2, true, &world);
+    assert_eq!(hear(), [1, 2, 3].into());
+    let done = duet::Work { object: 2, part: 0 };
+    assert!(session.set_done(done) && session.check_done(done));
+    // The number is given to another file, which is outside.
+    tree.0.lock().expect("no panic").remove(&2);
+    (0..80).for_each(|n| world.remove(page(2, n)));
+    assert_eq!(hear(), [1, 3].into());
+    world.duet.deleted(Space::Pages, 2);
+    assert!(!session.check_done(done));
+    world.add(page(2, 5));
+    assert_eq!(hear(), [1, 3].into());
+}
+
+/// A page is evicted by another thread while its file leaves the scope.
+#[test]
+fn what_goes_while_its_file_leaves_is_told() {
+    struct Meanwhile<'a>(&'a World);
+    impl Present for Meanwhile<'_> {
+        fn replay(
+            &self,
+            space: Space,
+            position: Option<Position>,
+            max: usize,
+            visit: &mut dyn FnMut(&Page, Events),
+        ) -> Option<Position> {
+            self.0.replay(space, position, max, visit)
+        }
+        fn replay_object(&self, space: Space, object: u64, visit: &mut dyn FnMut(&Page, Events)) {
+            self.0.remove(page(object, 1));
+            self.0.replay_object(space, object, visit);
+        }
+    }
+    let world = World::new(1 << 20);
+    let tree = Arc::new(Tree(Mutex::new([1].into())));
+    let scope = Scope::Snapshot(Box::new(InTree(tree)));
+    let session = world.duet.register(Space::Pages, scope, Mask::EXISTS, 0);
+    let (session, mut told) = (session.expect("the first"), Told::default());
+    (0..3).for_each(|n| world.add(page(1, n)));
+    drain(&session, &world).iter().for_each(|item| {
+        told.hear(item);
+    });
+    assert_eq!(told.cached.len(), 3);
+    session.moved(1, false, &Meanwhile(&world));
+    drain(&session, &world).iter().for_each(|item| {
+        told.hear(item);
+    });
+    assert_eq!(told.cached, BTreeSet::new());
+}
