@@ -4,7 +4,7 @@
 
 mod world;
 
-use duet::{Duet, Events, Mask, Members, Options, Page, Position, Present, Scope, Session, Space};
+use duet::{Duet, Events, Mask, Options, Page, Scope, Session, Space};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use world::{Numbers, Told, World, drain, page};
