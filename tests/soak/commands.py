@@ -8,6 +8,8 @@ from model import Disk, History
 from server import Failure
 
 PAGES_MAX_FACTOR = 2
+# They stay to the end.
+IMAGES_MAX = 8
 
 
 class Commands:
@@ -97,11 +99,14 @@ class Commands:
             self.replaced(disk, states, good)
 
     def rollback(self):
-        snapshot = self.any(lambda disk: "@" in disk.name and disk.name.split("@")[0] in self.disks)
-        disk = snapshot and self.disks[snapshot.name.split("@")[0]]
-        if disk and disk.settled and disk.name not in self.in_use:
+        def volume(snapshot):
+            disk = self.disks.get(snapshot.name.split("@")[0])
+            return disk if disk and "@" in snapshot.name and disk.settled and disk.name not in self.in_use else None
+
+        snapshot = self.any(volume)
+        if snapshot:
             states = [list(page) for page in snapshot.states]
-            good = self.run("volume", "rollback", snapshot.name)
+            disk, good = volume(snapshot), self.run("volume", "rollback", snapshot.name)
             self.replaced(disk, states, good)
 
     @staticmethod
@@ -130,9 +135,10 @@ class Commands:
     def one(self):
         """Some command; more disks while there are few."""
         volumes = sum(disk.writable for disk in self.disks.values())
-        others = len(self.disks) - volumes
-        chosen = [(self.grow, 2), (self.shrink, 1), (self.rollback, 2)]
+        snapshots = sum("@" in name for name in self.disks)
+        chosen = [(self.grow, 2), (self.shrink, 1), (self.rollback, 4)]
         chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
-        chosen += [(self.snapshot, 4), (self.image, 1)] if others < 5 else [(self.forget, 6)]
+        chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
+        chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
         commands, weights = zip(*chosen)
         self.random.choices(commands, weights)[0]()
