@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """From `quintet volume clone` to the login prompt of a Debian that runs from the clone, and the same Debian
-from its raw image by nbdkit: one after the other, in rotated order, medians.
+from its raw image by nbdkit: one after the other, in rotated order; medians, and the least of each, which other
+work on the machine disturbs least.
 
 Rows: quintet-first (a server that was just started, nothing in its caches), quintet-again (another clone in
 the same server), nbdkit (a copy of the image that was made before). Images are in the page cache. qemu computes
@@ -176,14 +177,16 @@ def cpu_seconds(pid):
 
 
 def summary(records):
-    base = None
+    base = best = None
     for row in ROWS:
         own = [record for record in records if record["row"] == row]
         if not own:
             continue
         middle = {key: statistics.median(r[key] for r in own) for key in own[0] if key not in ("row", "round")}
-        base = base or middle["seconds"]
-        print(f"{row:14} {middle['seconds']:7.2f} s ({middle['seconds'] / base:.3f} of {ROWS[0]}), clone "
+        least = min(record["seconds"] for record in own)
+        base, best = base or middle["seconds"], best or least
+        print(f"{row:14} {middle['seconds']:7.2f} s ({middle['seconds'] / base:.3f} of {ROWS[0]}), "
+              f"least {least:.2f} s ({least / best:.3f}), clone "
               f"{middle['clone_seconds'] * 1000:.0f} ms, CPU: guest {middle['guest_cpu_s']:.2f} s, "
               f"server {middle['server_cpu_s']:.2f} s, others {middle['other_cpu_s']:.2f} s, {len(own)} boots")
 
