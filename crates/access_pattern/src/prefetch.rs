@@ -87,6 +87,8 @@ struct Stream {
     window: u64,
     /// When it was last seen, in requests.
     seen: u64,
+    /// It has had more than one.
+    follows: bool,
 }
 
 /// So many equal steps are a stride; parallel requests of a stream without gaps take two at times.
@@ -197,6 +199,12 @@ impl Prefetch {
         }
     }
 
+    /// Whether the last request went on with a stream: one alone may be near another by chance.
+    pub fn follows_a_stream(&self) -> bool {
+        let stream = self.current.and_then(|current| self.streams.get(current));
+        stream.is_some_and(|stream| stream.follows)
+    }
+
     /// Requests that need nothing from the device need not be told, but for the first of the last
     /// request's stream that reaches this byte: then there may be more to fetch. Never more than
     /// half the distance that counts as near away, so that who judges only what he is told sees
@@ -232,7 +240,7 @@ impl Prefetch {
             return None;
         };
         self.current = Some(slot);
-        stream.seen = self.requests;
+        (stream.seen, stream.follows) = (self.requests, true);
         let step = start.saturating_sub(stream.last);
         stream.steady = match step == stream.step {
             true => stream.steady.saturating_add(1),
@@ -266,6 +274,7 @@ impl Prefetch {
                 fetched: end,
                 window: self.limits.window_bytes_min,
                 seen: self.requests,
+                follows: false,
             };
         }
     }

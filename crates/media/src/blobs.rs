@@ -36,6 +36,17 @@ pub trait Blobs: Send + Sync {
     /// is shorter.
     fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
 
+    /// The same without leaving a copy in the system's page cache, where that is possible: for who
+    /// has a cache of his own.
+    fn read_range_past_cache(
+        &self,
+        name: &str,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<(), MediaError> {
+        self.read_range(name, offset, into)
+    }
+
     /// Length in bytes.
     fn len(&self, name: &str) -> Result<u64, MediaError>;
 

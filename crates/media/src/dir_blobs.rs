@@ -185,6 +185,15 @@ impl Blobs for DirBlobs {
         self.file(name)?.read_at(offset, into)
     }
 
+    fn read_range_past_cache(
+        &self,
+        name: &str,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<(), MediaError> {
+        self.file(name)?.read_at_past_cache(offset, into)
+    }
+
     fn len(&self, name: &str) -> Result<u64, MediaError> {
         self.file(name)?.len()
     }

@@ -65,6 +65,12 @@ pub trait DiskFile: Send + Sync {
     /// Fills `into` from `offset`; `Io` at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
 
+    /// The same without leaving a copy in the system's page cache, where that is possible: for who
+    /// has a cache of his own.
+    fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        self.read_at(offset, into)
+    }
+
     /// Writes all of `data` at `offset`, growing the file.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
 

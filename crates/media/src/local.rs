@@ -6,7 +6,11 @@ use crate::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaError
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+mod past_cache;
+
+use past_cache::PastCache;
 
 /// A directory tree under `top`.
 pub struct LocalDisk {
@@ -169,18 +173,33 @@ fn writing() -> OpenOptions {
 struct LocalFile {
     file: File,
     name: String,
+    /// The same file, read past the page cache; `None` where that cannot be.
+    past_cache: OnceLock<Option<PastCache>>,
 }
 
 impl LocalFile {
     fn shared(file: File, name: &str) -> Arc<dyn DiskFile> {
         let name = name.to_owned();
-        Arc::new(Self { file, name })
+        Arc::new(Self {
+            file,
+            name,
+            past_cache: OnceLock::new(),
+        })
     }
 }
 
 impl DiskFile for LocalFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         io("read", &self.name, self.file.read_exact_at(into, offset))
+    }
+
+    fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        let opened = self.past_cache.get_or_init(|| PastCache::of(&self.file));
+        match opened.as_ref().map(|file| file.read_at(offset, into)) {
+            Some(true) => Ok(()),
+            // Whatever is wrong, the usual way says it.
+            Some(false) | None => self.read_at(offset, into),
+        }
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {

@@ -54,6 +54,16 @@ pub struct RegionPlace {
     pub sector: u32,
 }
 
+/// Whether the system's page cache gets a copy of what is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// It does: memory that nobody else uses.
+    #[default]
+    InSystem,
+    /// It does not, where that is possible.
+    Nowhere,
+}
+
 /// Header facts that reading a region needs.
 pub(crate) struct Shape {
     pub header: ContainerHeader,
@@ -173,8 +183,18 @@ impl ContainerReader {
 
     /// Reads, verifies and decodes the region whose header starts at `sector`.
     pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
+        self.region_by(place, sectors_hint, Copies::InSystem)
+    }
+
+    /// The same, by a caller who says whether the system may keep a copy of the stored bytes.
+    pub fn region_by(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        copies: Copies,
+    ) -> Result<Region> {
         let shape = self.shape(place.container)?;
-        let (header, stored) = self.stored(place, sectors_hint)?;
+        let (header, stored) = self.stored_by(place, sectors_hint, copies)?;
         if header.index == DIRECTORY_INDEX {
             return Err(place_error(
                 place,
@@ -198,15 +218,26 @@ impl ContainerReader {
 
     /// A region as it is stored, its header included, checked against its checksum; needs no key.
     pub fn stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<(RegionHeader, Vec<u8>)> {
+        self.stored_by(place, sectors_hint, Copies::InSystem)
+    }
+
+    fn stored_by(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        copies: Copies,
+    ) -> Result<(RegionHeader, Vec<u8>)> {
         let name = container_name(place.container);
         let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
         let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
         let mut bytes = self.spare.take(hint.max(REGION_HEADER_BYTES));
         bytes.resize(hint.max(REGION_HEADER_BYTES), 0);
         let read = |at, into: &mut [u8]| {
-            self.blobs
-                .read_range(&name, at, into)
-                .map_err(|e| unreadable(&name, e))
+            let read = match copies {
+                Copies::InSystem => self.blobs.read_range(&name, at, into),
+                Copies::Nowhere => self.blobs.read_range_past_cache(&name, at, into),
+            };
+            read.map_err(|e| unreadable(&name, e))
         };
         read(at, &mut bytes)?;
         let header = RegionHeader::decode(&bytes).map_err(|e| place_error(place, e))?;

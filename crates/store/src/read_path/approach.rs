@@ -9,7 +9,7 @@ use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::flights::Boarding;
 use crate::chunk_map::ChunkPlace;
-use crate::container::RegionPlace;
+use crate::container::{Copies, RegionPlace};
 use crate::error::{Result, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,8 @@ pub(crate) struct Approach {
     pub route: Route,
     /// Whoever needs a region that is being read waits for it.
     pub shares: bool,
+    /// Whether the system keeps copies of what is read.
+    pub copies: Copies,
 }
 
 impl Default for Approach {
@@ -42,6 +44,7 @@ impl Default for Approach {
         Self {
             route: Route::Directory,
             shares: true,
+            copies: Copies::InSystem,
         }
     }
 }
@@ -211,7 +214,9 @@ impl Reader {
             return Ok(Some(Loaded::Kept));
         }
         count(&self.region_reads);
-        let region = self.containers.region(place, sectors)?;
+        let region = self
+            .containers
+            .region_by(place, sectors, errand.approach.copies)?;
         let region = Arc::new(DecodedRegion::new(region));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {

@@ -18,6 +18,9 @@ pub struct Switches {
     pub shared_reads: bool,
     /// Small random writes are not looked up in the fingerprint index.
     pub unprobed_writes: bool,
+    /// Random reads pass the system's page cache by. Off unless asked for: what the system has
+    /// memory for is a second tier that costs nothing (docs/evaluation/access-patterns.md).
+    pub past_system_cache: bool,
 }
 
 impl Default for Switches {
@@ -27,6 +30,7 @@ impl Default for Switches {
             direct_regions: true,
             shared_reads: true,
             unprobed_writes: true,
+            past_system_cache: false,
         }
     }
 }
@@ -66,8 +70,8 @@ pub struct DecisionCounters {
     pub fetch_planned_bytes: u64,
     /// ... of them, those that found the queue full.
     pub fetch_dropped_bytes: u64,
-    /// Chunks that were fetched ahead: not in memory before.
-    pub fetched_chunks: u64,
+    /// Regions that were fetched ahead: read by nobody else.
+    pub fetched_regions: u64,
     /// Chunks destaged without asking the fingerprint index.
     pub chunks_unprobed: u64,
     /// Regions read and decoded.
@@ -85,7 +89,7 @@ pub(super) struct Meters {
     pub judged: [AtomicU64; 3],
     pub fetch_planned_bytes: AtomicU64,
     pub fetch_dropped_bytes: AtomicU64,
-    pub fetched_chunks: AtomicU64,
+    pub fetched_regions: AtomicU64,
     pub chunks_unprobed: AtomicU64,
 }
 
@@ -103,7 +107,7 @@ impl Meters {
             judged_random: read(random),
             fetch_planned_bytes: read(&self.fetch_planned_bytes),
             fetch_dropped_bytes: read(&self.fetch_dropped_bytes),
-            fetched_chunks: read(&self.fetched_chunks),
+            fetched_regions: read(&self.fetched_regions),
             chunks_unprobed: read(&self.chunks_unprobed),
             region_reads: reads.region_reads,
             direct_reads: reads.direct_reads,

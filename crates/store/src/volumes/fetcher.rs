@@ -18,7 +18,7 @@ const PART_BYTES: u64 = 256 << 10;
 
 /// What bytes are fetched of.
 pub(super) trait Fetchable: Send + Sync {
-    /// Reads what of `[from, to)` is not in memory into the page cache; chunks that were read.
+    /// Reads what of `[from, to)` is not in memory into the page cache; regions that were read.
     fn fetch(&self, engine: &Engine, from: u64, to: u64) -> crate::error::Result<u64>;
 }
 
@@ -100,7 +100,7 @@ impl Fetcher {
     fn fetch(&self, engine: &Engine, part: Part) {
         let Part { of, from, to } = part;
         let fetched = of.fetch(engine, from, to).unwrap_or(0);
-        Meters::add(&engine.meters.fetched_chunks, fetched);
+        Meters::add(&engine.meters.fetched_regions, fetched);
         let mut queue = lock(&self.queue);
         queue.bytes = queue.bytes.saturating_sub(to - from);
     }

@@ -13,6 +13,14 @@ use access_pattern::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What is to be done for a request.
+pub(super) struct Judgement {
+    /// It goes on with a stream: more of the same region, and of its container, is asked for soon.
+    pub follows: bool,
+    /// What to fetch into memory.
+    pub fetch: Option<Fetch>,
+}
+
 /// No stream is awaited.
 const NOWHERE: u64 = u64::MAX;
 
@@ -49,13 +57,13 @@ impl Front {
         self.awaited.iter().any(due)
     }
 
-    /// Judges a request of an object that has `object_bytes` now; what to fetch into memory.
+    /// Judges a request of an object that has `object_bytes` now.
     pub fn observe(
         &self,
         meters: &Meters,
         object_bytes: u64,
         (offset, len): (u64, u64),
-    ) -> (Pattern, Option<Fetch>) {
+    ) -> Judgement {
         let mut judge = self.judge.lock().unwrap_or_else(|e| e.into_inner());
         if judge.object_bytes != object_bytes {
             *judge = Judge::new(object_bytes);
@@ -67,6 +75,7 @@ impl Front {
         {
             awaited.store(look.at_bytes, Ordering::Relaxed);
         }
+        let follows = judge.prefetch.follows_a_stream();
         drop(judge);
         let [sequential, monotonic, random] = &meters.judged;
         let judged = match pattern {
@@ -75,8 +84,11 @@ impl Front {
             Pattern::Random => random,
         };
         Meters::add(judged, 1);
-        // There is no fast tier yet.
-        (pattern, fetch.filter(|f| f.into == FetchInto::Memory))
+        Judgement {
+            follows,
+            // There is no fast tier yet.
+            fetch: fetch.filter(|f| f.into == FetchInto::Memory),
+        }
     }
 }
 

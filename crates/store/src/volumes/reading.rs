@@ -8,10 +8,11 @@
 use super::engine::Engine;
 use super::front::Front;
 use super::tally::{CacheMeter, CacheTally};
+use crate::container::Copies;
 use crate::error::{Result, StoreError};
 use crate::read_path::{Approach, ChunkRef, Keep, Loaded, Route};
 use crate::recipe::{FixedLeaves, Leaf};
-use access_pattern::{Fetch, Pattern};
+use access_pattern::Fetch;
 use page_cache::{Frame, Place, Use};
 use std::cell::Cell;
 use units::Fingerprint;
@@ -73,7 +74,7 @@ pub(super) struct Reading<'a> {
     leaves: Option<FixedLeaves<ChunkRef>>,
     /// The last chunk that was loaded, in its region.
     last: Option<ChunkRef>,
-    /// Chunks that came from the device.
+    /// Regions that came from the device.
     pub loaded: u64,
 }
 
@@ -125,8 +126,15 @@ impl<'a> Reading<'a> {
             true => route,
             false => Route::Directory,
         };
-        let shares = switches.shared_reads;
-        Approach { route, shares }
+        Approach {
+            route,
+            shares: switches.shared_reads,
+            // Who reads on gains from what the system reads ahead.
+            copies: match switches.past_system_cache && route == Route::Region {
+                true => Copies::Nowhere,
+                false => Copies::InSystem,
+            },
+        }
     }
 
     /// How to go on at a miss; the first time the request is judged.
@@ -135,21 +143,19 @@ impl<'a> Reading<'a> {
             return approach;
         }
         let engine = self.engine;
-        let mut pattern = Pattern::default();
+        let mut route = Route::Directory;
         if let Some(judging) = &self.judging {
             let (front, bytes) = (judging.front, judging.object_bytes);
-            let (found, fetch) = front.observe(&engine.meters, bytes, judging.request);
-            pattern = found;
-            if let Some(fetch) = fetch
+            let judged = front.observe(&engine.meters, bytes, judging.request);
+            if !judged.follows {
+                route = Route::Region;
+            }
+            if let Some(fetch) = judged.fetch
                 && engine.access.switches.prefetch
             {
                 (judging.submit)(fetch);
             }
         }
-        let route = match pattern {
-            Pattern::Random => Route::Region,
-            Pattern::Sequential | Pattern::Monotonic => Route::Directory,
-        };
         let approach = self.approach_for(route);
         self.gathers = approach.route == Route::Directory;
         *self.approach.insert(approach)
@@ -232,14 +238,16 @@ impl<'a> Reading<'a> {
             let chunk = match beside {
                 Some(chunk) => chunk,
                 None => match engine.pool.reader().load(fingerprint, approach, &kept)? {
-                    Loaded::Chunk(chunk) => chunk,
+                    Loaded::Chunk(chunk) => {
+                        self.loaded += u64::from(kept.inserted.get());
+                        chunk
+                    }
                     Loaded::Kept => continue,
                 },
             };
             if !kept.inserted.get() {
                 kept.insert(fingerprint, &chunk);
             }
-            self.loaded += 1;
             use_bytes(&chunk);
             if let Some(old) = self.last.replace(chunk) {
                 engine.pool.reader().reuse(old);
