@@ -47,6 +47,8 @@ pub(super) struct DirectLanes {
     unsettled: AtomicBool,
     /// Held by who settles: others wait, they may not answer before it is done.
     settling: Mutex<()>,
+    /// Somebody settles right now.
+    is_settling: AtomicBool,
     /// A lane failed: chunks that records name may be lost.
     failed: AtomicBool,
     bytes: AtomicU64,
@@ -102,7 +104,8 @@ impl DirectLanes {
 
     /// True when a chunk may be in no container that can be read.
     pub fn is_unsettled(&self) -> bool {
-        self.unsettled.load(Ordering::Relaxed)
+        // In this order: who settles says so before it takes the first back.
+        self.unsettled.load(Ordering::SeqCst) || self.is_settling.load(Ordering::SeqCst)
     }
 
     /// Returns when every chunk that was stored before the call is durable.
@@ -111,15 +114,22 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
         }
+        self.is_settling.store(true, Ordering::SeqCst);
+        let settled = self.put_and_wait(engine);
+        self.is_settling.store(false, Ordering::SeqCst);
+        self.note(settled)
+    }
+
+    fn put_and_wait(&self, engine: &Engine) -> Result<()> {
         {
             let mut lanes = self.lanes.all();
-            self.unsettled.store(false, Ordering::Relaxed);
+            self.unsettled.store(false, Ordering::SeqCst);
             for lane in lanes.iter_mut() {
-                self.note(lane.put_open(ContainerClass::Data))?;
+                lane.put_open(ContainerClass::Data)?;
             }
         }
-        let settled = engine.pool.blobs_barrier(Barrier::ContainersBeforeJournal);
-        self.note(settled)
+        let point = Barrier::ContainersBeforeJournal;
+        engine.pool.blobs_barrier(point)
     }
 
     /// Enters the containers into the pool's inventory, so that a root may reach them.

@@ -14,7 +14,7 @@ use crate::read_path::{Approach, ChunkRef};
 use crate::recipe::{FixedLeaves, Leaf};
 use access_pattern::Fetch;
 use format::recipe::ObjectRoot;
-use page_cache::Place;
+use page_cache::{Place, Use};
 use std::sync::Arc;
 use units::Fingerprint;
 
@@ -147,7 +147,12 @@ impl LiveVolume {
                 now.fill(0);
                 continue;
             }
-            if engine.direct.is_unsettled() && !engine.cache.is_content_resident(&fingerprint) {
+            if engine.direct.is_unsettled() {
+                let cached = engine.cache.by_content(&fingerprint, None, Use::Demand);
+                if let Some(frame) = cached {
+                    now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+                    continue;
+                }
                 engine.direct.settle(engine)?;
             }
             let mut fits = true;

@@ -1,0 +1,111 @@
+use super::*;
+use crate::index::Location;
+use crate::pool::{InitOptions, OpenMode, Pool};
+use crate::write_path::LaneOptions;
+use chunking::Compression;
+use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use sim::SimDisk;
+use units::ContainerId;
+
+const DIRECT: Approach = Approach {
+    route: Route::Region,
+    shares: true,
+    copies: Copies::InSystem,
+};
+
+/// A pool with chunks of one size in several regions.
+fn stored(count: u64) -> (Pool, Vec<(Fingerprint, Vec<u8>)>) {
+    let disk: Arc<dyn media::Disk> = SimDisk::new();
+    let media = Media {
+        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+        disk,
+        clock: Arc::new(FixedClock::default()),
+        random: Arc::new(SeededRandom::new(5)),
+    };
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&media, &init).expect("init");
+    let pool = Pool::open(media, None, OpenMode::Write, 32 << 20).expect("open");
+    let lane = LaneOptions {
+        compression: Compression::None,
+        region_bytes: 8 << 10,
+        container_bytes: 64 << 10,
+    };
+    let mut session = pool.begin(lane).expect("session");
+    let chunk = |n: u64| {
+        let mut bytes = vec![0; 4096];
+        media::Random::fill(&SeededRandom::new(n), &mut bytes);
+        let fingerprint = session.main().store_chunk(&bytes).expect("store");
+        (fingerprint, bytes)
+    };
+    let chunks = (0..count).map(chunk).collect();
+    pool.commit(session, &[], &[]).expect("commit");
+    (pool, chunks)
+}
+
+fn load(reader: &Reader, fingerprint: &Fingerprint) -> Vec<u8> {
+    match reader.load(fingerprint, DIRECT, &Nowhere).expect("load") {
+        Loaded::Chunk(chunk) => chunk.to_vec(),
+        Loaded::Kept => panic!("nobody keeps anything"),
+    }
+}
+
+#[test]
+fn the_index_alone_leads_to_the_region() {
+    let (pool, chunks) = stored(40);
+    let reader = pool.reader();
+    let before = reader.chunks.counts().directory_reads;
+    for (fingerprint, bytes) in &chunks {
+        assert!(load(reader, fingerprint) == *bytes);
+    }
+    let counts = reader.counts();
+    assert_eq!((counts.region_reads, counts.direct_reads), (20, 20));
+    assert_eq!((counts.chunk_hits, counts.hints_denied), (20, 0));
+    assert_eq!(reader.chunks.counts().directory_reads, before);
+}
+
+/// Whatever the index says: another region, a place within one, beyond the end, no container.
+#[test]
+fn a_hint_that_lies_costs_a_read_and_is_counted() {
+    let (pool, chunks) = stored(40);
+    let reader = pool.reader();
+    let mut hints = Vec::new();
+    let (other, _) = &chunks[39];
+    reader.chunks.hints(other, &mut hints).expect("look up");
+    let right = hints[0];
+    let elsewhere = ContainerId::new(right.container.writer(), 1 << 20);
+    let lies = [
+        right,
+        Location {
+            sector: right.sector + 1,
+            ..right
+        },
+        Location {
+            sector: 60_000,
+            ..right
+        },
+        Location {
+            container: elsewhere,
+            ..right
+        },
+    ];
+    // Each of a region of its own, which nobody has read.
+    for (lie, (victim, bytes)) in lies.into_iter().zip(chunks.iter().step_by(4)) {
+        reader.chunks.index.insert(victim, lie).expect("insert");
+        let before = reader.counts();
+        assert!(load(reader, victim) == *bytes, "{lie:?}");
+        let after = reader.counts();
+        // The lie may be tried before the truth or not at all.
+        let denied = after.hints_denied - before.hints_denied;
+        assert!(denied <= 1, "{denied} for {lie:?}");
+    }
+    let denied = reader.counts().hints_denied;
+    assert!(
+        denied >= 3,
+        "{denied} of four lies were believed and found out"
+    );
+    assert!(reader.chunks.counts().false_positives >= 1);
+    assert!(reader.chunks.quarantine.is_empty(), "nobody's damage");
+}
