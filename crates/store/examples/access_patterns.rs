@@ -168,16 +168,13 @@ fn run(volumes: &Volumes, load: Load, size: u64) -> Result<u64> {
             let (volume, next, barrier) = (&volume, &next, &barrier);
             scope.spawn(move || {
                 let mut bytes = vec![7; len as usize];
-                match load {
-                    Load::Together { .. } => {
-                        for n in 0..requests / depth {
-                            let at = page(n, size) & !(depth * 4096 - 1);
-                            barrier.wait();
-                            let _ = volume.read(CONTEXT, at + thread * 4096, &mut bytes);
-                        }
-                        return;
+                if let Load::Together { .. } = load {
+                    for n in 0..requests / depth {
+                        let at = page(n, size) & !(depth * 4096 - 1);
+                        barrier.wait();
+                        let _ = volume.read(CONTEXT, at + thread * 4096, &mut bytes);
                     }
-                    _ => {}
+                    return;
                 }
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);

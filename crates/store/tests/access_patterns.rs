@@ -184,7 +184,7 @@ fn sequential_misses(volumes: &Volumes, len: u64) -> u64 {
         misses += u64::from(!cached && n > 4);
         let bytes = read(&volume, n * len, len);
         let within = (n * len % (1 << 20)) as usize;
-        let megabyte = noise(n * len >> 20, 1 << 20);
+        let megabyte = noise((n * len) >> 20, 1 << 20);
         assert!(bytes == megabyte[within..within + len as usize], "{n}");
         while volumes.fetch_step() {}
     }

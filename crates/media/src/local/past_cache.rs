@@ -78,7 +78,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("past-cache-{}", std::process::id()));
         let bytes: Vec<u8> = (0..50_001u32).flat_map(u32::to_le_bytes).collect();
         let mut file = File::options();
-        let mut file = file.read(true).write(true).create(true).truncate(true);
+        let file = file.read(true).write(true).create(true).truncate(true);
         let mut file = file.open(&path).expect("open");
         file.write_all(&bytes).expect("write");
         file.sync_all().expect("sync");

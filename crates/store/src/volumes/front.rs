@@ -3,7 +3,7 @@
 //!
 //! Invariant: a hint; nothing here changes what is read. A request that the page cache answers
 //! costs a few loads and no lock: only requests that miss are judged, and of those that hit the
-//! one that reaches the place where a stream is due (decision 19). At most 3 KiB an object.
+//! one that reaches the place where a stream is due (decision 23). At most 3 KiB an object.
 //! Called by who reads.
 
 use super::decisions::Meters;

@@ -150,6 +150,7 @@ impl LiveVolume {
             if engine.direct.is_unsettled() {
                 let cached = engine.cache.by_content(&fingerprint, None, Use::Demand);
                 if let Some(frame) = cached {
+                    reading.tally.hits_by_content += 1;
                     now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
                     continue;
                 }
