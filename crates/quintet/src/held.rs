@@ -7,6 +7,7 @@
 
 mod live;
 mod open_files;
+mod trouble;
 mod turns;
 mod volumes;
 
@@ -27,6 +28,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use store::{Pool, Volumes};
+pub use trouble::Trouble;
 use turns::{Turn, Turns};
 use volume::Volume;
 
@@ -39,6 +41,10 @@ pub struct Held {
     /// When that was.
     pub since: Instant,
     turns: Arc<Turns>,
+    /// What volumes were asked to store and could not.
+    pub refused: Arc<Trouble>,
+    /// Checkpoints that could not be made.
+    pub stuck: Trouble,
     /// Of every name that was ever opened by a client.
     meters: Mutex<BTreeMap<String, Arc<Meter>>>,
     servers: Mutex<Vec<ServerHandle>>,
@@ -58,6 +64,8 @@ impl Held {
             volumes: Arc::new(volumes),
             since: Instant::now(),
             turns: Arc::default(),
+            refused: Arc::default(),
+            stuck: Trouble::default(),
             meters: Mutex::default(),
             servers: Mutex::default(),
             files: Arc::default(),
@@ -88,7 +96,17 @@ impl Held {
     /// What measures the requests for an export.
     pub fn meter(&self, export: &str) -> Arc<Meter> {
         let mut meters = lock(&self.meters);
-        Arc::clone(meters.entry(export.to_owned()).or_default())
+        let new = || Arc::new(Meter::telling(&self.refused));
+        Arc::clone(meters.entry(export.to_owned()).or_insert_with(new))
+    }
+
+    /// What cannot be done at the moment, for people; empty when all is well.
+    pub fn failing(&self) -> Vec<String> {
+        let refused = self.refused.read();
+        let refused = refused.map(|what| format!("writes to volumes fail: {what}"));
+        let stuck = self.stuck.read();
+        let stuck = stuck.map(|what| format!("checkpoints fail: {what}"));
+        refused.into_iter().chain(stuck).collect()
     }
 
     /// Serves NBD here too, until [`Held::take_servers`].

@@ -4,12 +4,15 @@
 //! meter for each name that is exported, whoever opens it. Called by the server's exports; `top`,
 //! `status` and the metrics read.
 
+use crate::held::Trouble;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use store::CacheMeter;
-use volume::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
+use volume::{
+    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
 
 /// Buckets of a latency histogram: four for each doubling, from 1 us to a minute.
 pub const BUCKETS: usize = 104;
@@ -64,6 +67,8 @@ pub struct Meter {
     in_flight: AtomicU64,
     /// Of views; volumes have their own.
     pub cache: Arc<CacheMeter>,
+    /// Whom to tell that the store fails, and that it does not any more.
+    trouble: Arc<Trouble>,
 }
 
 /// The numbers of one kind of request.
@@ -102,6 +107,14 @@ pub struct Reading {
 }
 
 impl Meter {
+    /// Tells `trouble` of writes and flushes that the store cannot do.
+    pub fn telling(trouble: &Arc<Trouble>) -> Self {
+        Self {
+            trouble: Arc::clone(trouble),
+            ..Self::default()
+        }
+    }
+
     /// What it shows now.
     pub fn read(&self) -> Reading {
         let kind = |kind: &Kind| KindReading {
@@ -122,7 +135,7 @@ impl Meter {
         Instant::now()
     }
 
-    fn end(&self, asked: Asked, bytes: usize, since: Instant, failed: bool) {
+    fn end<T>(&self, asked: Asked, bytes: usize, since: Instant, done: &Result<T, VolumeError>) {
         let us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let [read, write, flush, other] = &self.kinds;
         let kind = match asked {
@@ -137,7 +150,16 @@ impl Meter {
         if let Some(bucket) = kind.latency.get(bucket(us)) {
             bucket.fetch_add(1, Relaxed);
         }
-        self.errors.fetch_add(u64::from(failed), Relaxed);
+        match done {
+            Ok(_) if asked == Asked::Flush => self.trouble.clear(),
+            Ok(_) => {}
+            Err(e) => {
+                self.errors.fetch_add(1, Relaxed);
+                if matches!(e.kind, VolumeErrorKind::Failed | VolumeErrorKind::NoSpace) {
+                    self.trouble.note(e.to_string());
+                }
+            }
+        }
         self.in_flight.fetch_sub(1, Relaxed);
     }
 }
@@ -253,7 +275,7 @@ impl<V: Volume> Metered<V> {
     ) -> Result<T, VolumeError> {
         let since = self.meter.begin();
         let result = request(&self.inner);
-        self.meter.end(asked, bytes, since, result.is_err());
+        self.meter.end(asked, bytes, since, &result);
         result
     }
 }
@@ -302,9 +324,7 @@ impl<V: Volume> Volume for Metered<V> {
             Ok(false) => {
                 self.meter.in_flight.fetch_sub(1, Relaxed);
             }
-            done => self
-                .meter
-                .end(Asked::Write, data.len(), since, done.is_err()),
+            done => self.meter.end(Asked::Write, data.len(), since, done),
         }
         result
     }

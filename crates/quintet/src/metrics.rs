@@ -48,6 +48,7 @@ macro_rules! table {
 table! {
     BUILD: Gauge = "quintet_build_info", "Always 1; the label is the version.";
     UPTIME: Gauge = "quintet_uptime_seconds", "Time since the server opened the pool.";
+    FAILING: Gauge = "quintet_failing", "1 while writes or checkpoints of volumes fail; status says why.";
     COMMITTED: Gauge = "quintet_last_commit_timestamp_seconds", "When the newest commit was made, since 1970.";
     GENERATION: Gauge = "quintet_pool_generation", "Number of the newest commit.";
     STORED: Gauge = "quintet_pool_stored_bytes", "Bytes of all containers.";
@@ -97,6 +98,7 @@ pub fn render(held: &Held) -> String {
     let record = held.pool.record();
     text.sample(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1u64);
     text.sample(UPTIME, &[], held.since.elapsed().as_secs_f64());
+    text.sample(FAILING, &[], u64::from(!held.failing().is_empty()));
     text.sample(COMMITTED, &[], record.committed.0 as f64 / 1e9);
     text.sample(GENERATION, &[], held.pool.generation().0);
     text.sample(STORED, &[], record.stored_bytes);

@@ -17,6 +17,10 @@ use crate::sizes;
 use format::config::Seal;
 use store::OpenMode;
 
+/// What to do about a server that cannot store what it is asked to.
+const CANNOT_STORE: &str = "make room on the pool's disk, or look at its errors, then restart the server; what \
+                            was flushed is safe";
+
 /// What to do about writes that the journal has lost.
 const LOST_WRITES: &str = "check the file systems of the volumes that are named, or roll them back to a \
                            snapshot (quintet volume rollback)";
@@ -35,8 +39,15 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let (mut state, mut action) = judge(
         notes.len(),
         pool.lost_commits().len(),
-        (snapshots.len(), snapshots.is_all()),
+        (snapshots.len() + volumes.len(), snapshots.is_all()),
     );
+    let held = invocation.held();
+    let failing = held.into_iter().flat_map(|held| held.failing());
+    let before = notes.len();
+    notes.extend(failing);
+    if notes.len() > before {
+        (state, action) = ("FAILED", Some(CANNOT_STORE));
+    }
     let lost = invocation
         .held()
         .map_or(&[][..], |held| held.volumes.damage());
@@ -126,14 +137,15 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
 fn judge(
     notes: usize,
     lost_commits: usize,
-    (snapshots, is_all): (usize, bool),
+    // Snapshots and volumes, as far as they can be listed.
+    (stored, is_all): (usize, bool),
 ) -> (&'static str, Option<&'static str>) {
     if !is_all {
         let action = "some snapshots cannot be listed; restore what you need of the others by their \
                       names, and back up again";
         return ("DAMAGED", Some(action));
     }
-    match (lost_commits, notes, snapshots) {
+    match (lost_commits, notes, stored) {
         (0, 0, 0) => (
             "ONLINE",
             Some("the pool is empty: store something with quintet backup"),

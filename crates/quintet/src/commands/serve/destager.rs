@@ -29,10 +29,11 @@ pub struct Destager {
 
 impl Destager {
     /// Starts the thread.
-    pub fn start(held: &Held, console: &Arc<Console>) -> io::Result<Self> {
+    pub fn start(held: &Arc<Held>, console: &Arc<Console>) -> io::Result<Self> {
         let volumes = Arc::clone(&held.volumes);
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
+            held: Arc::clone(held),
             volumes: Arc::clone(&volumes),
             console: Arc::clone(console),
             stopping: Arc::clone(&stopping),
@@ -61,6 +62,7 @@ impl Drop for Destager {
 }
 
 struct Work {
+    held: Arc<Held>,
     volumes: Arc<Volumes>,
     console: Arc<Console>,
     stopping: Arc<AtomicBool>,
@@ -89,9 +91,11 @@ impl Work {
         let records = self.records();
         while !self.stopping.load(Relaxed) {
             match self.volumes.step(STEP_BYTES) {
-                Ok(Step::Working) => self.said = None,
+                Ok(Step::Working) => {}
                 Ok(Step::Idle) => return,
                 Ok(Step::Committed) => {
+                    self.said = None;
+                    self.held.stuck.clear();
                     let go_on = match idle {
                         true => self.records() == records,
                         false => self.volumes.wants_checkpoint(true),
@@ -110,6 +114,7 @@ impl Work {
     }
 
     fn say(&mut self, failure: &str) {
+        self.held.stuck.note(failure.to_owned());
         if self.said.as_deref() != Some(failure) {
             let console = &self.console;
             console.warn(format_args!(

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The pool's disk fills up under volumes: clients hear of it, status says so, what was flushed is there after
+# a restart, and with room everything goes on.
+. "$(dirname "$0")/common.sh"
+requires qemu-io nbdcopy qemu-img curl
+mount_tmpfs "$dir/small" 96M
+pool=$dir/small/pool
+export QUINTET_REPOSITORY=$pool
+new_pool
+exits 0 q volume create web --size 200M
+exits 0 q volume create other --size 1M
+exits 0 q status
+says 'ONLINE'
+uri() { echo "nbd+unix:///$1?socket=$dir/nbd"; }
+on() {
+    local volume=$1
+    shift
+    qemu-io -f raw -t none "$(uri "$volume")" "$@" >"$dir/io" 2>&1 || return 1
+    ! grep -qi 'fail' "$dir/io"
+}
+metric() {
+    curl -sf "$url" >"$dir/metrics" && grep -qx "$1" "$dir/metrics"
+}
+noise "$dir/noise" 200
+start_server --nbd-socket "$dir/nbd" --journal 32M --metrics 127.0.0.1:0
+url=$(sed -n 's/^metrics at //p' "$dir/serve")
+on other -c 'write -P 9 0 1M' -c flush || fail "$(cat "$dir/io")"
+metric 'quintet_failing 0' || fail "failing before anything did"
+! nbdcopy --flush "$dir/noise" "$(uri web)" 2>"$dir/err" || fail "200 MB in 96"
+grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
+! on other -c 'write -P 8 0 4k' -c flush || fail "a flush succeeded: $(cat "$dir/io")"
+on other -r -c 'read -P 9 4k 1020k' || fail "reads fail too: $(cat "$dir/io")"
+exits 0 q status
+says 'FAILED'
+says 'restart the server'
+metric 'quintet_failing 1' || fail "no metric says so"
+exits 1 q volume snapshot other@x
+kill -TERM "$server"
+wait "$server" && fail "the server ended as if all was stored" || true
+server=
+mount -o remount,size=600M "$dir/small"
+start_server --nbd-socket "$dir/nbd" --journal 32M
+exits 0 q status
+says 'ONLINE'
+on other -r -c 'read -P 9 4k 1020k' || fail "flushed bytes are gone: $(cat "$dir/io")"
+nbdcopy --flush "$dir/noise" "$(uri web)"
+qemu-img compare -f raw -F raw "$dir/noise" "$(uri web)" >/dev/null || fail "other bytes"
+stop_server
+sound
