@@ -234,6 +234,46 @@ fn writers_outrun_a_small_journal_without_failing() {
 }
 
 #[test]
+fn one_session_commits_as_often_as_it_must() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("v", 1 << 20, 12).expect("create");
+    // More often than a number that doubles each time could bear.
+    for n in 0..70 {
+        write(&volume, n * 4096, &noise(n, 4096));
+        volumes.checkpoint().expect("checkpoint");
+    }
+    assert_eq!(volumes.checkpoint_counts().rounds, 70);
+    is_sound(&volumes);
+}
+
+#[test]
+fn what_nobody_needs_does_not_fill_the_journal() {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let rest = volumes.create("rest", 1 << 20, 12).expect("create");
+    let gone = volumes.create("gone", 1 << 20, 12).expect("create");
+    // Writers fold what they wrote long before it is full of records that are needed. Those of a
+    // deleted volume are not.
+    for n in 0..150 {
+        write(&gone, n % 200 * 4096, &noise(n, 4096));
+    }
+    volumes.delete("gone").expect("delete");
+    for n in 0..100 {
+        write(&rest, n * 4096, &noise(n, 4096));
+    }
+    drop((rest, gone, volumes));
+    // Each process begins a slot and dies with nothing dirty.
+    for n in 0..20 {
+        let volumes = open(&disk, 100 + n);
+        let gone = volumes.create("gone", 1 << 16, 12).expect("create");
+        write(&gone, 0, &noise(n, 8192));
+        gone.flush(CONTEXT).expect("flush");
+        volumes.delete("gone").expect("delete");
+    }
+}
+
+#[test]
 fn a_stream_passes_the_journal_by_and_a_flush_makes_it_durable() {
     let disk = made();
     let volumes = open(&disk, 2);

@@ -241,8 +241,24 @@ impl Engine {
             return Ok(());
         }
         match self.step_with(&mut driver, ROOM_STEP_BYTES)? {
-            Step::Idle => Err(Self::no_room()),
+            Step::Idle => self.drop_unneeded(&mut driver),
             Step::Working | Step::Committed => Ok(()),
+        }
+    }
+
+    /// Nothing is dirty, and yet the journal is full: of records of volumes that were deleted, and
+    /// of slots that processes began before they died. A root says that nobody needs them.
+    fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
+        let before = self.journal.usage().used_bytes;
+        driver.round = Some(Round {
+            members: Vec::new(),
+            head: self.journal.head(),
+            at: 0,
+        });
+        self.step_with(driver, u64::MAX)?;
+        match self.journal.usage().used_bytes < before {
+            true => Ok(()),
+            false => Err(Self::no_room()),
         }
     }
 

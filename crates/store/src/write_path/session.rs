@@ -294,7 +294,7 @@ impl WriteSession {
         let _ = self.shared.chunks.index.commit(&record.next_sequence);
         let counts = self.counts();
         lock(&self.shared.finished).drain(..finished.len());
-        self.entered += counts.containers;
+        self.entered = counts.containers;
         self.start.adopted.clear();
         Ok(Committed {
             generation,
