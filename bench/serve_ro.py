@@ -236,7 +236,7 @@ def quintet_mount(args, image, work):
     tool = backed_up(toolbox.Quintet, args.quintet, image, work)
     memory = ["--memory", args.memory] if args.memory else []
     return Mount("quintet-mount", measure.first_line([args.quintet, "--version"]), tool,
-                 [args.quintet, "mount", *memory], image, work)
+                 [args.quintet, "mount", "--read-only", *memory], image, work)
 
 
 def restic_mount(args, image, work):
