@@ -146,7 +146,7 @@ fn time(nanos: i64) -> Time {
 impl FileSystem for VolumeFiles {
     /// Opening and closing a volume may take its time.
     fn is_quick(&self, node: NodeId) -> bool {
-        node == NodeId::ROOT
+        self.directory(node).is_ok() && self.volumes.is_listed()
     }
 
     fn is_cached(

@@ -60,6 +60,11 @@ pub trait Volumes: Send + Sync {
     /// keeps the list until something changes.
     fn list(&self) -> Arc<VolumeList>;
 
+    /// True if the list is likely to need no device now.
+    fn is_listed(&self) -> bool {
+        true
+    }
+
     /// Opens a volume. All opens of one id must see each other's writes, and a flush through one
     /// must cover the acknowledged writes of all.
     fn open(&self, id: VolumeId) -> Result<Arc<dyn Volume>, VolumeError>;

@@ -52,11 +52,15 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
     let ended = invocation.interrupt.clone();
     let mount = Mount::start(invocation, &settings, &pools, move || ended.request())?;
     announce(invocation, &mount)?;
+    invocation.console.note(HOW_IT_ENDS);
     Notifier::of(&invocation.caller.environment)?.say("READY=1");
     while !invocation.interrupt.wait(LONG) {}
     mount.end(None)?;
     Ok(Exit::Done)
 }
+
+/// What users of `mount` want to know.
+pub(super) const HOW_IT_ENDS: &str = "end with Ctrl-C, or unmount it";
 
 /// Says that the files are there.
 pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result<()> {
@@ -68,8 +72,9 @@ pub(super) fn announce(invocation: &Invocation, mount: &Mount) -> anyhow::Result
             .text("mountpoint", &path)
             .integer("snapshots", count as u64),
     )?;
-    console.line(format!("{count} snapshots are in {path}/snapshots"))?;
+    console.line(format!(
+        "volumes, images and {count} snapshots are in {path}"
+    ))?;
     console.flush()?;
-    console.note("end with Ctrl-C, or unmount it");
     Ok(())
 }

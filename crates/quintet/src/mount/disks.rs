@@ -156,6 +156,10 @@ impl fuse::Volumes for Disks {
         self.now().list
     }
 
+    fn is_listed(&self) -> bool {
+        self.snapshots.is_current()
+    }
+
     fn open(&self, id: VolumeId) -> Result<Arc<dyn Volume>, VolumeError> {
         let frozen = self.now().frozen;
         let state = frozen.get(&id).or_else(|| frozen.get(&newest(id)));

@@ -161,7 +161,8 @@ impl Items {
     pub fn are_cached(&self, place: &Place) -> bool {
         match &place.contents {
             Contents::Stored(root) => self.directories.cached(root).is_some(),
-            Contents::View(_) | Contents::Single(_) => true,
+            Contents::View(_) => self.snapshots.is_current(),
+            Contents::Single(_) => true,
         }
     }
 

@@ -50,6 +50,11 @@ impl SnapshotList {
         self.kept.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// True if nothing was committed since they were read.
+    pub fn is_current(&self) -> bool {
+        self.lock().as_of == Some(self.pool.generation())
+    }
+
     /// Oldest first.
     pub fn now(&self) -> Arc<Vec<Snapshot>> {
         // What is read after this is at least as new.

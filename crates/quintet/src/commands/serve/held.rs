@@ -114,9 +114,12 @@ fn hold(
     let mount = mount
         .map(|settings| Mount::start(invocation, settings, &pools, at_end))
         .transpose()?;
-    match &mount {
-        Some(mount) if to_the_end => mount::announce(invocation, mount)?,
-        _ => announce(invocation, &places, exports.names().iter())?,
+    if let Some(mount) = &mount {
+        mount::announce(invocation, mount)?;
+    }
+    match to_the_end {
+        true => console.note(mount::HOW_IT_ENDS),
+        false => announce(invocation, &places, exports.names().iter())?,
     }
     notifier.say("READY=1\nSTATUS=serving");
     let watchdog = watchdog_interval(environment)?
