@@ -139,6 +139,11 @@ impl PageCache {
         self.unwritten.is_resident((object, page), version)
     }
 
+    /// True while what is kept pushes nothing out: an eighth of the memory was never needed.
+    pub fn has_room(&self) -> bool {
+        self.memory.has_room()
+    }
+
     /// What was done and what is held. Not one instant: shards are asked one after another.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();

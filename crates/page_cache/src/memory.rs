@@ -93,6 +93,11 @@ impl Memory {
         self.used() > self.bytes_max
     }
 
+    /// True while an eighth of the budget was never needed.
+    pub fn has_room(&self) -> bool {
+        self.used() <= self.bytes_max - self.bytes_max / 8
+    }
+
     /// Tables were `before` bytes and are `now`.
     pub fn adjust(&self, before: usize, now: usize) {
         if now > before {

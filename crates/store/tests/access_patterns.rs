@@ -139,11 +139,9 @@ fn random_costs(disk: &Arc<SimDisk>, switches: Switches) -> (u64, u64, u64, u64)
 fn a_cold_random_read_is_one_read_of_the_disk() {
     let disk = disk_with_a_volume();
     let (reads, regions, direct, directories) = random_costs(&disk, Switches::default());
-    // Some of a thousand pages lie in regions of pages that were near another by chance.
-    assert!(
-        (950..=1000).contains(&regions),
-        "{regions} regions for 1000"
-    );
+    // The memory has room, so pages beside one that was read before are there: of four in a region
+    // the first costs a read. 1000 of 8192 were read before, so a quarter of a thousand is there.
+    assert!((700..=820).contains(&regions), "{regions} regions for 1000");
     // A few requests are near others by chance, and ask a directory.
     assert!(reads <= regions + 30, "{reads} reads for {regions} regions");
     assert!(direct * 100 >= regions * 97, "{direct} of {regions} direct");

@@ -157,7 +157,8 @@ impl<'a> Reading<'a> {
             }
         }
         let approach = self.approach_for(route);
-        self.gathers = approach.route == Route::Directory;
+        // What was unpacked anyway costs nobody anything while memory lies idle.
+        self.gathers = approach.route == Route::Directory || engine.cache.has_room();
         *self.approach.insert(approach)
     }
 
