@@ -3,7 +3,9 @@
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, open_volumes, pool_memory};
+use crate::held::{
+    Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes, pool_memory,
+};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::settings::{Settings, parse_compression};
@@ -150,8 +152,8 @@ impl Invocation {
         let memory = self.settings.memory_bytes;
         let compression = self.settings.compression;
         let volumes = open_volumes(Arc::new(pool), memory, journal_bytes, compression)?;
-        for damage in volumes.damage() {
-            self.console.warn(format_args!("journal: {damage}"));
+        for lost in lost_writes(&volumes) {
+            self.console.warn(format_args!("{lost}"));
         }
         Ok(volumes)
     }

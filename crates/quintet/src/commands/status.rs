@@ -11,7 +11,7 @@ use super::listing;
 use super::snapshot_choice::short_id;
 use crate::calendar;
 use crate::exit::Exit;
-use crate::held::Live;
+use crate::held::{Live, lost_writes};
 use crate::json::Object;
 use crate::sizes;
 use format::config::Seal;
@@ -42,18 +42,16 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         (snapshots.len() + volumes.len(), snapshots.is_all()),
     );
     let held = invocation.held();
+    let lost = held.map_or_else(Vec::new, |held| lost_writes(&held.volumes));
+    if !lost.is_empty() {
+        notes.extend(lost);
+        (state, action) = ("DAMAGED", Some(LOST_WRITES));
+    }
     let failing = held.into_iter().flat_map(|held| held.failing());
     let before = notes.len();
     notes.extend(failing);
     if notes.len() > before {
         (state, action) = ("FAILED", Some(CANNOT_STORE));
-    }
-    let lost = invocation
-        .held()
-        .map_or(&[][..], |held| held.volumes.damage());
-    if !lost.is_empty() {
-        notes.extend(lost.iter().map(|damage| format!("journal: {damage}")));
-        (state, action) = ("DAMAGED", Some(LOST_WRITES));
     }
     let encrypted = config.seal != Seal::None;
     let set_aside = pool.set_aside().len();

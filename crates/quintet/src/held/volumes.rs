@@ -69,6 +69,23 @@ pub fn open_volumes(
     Volumes::open(pool, &options)
 }
 
+/// What the journal has lost of which volume, for people.
+pub fn lost_writes(volumes: &Volumes) -> Vec<String> {
+    let list = volumes.list();
+    let name_of = |id| {
+        let found = list.iter().find(|volume| volume.record.id == id);
+        found.map(|volume| &volume.record.name)
+    };
+    let lost = volumes.damage().iter().map(|damage| {
+        let record = damage.record.as_ref();
+        match record.and_then(|record| name_of(record.volume)) {
+            Some(name) => format!("volume {name} has lost writes: {damage}"),
+            None => format!("journal: {damage}"),
+        }
+    });
+    lost.collect()
+}
+
 /// The volumes of one command: opened for it, or held by the server that runs it.
 pub struct OpenVolumes {
     volumes: Arc<Volumes>,
