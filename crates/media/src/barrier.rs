@@ -16,6 +16,9 @@ pub enum Barrier {
     ContainersBeforeRoot,
     /// The root's name, before the commit is acknowledged.
     RootBeforeAck,
+    /// The removal of old roots, before containers go that they may reach: a pool is never rewound to
+    /// a commit that is not whole.
+    RootsBeforeContainers,
     /// The names of the key slots that stay, before one is removed: a killed process may have left
     /// them where the next one sees them and a power loss does not.
     KeysBeforeRemoval,
@@ -42,12 +45,13 @@ pub enum Barrier {
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
         Self::ContainersBeforeRoot,
         Self::RootBeforeAck,
+        Self::RootsBeforeContainers,
         Self::KeysBeforeRemoval,
         Self::KeyBeforeAck,
         Self::IndexBeforeClean,

@@ -4,6 +4,7 @@
 //! the commands check. Help, man pages and shell completions come from these definitions.
 
 mod backup;
+mod collect;
 mod image;
 mod inspect;
 mod keys;
@@ -17,6 +18,7 @@ mod top;
 mod volume;
 
 pub use backup::BackupArgs;
+pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
@@ -70,6 +72,7 @@ Examples:
   quintet import -f qcow2 disk.qcow2 disk
   quintet serve nbd --read-only --socket /run/quintet.sock
   quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
+  quintet gc
   quintet check --read-data --subset 1/7"
     };
 }
@@ -174,6 +177,10 @@ pub enum Command {
     Tag(TagArgs),
     /// Remove snapshots, by name or by what a policy keeps
     Forget(ForgetArgs),
+    /// Take forgotten snapshots back
+    Undelete(UndeleteArgs),
+    /// Give back the space that nothing needs
+    Gc(GcArgs),
     /// Store a disk image
     Import(ImportArgs),
     /// Write a stored disk image to a file

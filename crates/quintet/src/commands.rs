@@ -10,6 +10,7 @@ mod dump;
 mod failure;
 mod find;
 mod forget;
+mod gc;
 mod generate;
 mod image;
 mod init;
@@ -33,6 +34,7 @@ mod table;
 mod tag;
 mod top;
 mod tree;
+mod undelete;
 mod volume;
 
 use crate::caller::Caller;
@@ -155,6 +157,8 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Dump(args) => dump::run(invocation, &args),
         Command::Tag(args) => tag::run(invocation, &args),
         Command::Forget(args) => forget::run(invocation, &args),
+        Command::Undelete(args) => undelete::run(invocation, &args),
+        Command::Gc(args) => gc::run(invocation, &args),
         Command::Import(args) => image::import(invocation, &args),
         Command::Export(args) => image::export(invocation, &args),
         Command::Check(args) => check::run(invocation, &args),

@@ -27,7 +27,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use store::{Pool, Volumes};
+use store::{Hold, Pool, Volumes};
 pub use trouble::Trouble;
 use turns::{Turn, Turns};
 use volume::Volume;
@@ -76,6 +76,7 @@ impl Held {
     pub fn for_reading(&self) -> OpenPool {
         OpenPool {
             pool: Arc::clone(&self.pool),
+            _hold: None,
             _turn: None,
         }
     }
@@ -88,6 +89,8 @@ impl Held {
     ) -> io::Result<OpenPool> {
         let turn = Turns::take(&self.turns, interrupt, waiting)?;
         Ok(OpenPool {
+            // Before any name is read that the command may refer to.
+            _hold: Some(self.pool.hold()),
             pool: Arc::clone(&self.pool),
             _turn: Some(turn),
         })
@@ -148,6 +151,8 @@ impl Held {
 /// An open pool, and the right to it.
 pub struct OpenPool {
     pool: Arc<Pool>,
+    /// Keeps what the pool's names reach while the command refers to it.
+    _hold: Option<Hold>,
     /// Given back after everything else of the command.
     _turn: Option<Turn>,
 }
@@ -156,6 +161,8 @@ impl From<Pool> for OpenPool {
     fn from(pool: Pool) -> Self {
         Self {
             pool: Arc::new(pool),
+            // Nobody else writes.
+            _hold: None,
             _turn: None,
         }
     }

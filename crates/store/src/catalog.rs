@@ -1,14 +1,18 @@
 //! The catalog: names to objects, and the inventory of containers; a Merkle B+ tree (`map`).
 //!
 //! Invariant: a change copies the path from leaf to root; old roots stay valid. Keys: `s` + time +
-//! id for snapshots, `c` + container id for the inventory, `d` + place for what was found damaged.
+//! id for snapshots, `c` + container id for the inventory, `d` + place for what was found damaged,
+//! `f` and `g` for the trash.
 //! Called by pool, recovery and check.
 
 mod inventory;
 mod map;
 mod set_aside;
+mod trash;
 
 pub use inventory::InventoryEntry;
 pub(crate) use inventory::{inventory_key, parse_inventory};
-pub(crate) use map::{Edit, Nodes, apply, visit, visit_readable};
+pub(crate) use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
 pub(crate) use set_aside::{read_set_aside, set_aside_edits};
+pub use trash::{Discarded, Forgotten, TrashedContainer};
+pub(crate) use trash::{Trash, forgotten_key, parse_trash, read_trash, trash_key};

@@ -80,7 +80,8 @@ impl CheckReport {
     /// Damage at a place, which is news unless it is set aside already.
     fn found(&mut self, place: RegionPlace, is_known: bool, why: String) {
         if is_known {
-            self.notes.push(format!("{why} (set aside)"));
+            self.notes
+                .push(format!("{why} (set aside, or in the trash)"));
         } else {
             self.damage.push(why);
             self.bad.insert(place);
@@ -263,7 +264,7 @@ impl Checked<'_> {
                 container: id,
                 sector: region.sector,
             };
-            if is_read || self.chunks.quarantine.holds(place) {
+            if is_read || self.chunks.quarantine.is_damaged(place) {
                 all_sound &= self.check_region(place, region, report, lost)?;
             }
         }
@@ -273,10 +274,12 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// The catalog says that it is damaged.
+    /// The catalog says that it is damaged, or in the trash.
     fn is_noted(&self, place: RegionPlace) -> bool {
         let whole = RegionPlace::whole(place.container);
-        self.noted.contains(&place) || self.noted.contains(&whole)
+        // What the collector has given up may go while this looks at it.
+        let is_retired = self.chunks.quarantine.retired.holds(place.container);
+        is_retired || self.noted.contains(&place) || self.noted.contains(&whole)
     }
 
     /// It is as it was written.
@@ -378,7 +381,7 @@ impl Checked<'_> {
         let mut near = Near::default();
         let mut is_elsewhere = |f: &Fingerprint| match self.chunks.locate(f, &mut near) {
             Ok(Some(place)) => {
-                !self.chunks.quarantine.holds(place.region) && self.reader.chunk(f).is_ok()
+                !self.chunks.quarantine.is_damaged(place.region) && self.reader.chunk(f).is_ok()
             }
             _ => false,
         };

@@ -9,11 +9,13 @@
 
 mod claims;
 mod directory;
+mod keeper;
 mod quarantine;
+mod retired;
 
 pub(crate) use claims::Claims;
-use directory::LoadedDirectory;
-pub(crate) use directory::{ChunkPlace, Near};
+pub(crate) use directory::{ChunkPlace, LoadedDirectory, Near};
+pub(crate) use keeper::Kept;
 pub(crate) use quarantine::Quarantine;
 
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
@@ -168,9 +170,11 @@ impl ChunkMap {
     }
 
     /// The region was found damaged: new data are stored anew instead of being deduplicated
-    /// against it.
+    /// against it. A container that is retired may be gone, which is no damage.
     pub fn set_aside(&self, place: RegionPlace) {
-        self.quarantine.add(place);
+        if !self.quarantine.retired.holds(place.container) {
+            self.quarantine.add(place);
+        }
     }
 
     /// Where the chunk lies, by directories and index, in a region that is not set aside; without
@@ -186,6 +190,9 @@ impl ChunkMap {
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
         for candidate in candidates {
+            if self.quarantine.retired.holds(candidate.container) {
+                continue;
+            }
             let directory = match self.directory(candidate.container) {
                 Ok(directory) => directory,
                 // Gone or damaged: another candidate may still do, check names the damage.
@@ -280,14 +287,17 @@ impl ChunkMap {
         Ok(found.or(set_aside))
     }
 
-    /// Enters every container that exists into the index. False when that was done before.
+    /// Enters every container that exists into the index. False when that was done before. An index that
+    /// calls itself complete is not emptied for it: others insert meanwhile.
     fn enter_all(&self) -> Result<bool> {
         let mut rescued = lock(&self.rescued);
         if *rescued {
             return Ok(false);
         }
-        let entries = self.index.counters().entries;
-        self.index.reset(entries);
+        let counters = self.index.counters();
+        if self.index.is_damaged() || counters.dropped != 0 {
+            self.index.reset(counters.entries);
+        }
         self.enter_from(&BTreeMap::new())?;
         *rescued = true;
         Ok(true)

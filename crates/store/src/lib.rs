@@ -9,6 +9,7 @@ mod error;
 mod catalog;
 mod check;
 mod chunk_map;
+mod collect;
 mod container;
 mod index;
 mod journal;
@@ -21,16 +22,18 @@ mod superblock;
 mod volumes;
 mod write_path;
 
-pub use catalog::InventoryEntry;
+pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
+pub use collect::{CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached};
 pub use container::{Region, RegionPlace};
 pub use error::{Result, StoreError, StoreErrorKind};
 pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
 pub use journal::{Journal, JournalDamage, JournalOptions, JournalUsage, Record};
-pub use pool::{InitOptions, OpenMode, Pool, Repair, SpaceCounts, is_no_pool};
+pub use pool::{Hold, InitOptions, OpenMode, Pool, Repair, SpaceCounts, is_no_pool};
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::ObjectBuilder;
+pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
     AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,

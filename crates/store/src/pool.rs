@@ -4,7 +4,7 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes.
 
-use crate::catalog::{InventoryEntry, read_set_aside, visit_readable};
+use crate::catalog::{InventoryEntry, read_set_aside, read_trash, visit_readable};
 use crate::chunk_map::{ChunkMap, LookupCounts};
 use crate::container::ContainerReader;
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -25,13 +25,18 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
+mod collect;
 mod examine;
+mod holds;
 mod repair;
 mod sessions;
+mod trash;
 mod volumes;
 
 pub(crate) use sessions::Purpose;
 
+pub use holds::Hold;
+use holds::Holds;
 pub use repair::Repair;
 
 const LOCK: &str = "lock";
@@ -70,6 +75,10 @@ pub struct SpaceCounts {
     /// Stored bytes that no snapshot needs, estimated per region by plain bytes, and all of what is
     /// set aside.
     pub reclaimable_bytes: u64,
+    /// Stored bytes that only forgotten snapshots need, estimated the same way.
+    pub forgotten_bytes: u64,
+    /// Stored bytes of containers in the trash.
+    pub trash_bytes: u64,
     /// Bytes as snapshots count them, all together.
     pub logical_bytes: u64,
     /// Unique chunks and nodes.
@@ -92,7 +101,7 @@ struct WriterState {
     /// Containers of a crashed session: they enter the inventory with the next commit.
     adopted: Vec<InventoryEntry>,
     /// The session that is open, if any.
-    session: Weak<()>,
+    session: Weak<Option<Hold>>,
     /// A session began and did not commit: what it left is found as after a crash.
     uncommitted: bool,
     /// Next container number.
@@ -114,6 +123,9 @@ pub struct Pool {
     committing: Mutex<()>,
     notes: Notes,
     lost_commits: Vec<Generation>,
+    holds: Arc<Holds>,
+    /// Lives as long as a collector does.
+    collecting: Mutex<Weak<()>>,
     /// Held while a writer lives.
     lock: Option<DiskLock>,
 }
@@ -237,6 +249,15 @@ impl Pool {
             Err(e) if e.is_corruption() => notes.push(format!("notes of damage: {e}")),
             Err(e) => return Err(e),
         }
+        match read_trash(record.catalog, &mut load) {
+            Ok((_, containers)) if containers.is_empty() => {}
+            Ok((_, containers)) => {
+                let ids = containers.iter().map(|container| container.entry.id);
+                chunks.quarantine.retired.add(ids);
+            }
+            Err(e) if e.is_corruption() => notes.push(format!("trash: {e}")),
+            Err(e) => return Err(e),
+        }
         let Basis {
             media,
             master,
@@ -279,6 +300,8 @@ impl Pool {
             committing: Mutex::default(),
             notes,
             lost_commits: unreadable,
+            holds: Arc::default(),
+            collecting: Mutex::default(),
             lock,
         })
     }

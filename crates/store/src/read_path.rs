@@ -121,7 +121,7 @@ impl Reader {
     /// False when part of an object is known to be damaged or missing: who has its source reads it
     /// again. Costs nothing while nothing is set aside in the pool.
     pub fn is_believed_whole(&self, root: &ObjectRoot) -> bool {
-        if self.chunks.quarantine.is_empty() {
+        if !self.chunks.quarantine.has_damage() {
             return true;
         }
         let (mut near, mut whole) = (Near::default(), true);

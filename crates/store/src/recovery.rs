@@ -22,9 +22,9 @@ use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 /// Where the index lies in the pool.
 const INDEX_PATH: &str = "cache/fpi";
 /// Numbers of this program's containers: backups and the like, checkpoints of volumes, large
-/// writes to volumes. Their sessions go on
+/// writes to volumes, what the collector copies. Their sessions go on
 /// side by side, so each has a sequence of its own.
-pub(crate) const WRITERS: [WriterId; 3] = [WriterId(1), WriterId(2), WriterId(3)];
+pub(crate) const WRITERS: [WriterId; 4] = [WriterId(1), WriterId(2), WriterId(3), WriterId(4)];
 
 /// Shares of the memory budget, in sixteenths; the rest is the read cache.
 const INDEX_SHARE: usize = 3;

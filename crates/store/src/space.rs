@@ -4,6 +4,13 @@
 //! it. Memory is one set of fingerprints: this counts for people, the collector has its own way.
 //! Called by pool (`stats`) and check.
 
+mod live;
+mod marking;
+
+pub(crate) use live::LiveContainer;
+pub use marking::MarkCounts;
+pub(crate) use marking::{Marking, Sources};
+
 use crate::chunk_map::{FingerprintMap, FingerprintSet};
 use crate::error::{Result, StoreError};
 use crate::read_path::Reader;

@@ -10,7 +10,7 @@ mod roots;
 pub use keys::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub(crate) use keys::{add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock};
 use roots::owner_of_roots;
-pub(crate) use roots::{Newest, commit_root, heal_root, newest_root};
+pub(crate) use roots::{Newest, commit_root, forget_roots_below, heal_root, newest_root};
 
 use crate::error::{Result, StoreError, StoreErrorKind};
 use format::bytes::{Fault, FormatError};

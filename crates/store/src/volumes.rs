@@ -18,6 +18,7 @@ mod reading;
 mod round;
 mod states;
 mod tally;
+mod unfolded;
 mod view;
 
 pub use administration::VolumeStatus;
@@ -27,6 +28,7 @@ pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
 pub use states::States;
 pub use tally::{CacheMeter, CacheTally};
+pub(crate) use unfolded::Needed;
 pub use view::View;
 
 use crate::error::Result;

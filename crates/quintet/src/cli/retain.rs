@@ -14,7 +14,8 @@ Examples:
   quintet forget --keep-within 30d --keep-tag release --host web1
 
 A snapshot stays when any rule keeps it. Rules are applied to each host and set of paths by itself.
-Rules that would keep nothing are refused. Space is given back by later maintenance.")]
+Rules that would keep nothing are refused. `quintet undelete` takes forgotten snapshots back for seven
+days; then `quintet gc` gives their space back.")]
 pub struct ForgetArgs {
     /// Snapshots to remove, whatever the rules: latest, or beginnings of their names
     #[arg(value_name = "SNAPSHOT", conflicts_with = "rules")]

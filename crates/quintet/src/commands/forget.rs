@@ -1,6 +1,6 @@
 //! `forget`: removes snapshots, named or by a policy.
 //!
-//! Invariant: all decisions are made before anything is removed, and one commit removes all of them;
+//! Invariant: all decisions are made before anything is removed, and one commit moves all of them to the trash;
 //! a policy that would keep nothing of any group removes nothing at all.
 
 use super::invocation::Invocation;
@@ -8,13 +8,14 @@ use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, short_id, tag_lists};
 use super::table::Table;
 use crate::calendar;
-use crate::cli::{ForgetArgs, KeepArgs};
+use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
 use crate::exit::Exit;
 use crate::json::Object;
 use crate::retention::{Decision, Group, Policy, decide, group};
 use anyhow::bail;
 use format::snapshot::Snapshot;
 use store::OpenMode;
+use units::UnixNanos;
 
 pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<Exit> {
     let filter = SnapshotFilter::new(&args.filter)?;
@@ -48,20 +49,27 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
         named.into_iter().cloned().collect()
     };
     if !remove.is_empty() && !args.dry_run {
-        pool.change_snapshots(&[], &remove)?;
+        pool.forget(&remove)?;
     }
     let console = &invocation.console;
+    let period = PeriodArg::DEFAULT.nanoseconds();
+    let until = UnixNanos(pool.now().0.saturating_add(period));
     console.message(
         Object::message("summary")
             .boolean("dry_run", args.dry_run)
             .integer("removed", remove.len() as u64)
             .integer("kept", (all.len() - remove.len()) as u64)
+            .text("undelete_until", &calendar::rfc3339(until))
             .texts("removed_ids", remove.iter().map(|s| s.id.to_string())),
     )?;
     let (would, count) = (if args.dry_run { "would be " } else { "" }, remove.len());
     console.line(format!("{count} snapshots {would}removed"))?;
     if count > 0 && !args.dry_run {
-        console.note("Space is given back by later maintenance; stats says how much there is.");
+        let until = calendar::local(until, &invocation.zone);
+        console.note(format_args!(
+            "`quintet undelete` takes them back until {until}, unless gc is given another \
+             --trash-period; then `quintet gc` gives the space back."
+        ));
     }
     Ok(Exit::Done)
 }

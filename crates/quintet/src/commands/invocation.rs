@@ -1,5 +1,6 @@
 //! One run of the program: its settings, its streams, and the way into the pool.
 
+use super::gc::Opened;
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -140,6 +141,19 @@ impl Invocation {
         let pool = self.open_for_volumes()?;
         let volumes = self.volumes_of(pool, JOURNAL_BYTES_DEFAULT)?;
         Ok(OpenVolumes::own(volumes))
+    }
+
+    /// What a collector works on, beside whoever else writes: in a server without a turn.
+    pub fn open_to_collect(&self) -> anyhow::Result<Opened> {
+        if let Some(held) = &self.held {
+            return Ok(Opened::Volumes(OpenVolumes::of_server(held)));
+        }
+        let pool = self.open_for_volumes()?;
+        if pool.volumes()?.is_empty() {
+            return Ok(Opened::Pool(Box::new(pool)));
+        }
+        let volumes = self.volumes_of(pool, JOURNAL_BYTES_DEFAULT)?;
+        Ok(Opened::Volumes(OpenVolumes::own(volumes)))
     }
 
     /// Opens the pool for writing, in this process, and leaves memory for its volumes.

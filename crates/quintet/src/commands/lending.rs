@@ -38,6 +38,11 @@ impl Need {
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
+            Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Undelete(args) => {
+                let only_lists = args.snapshots.is_empty();
+                unless(only_lists, Self::Writing { files: false })
+            }
             Command::Tag(_) => Self::Writing { files: false },
             Command::Status | Command::Top(_) | Command::Volume(VolumeCommand::List) => Self::Live,
             Command::Volume(_) => Self::Writing { files: false },
@@ -112,6 +117,10 @@ mod tests {
         assert_eq!(need("volume list"), Need::Live);
         assert_eq!(need("volume delete a"), Need::Writing { files: false });
         assert_eq!(need("forget latest"), Need::Writing { files: false });
+        assert_eq!(need("gc"), Need::Writing { files: false });
+        assert_eq!(need("gc --dry-run"), Need::Nothing);
+        assert_eq!(need("undelete"), Need::Nothing);
+        assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);
     }
 }

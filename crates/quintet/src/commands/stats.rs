@@ -33,6 +33,8 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         duplicate_bytes,
         live_bytes,
         reclaimable_bytes,
+        forgotten_bytes,
+        trash_bytes,
         logical_bytes,
         chunks,
     } = pool.space()?;
@@ -49,6 +51,8 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             .integer("duplicate_bytes", duplicate_bytes)
             .integer("stored_bytes", stored_bytes)
             .integer("reclaimable_bytes", reclaimable_bytes)
+            .integer("forgotten_bytes", forgotten_bytes)
+            .integer("trash_bytes", trash_bytes)
             .integer("containers", containers)
             .integer("chunks", chunks)
             .number("deduplication_ratio", deduplication)
@@ -76,6 +80,12 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     }
     if reclaimable_bytes > 0 {
         lines.push(("not needed any more", size(reclaimable_bytes)));
+    }
+    if forgotten_bytes > 0 {
+        lines.push(("only for undelete", size(forgotten_bytes)));
+    }
+    if trash_bytes > 0 {
+        lines.push(("in the trash", size(trash_bytes)));
     }
     for (name, value) in lines {
         console.line(format!("{name:<20} {value}"))?;

@@ -6,15 +6,16 @@
 
 use super::model::{Model, Truth, is_password, secret};
 use super::ops::What;
-use super::setup::{MEMORY_BYTES, init_options, lane_options, media, snapshot};
+use super::setup::{MEMORY_BYTES, at_once, init_options, lane_options, media, snapshot};
 use super::source::Source;
 use crate::{Seed, SimDisk};
 use format::snapshot::Snapshot;
+use media::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, OpenMode, Pool, StoreErrorKind};
+use store::{CheckDepth, Collector, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
 use units::SnapshotId;
 
 /// Name of the snapshots that examining makes: they may be there when recovery is explored.
@@ -163,6 +164,11 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
         .any(|model| model.is_rotten && found.is(model));
     restore(pool, model, &found.later).map_err(|e| format!("read only: {e}"))?;
     check(pool, is_rotten).map_err(|e| format!("found by check: {e}"))?;
+    let is_collected = models.iter().any(|model| model.is_collected);
+    if is_collected {
+        in_trash(pool, &candidates)?;
+        oldest_commit(disk, salt + 4, &candidates)?;
+    }
     try_keys(disk, salt + 1, &found, &candidates)?;
     drop(found);
     let disk = disk.kill();
@@ -174,17 +180,22 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
         ));
     };
     // Before anything else is read: reading a chunk that the index misses makes it whole.
-    let later = go_on(pool, model, seed)?;
+    let later = go_on(pool, model, is_collected, seed)?;
+    if is_collected {
+        // Whatever was interrupted: two more runs leave nothing over.
+        collect(pool)?;
+        collect(pool)?;
+    }
     check(pool, is_rotten).map_err(|e| format!("found by check after a backup: {e}"))?;
     let files = disk.image().files();
     let stored = files
         .iter()
         .filter(|(name, _)| name.starts_with("containers/"));
     let (stored, entered) = (stored.count() as u64, pool.record().containers);
+    let space = pool.space().map_err(|e| format!("space: {e}"))?;
     if stored != entered {
         return Err(format!("{stored} containers, the inventory has {entered}"));
     }
-    let space = pool.space().map_err(|e| format!("space: {e}"))?;
     drop(writer);
     let last = Found::open(&disk.kill(), salt + 3, OpenMode::Read, &[model])?;
     let Some(pool) = last.pool.as_ref().filter(|_| last.is(model)) else {
@@ -267,7 +278,7 @@ fn check(pool: &Pool, is_rotten: bool) -> Result<(), String> {
 }
 
 /// A backup of what the newest snapshot holds adds nothing, one of something new works.
-fn go_on(pool: &Pool, model: &Model, seed: u64) -> Result<Truth, String> {
+fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Truth, String> {
     let session = pool.begin(lane_options());
     let mut session = session.map_err(|e| format!("no session: {e}"))?;
     let put = |source: &Source, session: &mut _| {
@@ -277,7 +288,8 @@ fn go_on(pool: &Pool, model: &Model, seed: u64) -> Result<Truth, String> {
     if let Some(truth) = model.newest() {
         let root = put(&truth.source, &mut session)?;
         let stored = session.counts().chunks_new;
-        if root != truth.snapshot.root || stored != 0 {
+        // What lies in the trash is stored again when it comes again.
+        if root != truth.snapshot.root || stored != 0 && !is_collected {
             return Err(format!("the same again stores {stored} chunks"));
         }
     }
@@ -291,4 +303,67 @@ fn go_on(pool: &Pool, model: &Model, seed: u64) -> Result<Truth, String> {
         snapshot: record,
         source: Arc::new(source),
     })
+}
+
+/// One whole run of the collector.
+fn collect(pool: &Pool) -> Result<(), String> {
+    let collector = Collector::new(pool, at_once(), lane_options());
+    let mut collector = collector.map_err(|e| format!("no collector: {e}"))?;
+    loop {
+        let step = collector.step(pool, None, &NothingCached, 1 << 20);
+        if step.map_err(|e| format!("collecting: {e}"))? == GcStep::Done {
+            return Ok(());
+        }
+    }
+}
+
+/// What the trash names can be taken back whole.
+fn in_trash(pool: &Pool, candidates: &[&Model]) -> Result<(), String> {
+    let (forgotten, _) = pool.trash().map_err(|e| format!("trash: {e}"))?;
+    for forgotten in forgotten {
+        let id = forgotten.snapshot.id;
+        let gone = candidates.iter().find_map(|model| model.gone.get(&id));
+        let Some(truth) = gone else {
+            return Err(format!(
+                "snapshot {id:?} is in the trash and was not forgotten"
+            ));
+        };
+        let same = truth.source.compare(pool, &forgotten.snapshot.root);
+        same.map_err(|e| format!("{id:?} in the trash: {e}"))?;
+    }
+    Ok(())
+}
+
+/// A pool that loses its newer commits is what its oldest one says, and whole.
+fn oldest_commit(disk: &Arc<SimDisk>, salt: u64, candidates: &[&Model]) -> Result<(), String> {
+    let disk = SimDisk::unrecorded(disk.image());
+    let names = |dir: &str| {
+        let names = disk.list(dir).unwrap_or_default();
+        names
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect::<BTreeSet<_>>()
+    };
+    let all = [names("roots"), names("mirror/roots")];
+    let oldest = all.iter().flatten().min().cloned().unwrap_or_default();
+    for (dir, names) in ["roots", "mirror/roots"].iter().zip(&all) {
+        for name in names.iter().filter(|name| **name != oldest) {
+            let _ = disk.remove(&format!("{dir}/{name}"));
+        }
+    }
+    let _ = disk.remove("cache/fpi");
+    let rewound = Found::open(&disk, salt, OpenMode::Read, candidates)?;
+    let Some(pool) = &rewound.pool else {
+        return Err(format!(
+            "rewound to commit {oldest}: {}",
+            rewound.against(candidates)
+        ));
+    };
+    let report = pool
+        .check(CheckDepth::Structure, &mut |_, _| ControlFlow::Continue(()))
+        .map_err(|e| format!("rewound to commit {oldest}: {e}"))?;
+    match report.affected.is_empty() && report.damage.is_empty() {
+        true => Ok(()),
+        false => Err(format!("rewound to commit {oldest}: {:?}", report.damage)),
+    }
 }

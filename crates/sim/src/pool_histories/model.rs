@@ -40,6 +40,8 @@ pub enum Change {
     Rot,
     /// What rotted is set aside.
     Repair,
+    /// Space is collected from now on.
+    Collect,
 }
 
 impl fmt::Debug for Change {
@@ -50,6 +52,7 @@ impl fmt::Debug for Change {
             Self::RemoveKey(key) => write!(f, "remove key {key}"),
             Self::Rot => write!(f, "rot"),
             Self::Repair => write!(f, "repair"),
+            Self::Collect => write!(f, "collect"),
             Self::Commit { add, remove } => {
                 let added: Vec<_> = add
                     .iter()
@@ -72,8 +75,12 @@ pub struct Model {
     pub keys_gone: BTreeSet<u32>,
     /// Snapshots.
     pub snapshots: BTreeMap<SnapshotId, Truth>,
+    /// Snapshots that went, and may be in the trash.
+    pub gone: BTreeMap<SnapshotId, Truth>,
     /// Check may find damage, which no snapshot feels.
     pub is_rotten: bool,
+    /// Copies may lie beside what they were made of, and containers be gone that are still named.
+    pub is_collected: bool,
 }
 
 impl Model {
@@ -93,9 +100,12 @@ impl Model {
             }
             Change::Rot => self.is_rotten = true,
             Change::Repair => self.is_rotten = false,
+            Change::Collect => self.is_collected = true,
             Change::Commit { add, remove } => {
                 for id in remove {
-                    self.snapshots.remove(id);
+                    if let Some(truth) = self.snapshots.remove(id) {
+                        self.gone.insert(*id, truth);
+                    }
                 }
                 for truth in add {
                     self.snapshots.insert(truth.snapshot.id, truth.clone());

@@ -50,6 +50,15 @@ pub enum PoolOp {
     Rot,
     /// Repairs the pool.
     Repair,
+    /// Moves the oldest so many snapshots to the trash.
+    Discard(usize),
+    /// Takes the newest snapshot of the trash back, if there is one.
+    Undelete,
+    /// Collects space, all of it at once; nobody waits for anything.
+    Collect,
+    /// So many steps of a collection that goes on beside what follows, from its start or from
+    /// where it was.
+    CollectSteps(usize),
     /// The process ends in peace and another one opens the pool.
     Reopen,
     /// Somebody deletes the index file between two processes.
@@ -66,8 +75,8 @@ pub fn killed(after: u64, op: PoolOp) -> PoolOp {
 /// The scripted histories: each explores its part of a pool's life from the first operation on.
 pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
     use PoolOp::{
-        AddKey, Backup, ChangeKey, Forget, Init, Interrupted, LoseIndex, RemoveKey, Reopen, Repair,
-        Rot, Tag, Tags,
+        AddKey, Backup, ChangeKey, Collect, CollectSteps, Discard, Forget, Init, Interrupted,
+        LoseIndex, RemoveKey, Reopen, Repair, Rot, Tag, Tags, Undelete,
     };
     use What::{Image, Stream, Tree};
     let kills = |op: PoolOp, at: &[u64]| at.iter().map(|n| killed(*n, op.clone())).collect();
@@ -197,6 +206,55 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
             ]),
         ),
         (
+            "collected",
+            vec![
+                Init(0),
+                Backup(Stream, 0),
+                Backup(Tree, 0),
+                Discard(1),
+                Collect,
+                Backup(Tree, 0),
+                Collect,
+                Discard(2),
+                Collect,
+                Collect,
+                Backup(Image, 0),
+                Collect,
+            ],
+        ),
+        (
+            "collected beside backups",
+            vec![
+                Init(0),
+                Backup(Image, 0),
+                Backup(Tree, 0),
+                CollectSteps(3),
+                Discard(2),
+                Undelete,
+                CollectSteps(4),
+                Backup(Image, 1),
+                CollectSteps(3),
+                Interrupted(Stream, 0, Ending::Abandon),
+                CollectSteps(3),
+                Discard(1),
+                CollectSteps(9),
+                Backup(Stream, 0),
+                CollectSteps(40),
+                CollectSteps(40),
+                CollectSteps(40),
+            ],
+        ),
+        (
+            "collected, killed",
+            join(vec![
+                vec![Init(1), Backup(Image, 0), Backup(Stream, 0), Discard(1)],
+                kills(Collect, &[6, 14, 20, 26, 33, 40]),
+                vec![Collect, Backup(Image, 0), Discard(1)],
+                kills(Collect, &[9, 16, 23, 31, 44, 60]),
+                vec![Backup(Stream, 0), Collect],
+            ]),
+        ),
+        (
             "old roots",
             vec![Init(0), Backup(Stream, 0), Tags(19), Backup(Stream, 0)],
         ),
@@ -215,7 +273,7 @@ fn draw(seed: &mut Seed) -> PoolOp {
     if seed.chance(50) {
         return killed(1 + seed.below(40), draw(seed));
     }
-    match seed.below(20) {
+    match seed.below(26) {
         0 => PoolOp::AddKey,
         1 => PoolOp::RemoveKey,
         2 => PoolOp::ChangeKey,
@@ -226,6 +284,10 @@ fn draw(seed: &mut Seed) -> PoolOp {
         15 => PoolOp::Tag,
         16 => PoolOp::Tags(seed.below(12) as usize),
         17..=18 => PoolOp::Reopen,
+        20 => PoolOp::Discard(1 + seed.below(2) as usize),
+        21 => PoolOp::Undelete,
+        22 => PoolOp::Collect,
+        23..=25 => PoolOp::CollectSteps(1 + seed.below(12) as usize),
         _ => PoolOp::LoseIndex,
     }
 }

@@ -7,7 +7,7 @@
 use super::examine::Found;
 use super::model::{Change, Model, Truth, secret};
 use super::ops::{Ending, PoolOp, What};
-use super::setup::{init_options, lane_options, media, snapshot};
+use super::setup::{at_once, init_options, lane_options, media, snapshot};
 use super::source::Source;
 use crate::history::Ticket;
 use crate::{History, Seed, SimDisk};
@@ -16,7 +16,9 @@ use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
 use media::{Barrier, Disk, Media};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, NewSecret, OpenMode, Pool, SecretKey, StoreError};
+use store::{
+    CheckDepth, Collector, GcStep, NewSecret, NothingCached, OpenMode, Pool, SecretKey, StoreError,
+};
 
 /// Of an operation: a store's error, or words for what cannot be.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -26,6 +28,8 @@ pub struct Process<'h> {
     disk: Arc<SimDisk>,
     history: &'h History<Change>,
     pool: Option<Pool>,
+    /// Goes on beside other operations.
+    collector: Option<Collector>,
     seed: Seed,
     salt: u64,
     sources: Vec<(What, Source)>,
@@ -44,6 +48,7 @@ impl<'h> Process<'h> {
             disk: Arc::clone(disk),
             history,
             pool: None,
+            collector: None,
             seed: Seed::new(seed),
             salt: seed << 16,
             sources: Vec::new(),
@@ -87,6 +92,7 @@ impl<'h> Process<'h> {
         self.disk.kill_after(*after);
         let result = self.act(op);
         let dead = self.disk.list("").is_err();
+        self.collector = None;
         self.pool = None;
         self.disk = self.disk.kill();
         match result {
@@ -115,12 +121,20 @@ impl<'h> Process<'h> {
                 let gone = self.model.oldest(*count);
                 self.replace(&gone, Vec::new())
             }
+            PoolOp::Discard(count) => self.discard(*count),
+            PoolOp::Undelete => self.undelete(),
+            PoolOp::Collect => {
+                self.collector = None;
+                self.collect(usize::MAX)
+            }
+            PoolOp::CollectSteps(count) => self.collect(*count),
             PoolOp::Tag => self.tag(),
             PoolOp::Rot => self.rot(),
             PoolOp::Repair => self.repair(),
             PoolOp::Tags(count) => (0..*count).try_for_each(|_| self.tag()),
             PoolOp::Reopen => self.reopen(),
             PoolOp::LoseIndex => {
+                self.collector = None;
                 self.pool = None;
                 let _ = self.disk.remove("cache/fpi");
                 self.reopen()
@@ -236,9 +250,59 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
+    fn discard(&mut self, count: usize) -> Outcome<()> {
+        let gone = self.model.oldest(count);
+        let records: Vec<_> = gone.iter().map(|t| t.snapshot.clone()).collect();
+        let change = Change::Commit {
+            add: Vec::new(),
+            remove: records.iter().map(|record| record.id).collect(),
+        };
+        self.tell(change, |this| this.pool()?.forget(&records))?;
+        Ok(())
+    }
+
+    fn undelete(&mut self) -> Outcome<()> {
+        let (forgotten, _) = self.pool()?.trash()?;
+        let mut known = forgotten
+            .iter()
+            .filter_map(|f| self.model.gone.get(&f.snapshot.id));
+        let Some(truth) = known.next_back().cloned() else {
+            return Ok(());
+        };
+        let id = truth.snapshot.id;
+        let change = Change::Commit {
+            add: vec![truth],
+            remove: Vec::new(),
+        };
+        self.tell(change, |this| this.pool()?.undelete(&[id]))?;
+        Ok(())
+    }
+
+    /// Collects by steps of few bytes. What a run does changes nothing that users see.
+    fn collect(&mut self, steps: usize) -> Outcome<()> {
+        if !self.model.is_collected {
+            let ticket = self.history.begin(Change::Collect);
+            self.history.ack(ticket);
+            self.model.apply(&Change::Collect);
+        }
+        let pool = self.pool.as_ref().ok_or("not open")?;
+        for _ in 0..steps {
+            let collector = match &mut self.collector {
+                Some(collector) => collector,
+                none => none.insert(Collector::new(pool, at_once(), lane_options())?),
+            };
+            if collector.step(pool, None, &NothingCached, 3000)? == GcStep::Done {
+                self.collector = None;
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Flips a bit of every region of user data.
     fn rot(&mut self) -> Outcome<()> {
         assert!(self.model.snapshots.is_empty(), "somebody needs the data");
+        self.collector = None;
         self.pool = None;
         let ticket = self.history.begin(Change::Rot);
         for (name, _) in self.disk.image().files() {
@@ -337,6 +401,7 @@ impl<'h> Process<'h> {
     }
 
     fn reopen(&mut self) -> Outcome<()> {
+        self.collector = None;
         self.pool = None;
         self.look_around()
     }

@@ -11,7 +11,7 @@ use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use media::{DirBlobs, Disk, FixedClock, Media, SeededRandom, Syncing};
 use std::sync::Arc;
-use store::{InitOptions, LaneOptions, NewSecret, Pool};
+use store::{GcPolicy, InitOptions, LaneOptions, NewSecret, Pool};
 use units::{SnapshotId, UnixNanos};
 
 /// Budget of an open pool: the least that the index takes.
@@ -42,6 +42,14 @@ pub fn init_options<'a>(secrets: &'a [NewSecret<'a>]) -> InitOptions<'a> {
     InitOptions {
         secrets,
         chunk_bytes_average: 4 << 10,
+    }
+}
+
+/// Collects all that can be, and waits for nothing.
+pub fn at_once() -> GcPolicy {
+    GcPolicy {
+        live_percent_max: 100,
+        ..GcPolicy::with_trash_period(0)
     }
 }
 

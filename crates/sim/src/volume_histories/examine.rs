@@ -6,11 +6,12 @@
 use super::model::{Contents, VolumeModel};
 use super::setup::{CONTEXT, contents_of, open, read_volume};
 use crate::SimDisk;
+use crate::pool_histories::{at_once, lane_options};
 use format::snapshot::SnapshotKind;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, Volumes};
+use store::{CheckDepth, Collector, GcStep, NothingCached, Volumes};
 use volume::{Durability, Volume};
 
 type Found = BTreeMap<String, Contents>;
@@ -50,10 +51,27 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
     opened.checkpoint().map_err(words)?;
     is_still("after folding", &volumes, &volumes_of(&opened)?)?;
     is_sound(&opened)?;
+    for _ in 0..2 {
+        collect(&opened)?;
+    }
+    is_still("after collecting", &volumes, &volumes_of(&opened)?)?;
+    is_sound(&opened)?;
     drop(opened);
     let again = open(disk, seed, (seed << 11) + 2001).map_err(words)?;
     is_still("opened again", &volumes, &volumes_of(&again)?)?;
     is_still("snapshots opened again", &snapshots, &snapshots_of(&again)?)
+}
+
+/// One whole run of the collector.
+fn collect(volumes: &Volumes) -> Result<(), String> {
+    let pool = volumes.pool();
+    let mut collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;
+    loop {
+        let step = collector.step(pool, Some(volumes), &NothingCached, 1 << 20);
+        if step.map_err(words)? == GcStep::Done {
+            return Ok(());
+        }
+    }
 }
 
 fn is_still(when: &str, before: &Found, now: &Found) -> Result<(), String> {

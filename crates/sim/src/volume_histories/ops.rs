@@ -12,6 +12,12 @@ pub enum VolumeOp {
     Create(u64, u8),
     /// Writes so many sectors from this one on.
     Write(usize, u64, u64),
+    /// The same with bytes that depend on the place only: they come again.
+    WriteKnown(usize, u64, u64),
+    /// Collects space, all of it at once; nobody waits for anything.
+    Collect,
+    /// So many steps of a collection that goes on beside what follows.
+    CollectSteps(usize),
     /// The same, and waits until it is durable.
     WriteDurable(usize, u64, u64),
     /// So many sectors become zero.
@@ -43,8 +49,8 @@ pub enum VolumeOp {
 /// The scripted histories: each explores its part.
 pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
     use VolumeOp::{
-        Checkpoint, Clone, CloneSnapshot, Create, Delete, Discard, Flush, Killed, Reopen, Resize,
-        Rollback, Snapshot, Step, Write, WriteDurable,
+        Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Delete, Discard, Flush,
+        Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable, WriteKnown,
     };
     let killed = |after, op| Killed(after, Box::new(op));
     vec![
@@ -164,6 +170,58 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
                 .collect::<Vec<_>>(),
         ),
         (
+            // What was overwritten, and whose overwriting is lost, is still needed.
+            "collected",
+            vec![
+                Create(256, 12),
+                WriteKnown(0, 0, 64),
+                Write(0, 64, 24),
+                WriteKnown(0, 96, 64),
+                Flush(0),
+                Checkpoint,
+                Write(0, 0, 160),
+                Checkpoint,
+                Collect,
+                WriteKnown(0, 0, 64),
+                WriteKnown(0, 96, 64),
+                Flush(0),
+                Write(0, 0, 160),
+                Collect,
+                Collect,
+                Flush(0),
+                Checkpoint,
+                Collect,
+                Collect,
+            ],
+        ),
+        (
+            "collected beside writes",
+            vec![
+                Create(256, 12),
+                WriteKnown(0, 0, 64),
+                WriteKnown(0, 128, 64),
+                Flush(0),
+                Snapshot(0),
+                Write(0, 0, 128),
+                CollectSteps(2),
+                Checkpoint,
+                CollectSteps(3),
+                WriteKnown(0, 128, 64),
+                WriteKnown(0, 0, 64),
+                Flush(0),
+                CollectSteps(30),
+                Write(0, 0, 200),
+                CollectSteps(30),
+                Flush(0),
+                CollectSteps(30),
+                Checkpoint,
+                Reopen,
+                CollectSteps(60),
+                WriteKnown(0, 0, 64),
+                Flush(0),
+            ],
+        ),
+        (
             "the ring turns",
             vec![
                 Create(512, 12),
@@ -197,8 +255,8 @@ pub fn random_volume_ops(seed: u64, count: usize) -> Vec<VolumeOp> {
 
 fn random_op(seed: &mut Seed) -> VolumeOp {
     use VolumeOp::{
-        Checkpoint, Clone, CloneSnapshot, Create, Delete, Discard, Flush, Killed, Reopen, Resize,
-        Rollback, Snapshot, Step, Write, WriteDurable,
+        Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Delete, Discard, Flush,
+        Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable, WriteKnown,
     };
     let volume = seed.below(4) as usize;
     let first = match seed.below(2) {
@@ -210,7 +268,7 @@ fn random_op(seed: &mut Seed) -> VolumeOp {
         1 => 1 + seed.below(8),
         _ => 1 + seed.below(64),
     };
-    match seed.below(32) {
+    match seed.below(38) {
         0 => Create(seed.below(200), 12 + seed.below(5) as u8),
         1..=10 => Write(volume, first, count),
         11..=13 => WriteDurable(volume, first, count),
@@ -218,6 +276,9 @@ fn random_op(seed: &mut Seed) -> VolumeOp {
         16..=18 => Flush(volume),
         19..=21 => Step(1 + seed.below(40_000)),
         22 => Checkpoint,
+        32 => Collect,
+        33..=34 => CollectSteps(1 + seed.below(9) as usize),
+        35..=37 => WriteKnown(volume, first & !7, (count + 7) & !7),
         23 => Snapshot(volume),
         24 => Clone(volume),
         25 => CloneSnapshot,

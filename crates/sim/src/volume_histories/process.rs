@@ -5,12 +5,13 @@
 use super::model::{Contents, SECTOR_BYTES, VolumeChange};
 use super::ops::VolumeOp;
 use super::setup::{CONTEXT, bytes_of, init, open, pages_of, read_volume};
+use crate::pool_histories::{at_once, lane_options};
 use crate::{History, SimDisk};
 use format::snapshot::Snapshot;
 use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{VolumeHandle, Volumes};
+use store::{Collector, GcStep, NothingCached, VolumeHandle, Volumes};
 use volume::{Durability, Volume};
 
 /// A process that serves volumes. See the module's head.
@@ -18,6 +19,8 @@ pub struct VolumeProcess<'h> {
     disk: Arc<SimDisk>,
     history: &'h History<VolumeChange>,
     volumes: Option<Volumes>,
+    /// Goes on beside other operations.
+    collector: Option<Collector>,
     seed: u64,
     salt: u64,
     /// What a reader sees now.
@@ -43,6 +46,7 @@ impl<'h> VolumeProcess<'h> {
             disk: Arc::clone(disk),
             history,
             volumes: None,
+            collector: None,
             seed,
             salt: seed << 11,
             now: BTreeMap::new(),
@@ -61,6 +65,7 @@ impl<'h> VolumeProcess<'h> {
     }
 
     fn open(&mut self) -> Result<(), String> {
+        self.collector = None;
         self.volumes = None;
         self.salt += 1;
         let volumes = open(&self.disk, self.seed, self.salt).map_err(words)?;
@@ -89,6 +94,7 @@ impl<'h> VolumeProcess<'h> {
         self.disk.kill_after(*after);
         let result = self.act(op);
         let dead = self.disk.list("").is_err();
+        self.collector = None;
         self.volumes = None;
         self.disk = self.disk.kill();
         match result {
@@ -108,10 +114,18 @@ impl<'h> VolumeProcess<'h> {
                 self.now.insert(name, contents);
             }
             VolumeOp::Write(volume, first, count) => {
-                self.write(*volume, *first, *count, Durability::Volatile)?;
+                self.write(*volume, *first, *count, false, Durability::Volatile)?;
             }
+            VolumeOp::WriteKnown(volume, first, count) => {
+                self.write(*volume, *first, *count, true, Durability::Volatile)?;
+            }
+            VolumeOp::Collect => {
+                self.collector = None;
+                self.collect(usize::MAX)?;
+            }
+            VolumeOp::CollectSteps(count) => self.collect(*count)?,
             VolumeOp::WriteDurable(volume, first, count) => {
-                self.write(*volume, *first, *count, Durability::Durable)?;
+                self.write(*volume, *first, *count, false, Durability::Durable)?;
             }
             VolumeOp::Discard(volume, first, count) => self.discard(*volume, *first, *count)?,
             VolumeOp::Flush(volume) => {
@@ -195,6 +209,7 @@ impl<'h> VolumeProcess<'h> {
         volume: usize,
         first: u64,
         count: u64,
+        known: bool,
         durability: Durability,
     ) -> Result<(), String> {
         let Some((name, handle)) = self.pick(volume)? else {
@@ -204,7 +219,9 @@ impl<'h> VolumeProcess<'h> {
             return Ok(());
         };
         self.tags += 1;
-        let tag = |sector: u64| (self.tags << 32) | (self.names << 16) | sector;
+        let write = if known { 0 } else { self.tags };
+        let names = if known { 0xff } else { self.names };
+        let tag = |sector: u64| (write << 32) | (names << 16) | sector;
         let tags: Vec<u64> = (first..first + count).map(tag).collect();
         let pages = pages_of(first, &tags, &self.now[&name]);
         self.note(&name, &pages);
@@ -224,6 +241,25 @@ impl<'h> VolumeProcess<'h> {
             self.history
                 .op(change, || handle.write(CONTEXT, offset, &bytes, durability))
                 .map_err(words)?;
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, steps: usize) -> Result<(), String> {
+        let volumes = self.volumes.as_ref().ok_or("not open")?;
+        let pool = volumes.pool();
+        for _ in 0..steps {
+            let collector = match &mut self.collector {
+                Some(collector) => collector,
+                none => {
+                    none.insert(Collector::new(pool, at_once(), lane_options()).map_err(words)?)
+                }
+            };
+            let step = collector.step(pool, Some(volumes), &NothingCached, 3000);
+            if step.map_err(words)? == GcStep::Done {
+                self.collector = None;
+                break;
+            }
         }
         Ok(())
     }

@@ -50,6 +50,20 @@ pub(crate) fn visit_readable(
     visit_below(&root, None, from, load, entry, damage)
 }
 
+/// True when there is an entry with this key.
+pub(crate) fn holds_key(
+    root: Option<Fingerprint>,
+    key: &[u8],
+    load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
+) -> Result<bool> {
+    let mut found = false;
+    let _ = visit(root, key, load, &mut |first, _| {
+        found = first == key;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
 fn visit_below(
     at: &Fingerprint,
     level: Option<u8>,

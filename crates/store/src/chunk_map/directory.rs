@@ -14,36 +14,45 @@ const NEAR_MAX: usize = 4;
 /// A directory, ready for look-ups.
 pub(crate) struct LoadedDirectory {
     pub container: ContainerId,
-    /// Sector and stored bytes of each region.
-    pub regions: Vec<(u32, u32)>,
-    chunks: FingerprintMap<(u16, u32)>,
+    /// Sector, stored bytes and number of the first chunk of each region.
+    pub regions: Vec<(u32, u32, u32)>,
+    /// Number in the container, and length.
+    chunks: FingerprintMap<(u32, u32)>,
+    count: u32,
+    /// Bytes of all its chunks.
+    pub plain_bytes: u64,
 }
 
 impl LoadedDirectory {
     pub fn new(container: ContainerId, directory: &Directory) -> Self {
         let mut chunks = FingerprintMap::default();
         chunks.reserve(directory.chunk_count());
-        for (number, region) in (0u16..).zip(&directory.regions) {
+        let mut regions = Vec::with_capacity(directory.regions.len());
+        let (mut number, mut plain_bytes) = (0, 0);
+        for region in &directory.regions {
+            regions.push((region.sector, region.stored_bytes, number));
             for (fingerprint, len) in &region.chunks {
                 chunks.insert(*fingerprint, (number, *len));
+                number += 1;
+                plain_bytes += u64::from(*len);
             }
         }
-        let regions = directory
-            .regions
-            .iter()
-            .map(|r| (r.sector, r.stored_bytes))
-            .collect();
         Self {
             container,
             regions,
             chunks,
+            count: number,
+            plain_bytes,
         }
     }
 
     /// Where the chunk lies in this container.
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
-        let (region, len) = self.chunks.get(fingerprint)?;
-        let (sector, stored_bytes) = self.regions.get(usize::from(*region))?;
+        let (number, len) = self.chunks.get(fingerprint)?;
+        let after = self
+            .regions
+            .partition_point(|(_, _, first)| first <= number);
+        let (sector, stored_bytes, _) = self.regions.get(after.checked_sub(1)?)?;
         Some(ChunkPlace {
             region: RegionPlace {
                 container: self.container,
@@ -52,6 +61,24 @@ impl LoadedDirectory {
             stored_bytes: *stored_bytes,
             len: *len,
         })
+    }
+
+    /// Chunks of the container: numbers are below.
+    pub fn chunk_count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Number of the chunk in this container, in the order of regions and chunks.
+    pub fn number(&self, fingerprint: &Fingerprint) -> Option<u32> {
+        self.chunks.get(fingerprint).map(|(number, _)| *number)
+    }
+
+    /// All its chunks in no order: fingerprint, number, length.
+    pub fn each(&self, visit: &mut dyn FnMut(&Fingerprint, u32, u32)) {
+        let mut chunks = self.chunks.iter();
+        chunks
+            .by_ref()
+            .for_each(|(f, (number, len))| visit(f, *number, *len));
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

@@ -3,8 +3,10 @@
 //!
 //! Invariant: new data are never deduplicated against a region in here, and it is read only for
 //! chunks that are nowhere else; so a note that is wrong (a device gave garbage once) costs space
-//! and no data. Filled by read path, check and pool; asked by the chunk map.
+//! and no data. Containers that the collector has given up (`retired`) are treated the same way, but
+//! are no damage. Filled by read path, check, pool and collector; asked by the chunk map.
 
+use super::retired::Retired;
 use crate::container::RegionPlace;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -50,17 +52,29 @@ pub(crate) struct Quarantine {
     is_used: AtomicBool,
     times_added: AtomicU64,
     places: RwLock<BTreeSet<RegionPlace>>,
+    /// Containers in the trash, and those that went from there.
+    pub retired: Retired,
 }
 
 impl Quarantine {
-    /// True when nothing is set aside.
+    /// True when nothing is set aside and nothing is retired.
     pub fn is_empty(&self) -> bool {
-        !self.is_used.load(Ordering::Acquire)
+        !self.has_damage() && self.retired.is_empty()
     }
 
-    /// True when the region, or the container that it lies in, is set aside.
+    /// True when something was found damaged.
+    pub fn has_damage(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
+    /// True when nothing new may refer to the region: it is set aside, or its container is retired.
     pub fn holds(&self, place: RegionPlace) -> bool {
-        if self.is_empty() {
+        self.retired.holds(place.container) || self.is_damaged(place)
+    }
+
+    /// True when the region, or the container that it lies in, was found damaged.
+    pub fn is_damaged(&self, place: RegionPlace) -> bool {
+        if !self.has_damage() {
             return false;
         }
         let places = self.read();
@@ -69,7 +83,7 @@ impl Quarantine {
 
     /// True when exactly this is set aside.
     pub fn names(&self, place: RegionPlace) -> bool {
-        !self.is_empty() && self.read().contains(&place)
+        self.has_damage() && self.read().contains(&place)
     }
 
     /// Sets a region, or a whole container, aside; false when it was.
@@ -85,9 +99,17 @@ impl Quarantine {
         added
     }
 
-    /// Changes whenever something is set aside.
+    /// Changes whenever something is set aside or retired.
     pub fn times_added(&self) -> u64 {
-        self.times_added.load(Ordering::Acquire)
+        let added = self.times_added.load(Ordering::Acquire);
+        added.wrapping_add(self.retired.times_added())
+    }
+
+    /// The container is gone, and with it what was wrong with it.
+    pub fn forget(&self, container: ContainerId) {
+        let mut places = self.write();
+        places.retain(|place| place.container != container);
+        self.is_used.store(!places.is_empty(), Ordering::Release);
     }
 
     /// It was verified: it counts as everything else again.

@@ -3,7 +3,7 @@
 //! Invariant: changes nothing that is stored. Called by the program through `Pool`, and by repair.
 
 use super::{Pool, SpaceCounts};
-use crate::catalog::{read_set_aside, visit};
+use crate::catalog::{Forgotten, read_set_aside, visit};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
 use crate::chunk_map::FingerprintSet;
 use crate::container::RegionPlace;
@@ -77,6 +77,8 @@ impl Pool {
             stored_bytes: record.stored_bytes,
             ..SpaceCounts::default()
         };
+        let (forgotten, in_trash) = self.trash()?;
+        let in_trash: BTreeSet<_> = in_trash.iter().map(|t| t.entry.id).collect();
         let volumes = self.volumes_as_snapshots()?;
         for snapshot in self.snapshots()?.into_iter().chain(volumes) {
             counts.logical_bytes += snapshot.logical_bytes;
@@ -90,28 +92,43 @@ impl Pool {
             )?;
         }
         self.mark_catalog(&mut marked)?;
+        let mut of_forgotten = Marked::default();
+        for Forgotten { snapshot, .. } in &forgotten {
+            let is_tree = snapshot.kind == SnapshotKind::Tree;
+            mark_object(
+                &self.reader,
+                &snapshot.root,
+                is_tree,
+                &mut of_forgotten,
+                &mut |_, e| Err(e),
+            )?;
+        }
         let mut seen = FingerprintSet::default();
         crate::container::visit_containers(
             self.containers.blobs(),
             &Default::default(),
             &mut |id| {
                 let contents = match self.containers.contents(id) {
-                    Err(_) if self.chunks.quarantine.holds(RegionPlace::whole(id)) => {
+                    Err(_) if self.chunks.quarantine.is_damaged(RegionPlace::whole(id)) => {
                         return Ok(ControlFlow::Continue(()));
                     }
                     other => other?,
                 };
+                if in_trash.contains(&id) {
+                    counts.trash_bytes += self.containers.stored_len(id)?;
+                    return Ok(ControlFlow::Continue(()));
+                }
                 for region in &contents.directory.regions {
                     let place = RegionPlace {
                         container: id,
                         sector: region.sector,
                     };
-                    if self.chunks.quarantine.holds(place) {
+                    if self.chunks.quarantine.is_damaged(place) {
                         counts.reclaimable_bytes += u64::from(region.stored_bytes);
                         continue;
                     }
                     let mut plain = 0;
-                    let mut dead = 0;
+                    let (mut dead, mut forgotten) = (0, 0);
                     for (fingerprint, len) in &region.chunks {
                         let first = seen.insert(*fingerprint);
                         plain += u64::from(*len);
@@ -121,12 +138,15 @@ impl Pool {
                         }
                         if first && marked.chunks.contains_key(fingerprint) {
                             counts.live_bytes += u64::from(*len);
+                        } else if first && of_forgotten.chunks.contains_key(fingerprint) {
+                            forgotten += u64::from(*len);
                         } else {
                             dead += u64::from(*len);
                         }
                     }
-                    counts.reclaimable_bytes +=
-                        u64::from(region.stored_bytes) * dead / plain.max(1);
+                    let share = |bytes| u64::from(region.stored_bytes) * bytes / plain.max(1);
+                    counts.reclaimable_bytes += share(dead);
+                    counts.forgotten_bytes += share(forgotten);
                 }
                 Ok(ControlFlow::Continue(()))
             },

@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     Volumes = 1,
     /// Large writes to volumes; likewise.
     Direct = 2,
+    /// What the collector copies, and its commits.
+    Collect = 3,
 }
 
 impl Pool {
@@ -39,16 +41,19 @@ impl Pool {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        let token = Arc::new(());
-        let recover = {
+        let (token, recover) = {
             let mut head = self.head();
+            let held = purpose == Purpose::Snapshots;
+            let hold = held.then(|| self.holds.take(head.generation));
+            let token = Arc::new(hold);
             let state = &mut head.writers[purpose as usize];
             if state.session.strong_count() > 0 {
                 let why = "another session of this process is open";
                 return Err(StoreError::new(StoreErrorKind::Invalid, why));
             }
             state.session = Arc::downgrade(&token);
-            std::mem::replace(&mut state.uncommitted, true)
+            let recover = std::mem::replace(&mut state.uncommitted, true);
+            (token, recover)
         };
         if recover {
             self.recover(purpose)?;

@@ -19,6 +19,9 @@ use units::Fingerprint;
 /// again for the next chunk costs more than its memory.
 const LONG_REGION_BYTES: usize = 128 << 10;
 
+/// Times that a chunk may move while one reads it.
+const MOVES_MAX: usize = 8;
+
 /// What is asked first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Route {
@@ -158,7 +161,19 @@ impl Reader {
         None
     }
 
+    /// A container that is being collected may go between the look-up and the read: then the chunk is
+    /// elsewhere by now.
     fn by_directory(&self, errand: Errand<'_>) -> Result<Loaded> {
+        for _ in 0..MOVES_MAX {
+            if let Some(found) = self.where_it_is_now(errand)? {
+                return Ok(found);
+            }
+        }
+        Err(nowhere(errand.fingerprint))
+    }
+
+    /// `None` when what was looked up has gone meanwhile.
+    fn where_it_is_now(&self, errand: Errand<'_>) -> Result<Option<Loaded>> {
         let fingerprint = errand.fingerprint;
         let mut near = std::mem::take(&mut *super::lock(&self.near));
         let place = self.chunks.locate(fingerprint, &mut near);
@@ -170,13 +185,17 @@ impl Reader {
             Err(first) if first.is_corruption() => {
                 self.chunks.set_aside(place.region);
                 let others = self.chunks.all_places(fingerprint)?;
-                others
+                let found = others
                     .into_iter()
                     .filter(|other| other.region != place.region)
-                    .find_map(|other| self.at_proven_place(errand, other).ok())
-                    .ok_or(first)
+                    .find_map(|other| self.at_proven_place(errand, other).ok());
+                let retired = &self.chunks.quarantine.retired;
+                match found {
+                    None if !retired.holds(place.region.container) => Err(first),
+                    found => Ok(found),
+                }
             }
-            result => result,
+            result => result.map(Some),
         }
     }
 

@@ -208,6 +208,20 @@ pub(crate) fn commit_root(
     forget_old_roots(media)
 }
 
+/// Removes roots below a generation, durable on return. Both names of each: the copy below
+/// `mirror/` would bring it back.
+pub(crate) fn forget_roots_below(media: &Media, limit: Generation) -> Result<()> {
+    let old = generations(&*media.blobs)?;
+    let old: Vec<_> = old.into_iter().filter(|g| *g < limit).collect();
+    for generation in &old {
+        let name = name_of(*generation);
+        media.blobs.delete(&name)?;
+        media.blobs.delete(&mirror_name(&name))?;
+    }
+    // Also when none is left: a process that was killed may have removed them.
+    Ok(media.blobs.barrier(Barrier::RootsBeforeContainers)?)
+}
+
 /// Removes roots beyond the kept ones. What a crash leaves of this is removed next time.
 fn forget_old_roots(media: &Media) -> Result<()> {
     for generation in generations(&*media.blobs)?.into_iter().skip(ROOTS_KEPT) {

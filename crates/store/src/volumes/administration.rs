@@ -9,6 +9,7 @@ use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::pool::Hold;
 use crate::recipe::hole;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -69,6 +70,7 @@ impl Volumes {
     /// Makes a volume whose contents are those of a snapshot of an image or volume.
     pub fn clone_snapshot(&self, name: &str, snapshot: &Snapshot) -> Result<VolumeHandle> {
         expect_disk(snapshot)?;
+        let _hold = self.hold_snapshot(snapshot)?;
         self.add(name, snapshot.root, snapshot.id)
     }
 
@@ -230,6 +232,7 @@ impl Volumes {
         if snapshot.root.layout != Layout::Fixed(volume.log2) {
             return Err(invalid("the snapshot has chunks of another size"));
         }
+        let _hold = self.hold_snapshot(snapshot)?;
         let _one = volume.administer();
         let engine = &self.engine;
         let mut driver = lock(&engine.driver);
@@ -258,6 +261,19 @@ impl Volumes {
             registered.record = record;
         }
         Ok(())
+    }
+
+    /// Keeps what a snapshot reaches until a volume refers to it. `NotFound` when it was forgotten.
+    fn hold_snapshot(&self, snapshot: &Snapshot) -> Result<Hold> {
+        let pool = &self.engine.pool;
+        let hold = pool.hold();
+        match pool.has_key(pool.record().catalog, &snapshot.key())? {
+            true => Ok(hold),
+            false => Err(StoreError::new(
+                StoreErrorKind::NotFound,
+                format!("snapshot {}", snapshot.id),
+            )),
+        }
     }
 
     fn registered(&self, name: &str) -> Result<Arc<super::live::LiveVolume>> {

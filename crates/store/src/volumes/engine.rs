@@ -19,7 +19,7 @@ use format::volume::VolumeRecord;
 use page_cache::PageCache;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use units::{JournalPosition, VolumeId};
 
@@ -84,6 +84,13 @@ pub(super) struct Driver {
     round: Option<Round>,
 }
 
+impl Driver {
+    /// Of the round that is under way.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.round.iter().flat_map(|round| &round.members)
+    }
+}
+
 struct Round {
     members: Vec<Member>,
     /// The journal's head before the first freeze.
@@ -115,6 +122,8 @@ pub(crate) struct Engine {
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
     objects: AtomicU64,
+    /// Held by who deduplicates and has not told the overlay yet.
+    pub choosing: RwLock<()>,
     rounds: AtomicU64,
     destaged_bytes: AtomicU64,
     full: AtomicU64,
@@ -155,6 +164,7 @@ impl Engine {
             fetcher: Fetcher::new(access.fetch_bytes_max),
             unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
+            choosing: RwLock::default(),
             rounds: AtomicU64::new(0),
             destaged_bytes: AtomicU64::new(0),
             full: AtomicU64::new(0),
@@ -166,6 +176,11 @@ impl Engine {
     /// A number for the page cache that no object had before.
     pub fn new_object(&self) -> u64 {
         self.objects.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Held while chunks that are stored or found have no name in an overlay yet.
+    pub fn choosing(&self) -> RwLockReadGuard<'_, ()> {
+        self.choosing.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn counts(&self) -> CheckpointCounts {

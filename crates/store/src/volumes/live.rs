@@ -124,6 +124,8 @@ impl LiveVolume {
     }
 
     fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
+        let _choosing = engine.choosing();
         self.expect_inside(offset, data.len() as u64)?;
         let stored = engine
             .direct

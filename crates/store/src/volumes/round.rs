@@ -182,6 +182,11 @@ impl Member {
         }
     }
 
+    /// The chunks that it has made so far.
+    pub fn edits(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        self.edits.iter().map(|edit| edit.fingerprint)
+    }
+
     fn push(&mut self, first: u64, count: u64, fingerprint: Fingerprint) {
         if fingerprint.is_hole()
             && let Some(last) = self.edits.last_mut()

@@ -13,6 +13,7 @@ use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::root::RootRecord;
 use media::{Barrier, Media};
+use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,7 +64,7 @@ pub(super) struct Shared {
     /// A lane went with chunks that others may have deduplicated against.
     lost_chunks: AtomicBool,
     /// Dropped with the last lane: tells the pool that the session is over.
-    _token: Arc<()>,
+    _token: Arc<dyn Any + Send + Sync>,
 }
 
 impl Shared {
@@ -128,7 +129,7 @@ pub(crate) struct Start {
     /// Container numbers of this process; none is ever given twice.
     pub next_sequence: Arc<AtomicU64>,
     /// Lives as long as anybody can write for this session.
-    pub token: Arc<()>,
+    pub token: Arc<dyn Any + Send + Sync>,
     /// Containers found after a crash: they enter the inventory with this commit.
     pub adopted: Vec<InventoryEntry>,
 }
@@ -173,7 +174,7 @@ impl WriteSession {
             next_sequence: Arc::clone(&start.next_sequence),
             finished: Mutex::new(start.adopted.clone()),
             lost_chunks: AtomicBool::new(false),
-            _token: Arc::clone(&start.token),
+            _token: Arc::clone(&start.token) as _,
         });
         let main = Lane::new(Arc::clone(&shared), options)?;
         Ok(Self {

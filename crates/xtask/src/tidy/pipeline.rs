@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const ROOM: &str = "store";
 const ROOT: &str = "crates/store/src/lib.rs";
 /// Left to right.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "error",
     "superblock",
     "container",
@@ -24,6 +24,7 @@ const ORDER: [&str; 15] = [
     "check",
     "pool",
     "volumes",
+    "collect",
 ];
 
 /// See the module's head.

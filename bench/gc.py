@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""The space benchmark: a history of backups, most of it forgotten, and what it takes to get the space back.
+
+A tree of files of noise changes for some generations: some files are replaced, some are changed inside, some go, some
+come. Every tool backs up every generation, forgets all but the newest few, and collects. Measured are wall time, CPU
+time and peak memory of the collection, the bytes before and after it, and the least that could be stored. Then the newest generation is
+restored and compared. Rounds are interleaved. See README.md.
+"""
+import argparse
+import datetime
+import filecmp
+import json
+import os
+import random
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import measure
+import tools as toolbox
+
+TOOLS = ("quintet", "restic", "kopia", "rustic")
+
+
+class Source:
+    """The tree, the same history for every tool and round."""
+
+    def __init__(self, top, args):
+        self.top, self.args, self.random = Path(top), args, random.Random(2026)
+        self.files, self.named = [], 0
+        for _ in range(args.files):
+            self.add()
+
+    def add(self):
+        path = self.top / f"{self.named % 32:02}" / f"f{self.named}"
+        self.named += 1
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.random.randbytes(self.random.randrange(4096, 2 * self.args.file_kib * 1024)))
+        self.files.append(path)
+
+    def change(self):
+        count = max(1, len(self.files) * self.args.percent // 100)
+        for path in self.random.sample(self.files, count):
+            kind = self.random.randrange(4)
+            if kind == 0:
+                path.unlink()
+                self.files.remove(path)
+                self.add()
+            elif kind == 1:
+                path.write_bytes(self.random.randbytes(self.random.randrange(4096, 2 * self.args.file_kib * 1024)))
+            else:
+                at = self.random.randrange(max(1, path.stat().st_size - 4096))
+                with open(path, "r+b") as file:
+                    file.seek(at)
+                    file.write(self.random.randbytes(4096))
+
+
+def forget_and_collect(tool, keep):
+    """Command lines: what is not measured, then what is."""
+    if tool.name == "quintet":
+        return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "gc", "--trash-period", "0"]])
+    if tool.name == "restic":
+        return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "prune"]])
+    if tool.name == "rustic":
+        return ([[tool.program, "forget", "--keep-last", str(keep)]],
+                [[tool.program, "prune", "--instant-delete", "--keep-delete", "0s", "--keep-pack", "0s"]])
+    # What only a time protects does not go in a safe run: two safe runs a day apart would be the usual way.
+    policy = ["--keep-latest", str(keep), "--keep-hourly", "0", "--keep-daily", "0", "--keep-weekly", "0",
+              "--keep-monthly", "0", "--keep-annual", "0"]
+    return ([[tool.program, "policy", "set", "--global", *policy], [tool.program, "snapshot", "expire", "--all", "--delete"]],
+            [[tool.program, "maintenance", "run", "--full", "--safety=none"]])
+
+
+def main():
+    args = parse_args()
+    work = measure.bench_dir() / "work-gc"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    names = [name for name in args.tools if os.access(program_of(name, args) or "", os.X_OK)]
+    result = {"benchmark": "gc", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "command": measure.command_of("bench/gc.py", sys.argv[1:]), "machine": measure.machine(work), "versions": {
+                  name: measure.first_line([program_of(name, args), *toolbox.TOOLS[name].version_args]) for name in names},
+              "records": []}
+    for round_number in range(args.rounds):
+        shift = round_number % max(1, len(names))
+        for name in names[shift:] + names[:shift]:
+            record = one(name, work, args)
+            record["round"] = round_number
+            result["records"].append(record)
+            print(json.dumps(record), flush=True)
+            if args.json:
+                Path(args.json).write_text(json.dumps(result, indent=1))
+    shutil.rmtree(work, ignore_errors=True)
+    print_summary(result, names)
+
+
+def parse_args():
+    checkout = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", type=lambda text: text.split(","), default=list(TOOLS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--file-kib", type=int, default=128, help="mean size")
+    parser.add_argument("--percent", type=int, default=8, help="files that change between two generations")
+    parser.add_argument("--generations", type=int, default=12)
+    parser.add_argument("--keep", type=int, default=3)
+    parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"))
+    parser.add_argument("--json", help="write the raw results here, after every run")
+    parser.add_argument("--quiet-wait", type=float, default=5)
+    return parser.parse_args()
+
+
+def program_of(name, args):
+    return make(name, "/", args).program
+
+
+def make(name, room, args):
+    kind = toolbox.TOOLS[name]
+    return kind(room, args.quintet if name == "quintet" else None)
+
+
+def one(name, work, args):
+    room = work / "room"
+    shutil.rmtree(room, ignore_errors=True)
+    (room / "home").mkdir(parents=True)
+    source = Source(room / "source", args)
+    tool = make(name, room, args)
+    log = room / "log"
+
+    def step(argv, cwd=None):
+        done = measure.run([str(word) for word in argv], tool.env(), cwd, log)
+        if done["code"] != 0:
+            sys.exit(f"gc: {' '.join(map(str, argv))}: exit {done['code']}\n{log.read_text(errors='replace')[-2000:]}")
+        return done
+
+    for argv in tool.init():
+        step(argv)
+    for generation in range(args.generations):
+        if generation:
+            source.change()
+        argv, cwd = tool.backup(source.top, False)
+        step(argv, cwd)
+    before = measure.walk_sizes(tool.repo)[2]
+    first, measured = forget_and_collect(tool, args.keep)
+    for argv in first:
+        step(argv)
+    measure.settle(args.quiet_wait)
+    runs = [step(argv) for argv in measured]
+    target = room / "target"
+    target.mkdir()
+    argv, cwd = tool.restore(source.top, str(target))
+    step(argv, cwd)
+    same(source, tool.restored(source.top, target))
+    return {"tool": name, "wall_s": sum(run["wall_s"] for run in runs), "cpu_s": sum(run["user_s"] + run["sys_s"] for run in runs),
+            "rss_mib": max(run["rss_bytes"] for run in runs) / 1048576, "before_bytes": before,
+            "after_bytes": measure.walk_sizes(tool.repo)[2], "newest_bytes": measure.walk_sizes(source.top)[2]}
+
+
+def same(source, restored):
+    for path in source.files:
+        if not filecmp.cmp(path, restored / path.relative_to(source.top), shallow=False):
+            sys.exit(f"gc: {path} came back different")
+
+
+def print_summary(result, names):
+    print("| tool | wall, s | CPU, s | peak RSS, MiB | before, MB | after, MB | given back, MB a CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        records = [record for record in result["records"] if record["tool"] == name]
+        median = lambda key: statistics.median(record[key] for record in records)
+        walls = [record["wall_s"] for record in records]
+        back = median("before_bytes") - median("after_bytes")
+        print(f"| {name} | {median('wall_s'):.2f} [{min(walls):.2f}..{max(walls):.2f}] | {median('cpu_s'):.2f} | "
+              f"{median('rss_mib'):.0f} | {median('before_bytes') / 1e6:.1f} | {median('after_bytes') / 1e6:.1f} | "
+              f"{back / 1e6 / max(median('cpu_s'), 0.01):.0f} |")
+
+
+if __name__ == "__main__":
+    main()

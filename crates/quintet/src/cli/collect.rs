@@ -1,0 +1,120 @@
+//! Arguments of `gc` and `undelete`.
+
+use crate::sizes;
+use clap::Args;
+
+const DAY_S: u64 = 86_400;
+
+/// Give back the space that no snapshot and no volume needs.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet gc
+  quintet gc --dry-run
+  quintet gc --rate-limit 50M
+  quintet gc --trash-period 0      (nothing can be undeleted afterwards)
+
+Runs beside backups, volumes and everything else, in the server that holds the pool if there is one.
+Forgotten snapshots can be taken back with `quintet undelete` until the trash period is over. What
+is not needed goes to the trash first and is deleted by a later run, a day later at the earliest
+(sooner with a shorter trash period), so run it every day. Interrupted, it has lost nothing.
+
+Damage to what is needed stops it with code 21 before anything goes: run check and repair first.")]
+pub struct GcArgs {
+    /// Say what would be done, and do nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Copy no more than this each second
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    pub rate_limit: Option<u64>,
+    /// Copy no more than this in all: the rest is left for the next run
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    pub max_copy: Option<u64>,
+    /// How long forgotten snapshots can be taken back (0, 12h, 7d, 2w)
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = PeriodArg::parse)]
+    pub trash_period: PeriodArg,
+}
+
+/// Take forgotten snapshots back.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet undelete            (lists what can be taken back)
+  quintet undelete 3f2a91c4
+
+Snapshots can be taken back until the first `quintet gc` after their trash period.")]
+pub struct UndeleteArgs {
+    /// Beginnings of their names; without any, lists what is in the trash
+    #[arg(value_name = "SNAPSHOT")]
+    pub snapshots: Vec<String>,
+}
+
+/// A span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeriodArg {
+    /// Seconds.
+    pub seconds: u64,
+}
+
+impl PeriodArg {
+    /// What `gc` does unless the user says otherwise.
+    pub const DEFAULT: Self = Self { seconds: 7 * DAY_S };
+
+    /// Reads `0`, or a number with `s`, `h`, `d` or `w`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let refuse = || format!("{text:?} is not a time (examples: 0, 12h, 7d, 2w)");
+        let text = text.trim();
+        if text == "0" {
+            return Ok(Self { seconds: 0 });
+        }
+        let unit = match text.chars().last() {
+            Some('s') => 1,
+            Some('h') => 3600,
+            Some('d') => DAY_S,
+            Some('w') => 7 * DAY_S,
+            _ => return Err(refuse()),
+        };
+        let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+        let number: u64 = number.parse().map_err(|_| refuse())?;
+        // Nobody keeps trash for a hundred years.
+        match number.checked_mul(unit).filter(|s| *s <= 36_500 * DAY_S) {
+            Some(seconds) => Ok(Self { seconds }),
+            None => Err(refuse()),
+        }
+    }
+
+    /// The same in nanoseconds.
+    pub fn nanoseconds(self) -> i64 {
+        i64::try_from(self.seconds)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(1_000_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods() {
+        let seconds = |text| PeriodArg::parse(text).map(|p| p.seconds);
+        assert_eq!(seconds("0"), Ok(0));
+        assert_eq!(seconds("0d"), Ok(0));
+        assert_eq!(seconds("90s"), Ok(90));
+        assert_eq!(seconds("12h"), Ok(12 * 3600));
+        assert_eq!(PeriodArg::parse("7d"), Ok(PeriodArg::DEFAULT));
+        assert_eq!(seconds("2w"), Ok(14 * DAY_S));
+        for wrong in [
+            "",
+            "7",
+            "d",
+            "-1d",
+            "1.5d",
+            "7x",
+            "99999999999d",
+            "9999999w",
+        ] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `gc`: gives back the space that nothing needs, beside whatever else goes on.
+//!
+//! Invariant: takes no turn: the store keeps collectors and writers apart. An interrupted run has
+//! lost nothing; the next one goes on. Nothing goes when what is needed is damaged.
+
+use super::backup::REGION_BYTES;
+use super::invocation::Invocation;
+use crate::cli::GcArgs;
+use crate::exit::Exit;
+use crate::held::OpenVolumes;
+use crate::json::Object;
+use crate::progress::Progress;
+use crate::sizes;
+use std::time::{Duration, Instant};
+use store::{
+    Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached, OpenMode, Pool,
+    Volumes,
+};
+
+/// Bytes of work between two looks at the clock and at the wish to stop.
+const STEP_BYTES: u64 = 16 << 20;
+/// Less than this is not worth a commit, bytes.
+const GAIN_BYTES_MIN: u64 = 64 << 10;
+
+pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit> {
+    let policy = GcPolicy {
+        copy_bytes_max: args.max_copy.unwrap_or(u64::MAX),
+        gain_bytes_min: GAIN_BYTES_MIN,
+        dry_run: args.dry_run,
+        ..GcPolicy::with_trash_period(args.trash_period.nanoseconds())
+    };
+    let lane = invocation.lane(None, REGION_BYTES)?;
+    let run = Run {
+        invocation,
+        lane,
+        policy,
+        rate: args.rate_limit,
+    };
+    if args.dry_run {
+        let pool = invocation.open(OpenMode::Read)?;
+        let counts = run.once(&pool, None)?;
+        return show(invocation, args, &counts);
+    }
+    let counts = match invocation.open_to_collect()? {
+        Opened::Pool(pool) => run.all(&pool, None)?,
+        Opened::Volumes(volumes) => run.all(volumes.pool(), Some(&volumes))?,
+    };
+    show(invocation, args, &counts)
+}
+
+/// What a collector works on.
+pub(super) enum Opened {
+    /// A pool without volumes.
+    Pool(Box<Pool>),
+    /// Its volumes too: they know what their journal needs.
+    Volumes(OpenVolumes),
+}
+
+struct Run<'a> {
+    invocation: &'a Invocation,
+    lane: LaneOptions,
+    policy: GcPolicy,
+    rate: Option<u64>,
+}
+
+impl Run<'_> {
+    /// One run; and another one when nobody waits for the trash: what the first one put there goes.
+    fn all(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
+        let first = self.once(pool, volumes)?;
+        if self.policy.reader_period_ns > 0 || first.containers_discarded == 0 {
+            return Ok(first);
+        }
+        let second = self.once(pool, volumes)?;
+        Ok(GcCounts {
+            snapshots_purged: first.snapshots_purged + second.snapshots_purged,
+            containers_discarded: first.containers_discarded + second.containers_discarded,
+            discarded_bytes: first.discarded_bytes + second.discarded_bytes,
+            containers_deleted: first.containers_deleted + second.containers_deleted,
+            deleted_bytes: first.deleted_bytes + second.deleted_bytes,
+            chunks_copied: first.chunks_copied + second.chunks_copied,
+            copied_bytes: first.copied_bytes + second.copied_bytes,
+            ..second
+        })
+    }
+
+    fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
+        let progress = self.invocation.progress("collecting");
+        let mut collector = Collector::new(pool, self.policy, self.lane)?;
+        let started = Instant::now();
+        let mut shown = GcStage::Done;
+        loop {
+            self.invocation.interrupt.check()?;
+            let before = collector.counts().copied_bytes;
+            let step = collector.step(pool, volumes, &NothingCached, STEP_BYTES)?;
+            let counts = collector.counts();
+            if collector.stage() != shown {
+                shown = collector.stage();
+                tell(&progress, shown, &collector);
+            }
+            progress.add_bytes(counts.copied_bytes - before);
+            if step == GcStep::Done {
+                return Ok(counts);
+            }
+            self.hold_back(started, counts.copied_bytes)?;
+        }
+    }
+
+    /// Waits until no more was copied than may be.
+    fn hold_back(&self, started: Instant, copied_bytes: u64) -> anyhow::Result<()> {
+        let Some(rate) = self.rate.filter(|rate| *rate > 0) else {
+            return Ok(());
+        };
+        let due = Duration::from_secs_f64(copied_bytes as f64 / rate as f64);
+        if let Some(early) = due.checked_sub(started.elapsed()) {
+            self.invocation.interrupt.wait(early);
+        }
+        Ok(self.invocation.interrupt.check()?)
+    }
+}
+
+fn tell(progress: &Progress, stage: GcStage, collector: &Collector) {
+    let words: &[u8] = match stage {
+        GcStage::Purging => b"purging forgotten snapshots",
+        GcStage::Marking => b"marking what is needed",
+        GcStage::Deleting => b"deleting from the trash",
+        GcStage::Choosing => b"choosing containers",
+        GcStage::Copying => b"copying what is needed",
+        GcStage::Done => b"",
+    };
+    progress.set_current(words);
+    if stage == GcStage::Copying {
+        progress.expect(0, progress.bytes_done() + collector.bytes_to_copy());
+    }
+}
+
+fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Result<Exit> {
+    let console = &invocation.console;
+    console.message(
+        Object::message("summary")
+            .boolean("dry_run", args.dry_run)
+            .integer("snapshots_purged", counts.snapshots_purged)
+            .integer("containers", counts.containers)
+            .integer("nodes_read", counts.marked.nodes)
+            .integer("directories_read", counts.marked.directories)
+            .integer("live_chunks", counts.live_chunks)
+            .integer("live_bytes", counts.live_bytes)
+            .integer("mark_memory_bytes", counts.bit_bytes)
+            .integer("copied_bytes", counts.copied_bytes)
+            .integer("copied_chunks", counts.chunks_copied)
+            .integer("discarded_containers", counts.containers_discarded)
+            .integer("discarded_bytes", counts.discarded_bytes)
+            .integer("deleted_containers", counts.containers_deleted)
+            .integer("deleted_bytes", counts.deleted_bytes)
+            .integer("kept_back_containers", counts.containers_kept_back)
+            .integer("trash_containers", counts.containers_in_trash)
+            .integer("trash_bytes", counts.trash_bytes),
+    )?;
+    let would = if args.dry_run { "would be " } else { "" };
+    let size = sizes::display;
+    if counts.snapshots_purged > 0 {
+        let count = counts.snapshots_purged;
+        console.line(format!("{count} forgotten snapshots {would}purged"))?;
+    }
+    console.line(format!(
+        "{} needed, in {} containers",
+        size(counts.live_bytes),
+        counts.containers
+    ))?;
+    console.line(format!(
+        "{} containers of {} {would}put into the trash, {} {would}copied out of them",
+        counts.containers_discarded,
+        size(counts.discarded_bytes),
+        size(counts.copied_bytes)
+    ))?;
+    console.line(format!(
+        "{} containers of {} {would}deleted from the trash",
+        counts.containers_deleted,
+        size(counts.deleted_bytes)
+    ))?;
+    if counts.containers_in_trash > 0 {
+        console.line(format!(
+            "{} containers of {} are in the trash: later runs delete them",
+            counts.containers_in_trash,
+            size(counts.trash_bytes)
+        ))?;
+    }
+    if counts.containers_kept_back > 0 {
+        console.warn(format_args!(
+            "{} containers stay because part of them cannot be read: quintet repair",
+            counts.containers_kept_back
+        ));
+        return Ok(Exit::Damaged);
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,157 @@
+//! Which containers are worth collecting.
+//!
+//! Invariant: of containers that the mark's commit had entered, and of no others. Called by the
+//! collector.
+
+use super::copy::RetiredForNow;
+use super::policy::benefit;
+use super::{CachedChunks, Collector, GcStage, settled};
+use crate::container::visit_containers;
+use crate::error::Result;
+use crate::pool::Pool;
+use crate::space::LiveContainer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use units::ContainerId;
+
+/// A container that is worth it.
+pub(super) struct Candidate {
+    pub id: ContainerId,
+    /// Plain bytes to be copied.
+    pub live_bytes: u64,
+    /// It is in the trash already, and somebody needs it again.
+    pub in_trash: bool,
+    /// What collecting it gives, about.
+    gain_bytes: u64,
+    benefit: u128,
+}
+
+impl Collector {
+    /// Makes the plan: the best first, as much as may be copied; then in the order of their numbers,
+    /// the newest first, so that of several copies the newest stays.
+    pub(super) fn choose(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<()> {
+        let mut found = self.candidates(pool, cached)?;
+        found.sort_by_key(|c| (!c.in_trash, std::cmp::Reverse(c.benefit), c.id));
+        let mut room = self.policy.copy_bytes_max;
+        found.retain(|candidate| {
+            let fits = candidate.in_trash || candidate.live_bytes <= room;
+            room = room.saturating_sub(if fits { candidate.live_bytes } else { 0 });
+            fits
+        });
+        let gain: u64 = found.iter().map(|c| c.gain_bytes).sum();
+        if gain < self.policy.gain_bytes_min {
+            found.retain(|candidate| candidate.in_trash);
+        }
+        found.sort_by_key(|candidate| candidate.id);
+        if self.policy.dry_run {
+            for candidate in found.iter().filter(|candidate| !candidate.in_trash) {
+                self.counts.containers_discarded += 1;
+                let stored = pool.containers().stored_len(candidate.id).unwrap_or(0);
+                self.counts.discarded_bytes += stored;
+                self.counts.copied_bytes += candidate.live_bytes;
+            }
+            found.clear();
+        }
+        self.retired = Some(RetiredForNow::new(pool, &found));
+        self.plan = found;
+        self.stage = GcStage::Copying;
+        Ok(())
+    }
+
+    fn candidates(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<Vec<Candidate>> {
+        let Some(basis) = &self.basis else {
+            return Ok(Vec::new());
+        };
+        let in_trash: BTreeSet<ContainerId> = self.trash.iter().map(|t| t.entry.id).collect();
+        let is_settled = settled(&basis.record.next_sequence);
+        let mut found = Vec::new();
+        let mut seen = 0;
+        visit_containers(pool.containers().blobs(), &BTreeMap::new(), &mut |id| {
+            if !is_settled(id) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            seen += 1;
+            let live = self.marking.live.of(id);
+            if in_trash.contains(&id) {
+                if let Some(live) = live {
+                    found.push(Candidate {
+                        id,
+                        live_bytes: live.live_bytes,
+                        in_trash: true,
+                        gain_bytes: 0,
+                        benefit: 0,
+                    });
+                }
+                return Ok(ControlFlow::Continue(()));
+            }
+            let age = basis.generation.0;
+            found.extend(self.candidate(pool, cached, id, live, age)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.counts.containers = seen;
+        Ok(found)
+    }
+
+    fn candidate(
+        &self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        id: ContainerId,
+        live: Option<&LiveContainer>,
+        now: u64,
+    ) -> Result<Option<Candidate>> {
+        let Some(live) = live else {
+            // Whatever it is: nothing needs it.
+            return Ok(Some(Candidate {
+                id,
+                live_bytes: 0,
+                in_trash: false,
+                gain_bytes: pool.containers().stored_len(id).unwrap_or(0),
+                benefit: u128::MAX,
+            }));
+        };
+        let (plain, bytes) = (live.plain_bytes, live.live_bytes);
+        if bytes >= plain {
+            return Ok(None);
+        }
+        let in_memory = match cached.is_empty() {
+            true => 0,
+            false => cached_bytes(pool, cached, id, live)?,
+        };
+        let to_copy = bytes - in_memory.min(bytes);
+        if to_copy.saturating_mul(100) > plain.saturating_mul(self.policy.live_percent_max) {
+            return Ok(None);
+        }
+        let made = match pool.containers().shape(id) {
+            Err(e) if e.is_corruption() => return Ok(None),
+            shape => shape?.header.generation.0,
+        };
+        Ok(Some(Candidate {
+            id,
+            live_bytes: bytes,
+            in_trash: false,
+            gain_bytes: plain - bytes,
+            benefit: benefit(to_copy, plain, now.saturating_sub(made) + 1),
+        }))
+    }
+}
+
+/// Plain bytes of the live chunks that are in memory.
+fn cached_bytes(
+    pool: &Pool,
+    cached: &dyn CachedChunks,
+    id: ContainerId,
+    live: &LiveContainer,
+) -> Result<u64> {
+    let directory = match pool.chunks().directory(id) {
+        Err(e) if e.is_corruption() => return Ok(0),
+        directory => directory?,
+    };
+    let mut bytes = 0;
+    directory.each(&mut |fingerprint, number, len| {
+        if live.holds(number) && cached.holds(fingerprint) {
+            bytes += u64::from(len);
+        }
+    });
+    Ok(bytes)
+}

@@ -1,0 +1,137 @@
+//! What the collector may do, what it did, and whom it asks what is in memory.
+//!
+//! Invariant: nothing here reads or writes. Called by the collector and its users.
+
+use crate::space::MarkCounts;
+use units::Fingerprint;
+
+/// Nanoseconds of a day.
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
+
+/// What a collection may do.
+#[derive(Clone, Copy, Debug)]
+pub struct GcPolicy {
+    /// Forgotten snapshots can be taken back for so long, nanoseconds.
+    pub trash_period_ns: i64,
+    /// Containers that were given up stay for so long, nanoseconds: for processes that read the
+    /// pool and have opened it before.
+    pub reader_period_ns: i64,
+    /// Containers of which more is live, percent of their bytes, are left alone.
+    pub live_percent_max: u64,
+    /// Live bytes that one run copies at most.
+    pub copy_bytes_max: u64,
+    /// Nothing is copied or given up for less than this, bytes: a commit costs something too.
+    pub gain_bytes_min: u64,
+    /// Only says what it would do.
+    pub dry_run: bool,
+}
+
+impl Default for GcPolicy {
+    fn default() -> Self {
+        Self {
+            trash_period_ns: 7 * DAY_NS,
+            reader_period_ns: DAY_NS,
+            live_percent_max: 80,
+            copy_bytes_max: u64::MAX,
+            gain_bytes_min: 0,
+            dry_run: false,
+        }
+    }
+}
+
+impl GcPolicy {
+    /// With this trash period; containers stay no longer than that.
+    pub fn with_trash_period(trash_period_ns: i64) -> Self {
+        Self {
+            trash_period_ns,
+            reader_period_ns: trash_period_ns.min(DAY_NS),
+            ..Self::default()
+        }
+    }
+}
+
+/// What a collection did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GcCounts {
+    /// Forgotten snapshots that went for good.
+    pub snapshots_purged: u64,
+    /// What marking read.
+    pub marked: MarkCounts,
+    /// Live chunks and nodes.
+    pub live_chunks: u64,
+    /// Their plain bytes.
+    pub live_bytes: u64,
+    /// Memory of the bits that say what is live, bytes.
+    pub bit_bytes: u64,
+    /// Containers that were looked at.
+    pub containers: u64,
+    /// ... that were given up: they are in the trash now.
+    pub containers_discarded: u64,
+    /// Their stored bytes.
+    pub discarded_bytes: u64,
+    /// ... that were to be given up and stay, because they cannot be read in full.
+    pub containers_kept_back: u64,
+    /// Chunks that were copied out of them, and out of the trash.
+    pub chunks_copied: u64,
+    /// Their plain bytes.
+    pub copied_bytes: u64,
+    /// ... of which so many were in memory.
+    pub cached_bytes: u64,
+    /// Containers that were deleted from the trash.
+    pub containers_deleted: u64,
+    /// Their stored bytes.
+    pub deleted_bytes: u64,
+    /// Containers that stay in the trash for now.
+    pub containers_in_trash: u64,
+    /// Their stored bytes.
+    pub trash_bytes: u64,
+}
+
+/// Who knows what is in memory: live chunks that are, cost no read to copy (Duet, SOSP'15). Nothing
+/// but cost depends on the answers.
+pub trait CachedChunks {
+    /// True when the chunk's bytes are in memory.
+    fn holds(&self, fingerprint: &Fingerprint) -> bool;
+
+    /// True when it would say no to everything.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// Nothing is in memory.
+pub struct NothingCached;
+
+impl CachedChunks for NothingCached {
+    fn holds(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn is_empty(&self) -> bool {
+        true
+    }
+}
+
+/// Benefit over cost of collecting a container (Rosenblum and Ousterhout, SOSP'91), times a million:
+/// `(1 - u) * age / (1 + u)`, `u` the part that would have to be read and written. `age` counts
+/// commits.
+pub(super) fn benefit(to_copy_bytes: u64, plain_bytes: u64, age: u64) -> u128 {
+    let capacity = u128::from(plain_bytes.max(1));
+    let used = u128::from(to_copy_bytes).min(capacity);
+    (capacity - used) * u128::from(age.max(1)) * 1_000_000 / (capacity + used)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_and_old_come_first() {
+        assert!(benefit(0, 100, 5) > benefit(10, 100, 5));
+        assert!(benefit(10, 100, 50) > benefit(10, 100, 5));
+        assert!(benefit(90, 100, 100) < benefit(20, 100, 10));
+        assert_eq!(benefit(100, 100, 9), 0);
+        assert_eq!(benefit(500, 100, 9), 0);
+        assert_eq!(benefit(0, 0, 0), 1_000_000);
+    }
+}

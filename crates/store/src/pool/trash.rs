@@ -1,0 +1,84 @@
+//! Forgetting snapshots, and taking them back.
+//!
+//! Invariant: a snapshot is in the list, or in the trash, or gone; each step is one commit, made
+//! against the newest catalog. Only the collector removes from the trash. Called by the program.
+
+use super::{Pool, Purpose};
+use crate::catalog::{
+    Discarded, Edit, Forgotten, TrashedContainer, forgotten_key, holds_key, read_trash,
+};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::write_path::{Committed, LaneOptions};
+use format::snapshot::Snapshot;
+use std::collections::BTreeSet;
+use units::{Fingerprint, SnapshotId};
+
+impl Pool {
+    /// Moves snapshots from the list to the trash, durable on return. Those that are not in the
+    /// list any more are passed over.
+    pub fn forget(&self, snapshots: &[Snapshot]) -> Result<Committed> {
+        let session = self.begin(LaneOptions::metadata())?;
+        self.commit_with(Purpose::Snapshots, |base| {
+            let since = Discarded {
+                by: base.generation,
+                at: self.now(),
+            };
+            let (mut edits, mut removed) = (Vec::new(), BTreeSet::new());
+            for snapshot in snapshots {
+                let key = snapshot.key();
+                if !self.has_key(base.record.catalog, &key)? || !removed.insert(key.clone()) {
+                    continue;
+                }
+                edits.push(Edit { key, value: None });
+                let snapshot = snapshot.clone();
+                edits.push(Forgotten { snapshot, since }.edit());
+            }
+            session.commit(base, edits, -(removed.len() as i64))
+        })
+    }
+
+    /// Takes forgotten snapshots back into the list, durable on return. `NotFound` when one of them
+    /// is not in the trash: then nothing changes.
+    pub fn undelete(&self, ids: &[SnapshotId]) -> Result<Vec<Snapshot>> {
+        let session = self.begin(LaneOptions::metadata())?;
+        let mut back = Vec::new();
+        self.commit_with(Purpose::Snapshots, |base| {
+            let (forgotten, _) = self.trash_of(base.record.catalog)?;
+            let mut edits = Vec::new();
+            for id in ids.iter().collect::<BTreeSet<_>>() {
+                let Some(found) = forgotten.iter().find(|f| f.snapshot.id == *id) else {
+                    let why = format!("snapshot {id} is not in the trash");
+                    return Err(StoreError::new(StoreErrorKind::NotFound, why));
+                };
+                edits.push(Edit {
+                    key: forgotten_key(&found.snapshot),
+                    value: None,
+                });
+                edits.push(Edit {
+                    key: found.snapshot.key(),
+                    value: Some(found.snapshot.encode()),
+                });
+                back.push(found.snapshot.clone());
+            }
+            let change = back.len() as i64;
+            session.commit(base, edits, change)
+        })?;
+        Ok(back)
+    }
+
+    /// Forgotten snapshots, oldest first, and containers that nothing new refers to.
+    pub fn trash(&self) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
+        self.trash_of(self.record().catalog)
+    }
+
+    pub(crate) fn trash_of(
+        &self,
+        catalog: Option<Fingerprint>,
+    ) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
+        read_trash(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))
+    }
+
+    pub(crate) fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
+        holds_key(catalog, key, &mut |f: &Fingerprint| self.reader.map_node(f))
+    }
+}

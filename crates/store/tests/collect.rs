@@ -1,0 +1,350 @@
+//! Collecting space: what goes, what stays, and what it costs.
+//!
+//! Invariant: whatever was forgotten, used again or under way meanwhile, every snapshot restores and
+//! the pool checks as sound.
+
+mod specimen;
+
+use chunking::Compression;
+use format::snapshot::{Snapshot, SnapshotKind};
+use sim::{Image, SimDisk};
+use specimen::restore::Truth;
+use specimen::{Specimen, noise, options, put_image, snapshot, store_image};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, InitOptions, NothingCached,
+    OpenMode, Pool, StoreErrorKind,
+};
+
+fn new_pool() -> (Arc<SimDisk>, Pool) {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
+    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
+    (disk, pool)
+}
+
+/// Nobody waits for anything, and containers go for any gain.
+fn at_once() -> GcPolicy {
+    GcPolicy {
+        live_percent_max: 100,
+        ..GcPolicy::with_trash_period(0)
+    }
+}
+
+fn collector(pool: &Pool, policy: GcPolicy) -> Collector {
+    Collector::new(pool, policy, options(Compression::Lz4)).expect("alone")
+}
+
+fn finish(pool: &Pool, collector: &mut Collector) -> GcCounts {
+    while collector
+        .step(pool, None, &NothingCached, 10_000)
+        .expect("step")
+        == GcStep::Working
+    {}
+    collector.counts()
+}
+
+fn collect(pool: &Pool, policy: GcPolicy) -> GcCounts {
+    finish(pool, &mut collector(pool, policy))
+}
+
+fn containers(disk: &SimDisk) -> u64 {
+    let files = disk.image().files();
+    let is_container = |name: &str| name.starts_with("containers/");
+    files.iter().filter(|(name, _)| is_container(name)).count() as u64
+}
+
+/// Everything restores, checks, and is counted.
+fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
+    let report = report.expect("check");
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!(pool.snapshots().expect("snapshots").len(), truths.len());
+    for truth in truths {
+        assert_eq!(truth.restore(pool).expect("as stored"), [].into());
+    }
+    assert_eq!(pool.record().containers, containers(disk));
+    pool.space().expect("space");
+}
+
+#[test]
+fn what_is_forgotten_becomes_space() {
+    let specimen = Specimen::new(7, true);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    let before = pool.record().stored_bytes;
+    let gone: Vec<_> = specimen.truths[..3]
+        .iter()
+        .map(|t| t.snapshot.clone())
+        .collect();
+    pool.forget(&gone).expect("forget");
+    let first = collect(&pool, at_once());
+    assert_eq!(first.snapshots_purged, 3);
+    assert!(
+        first.containers_discarded > 3 && first.chunks_copied > 0,
+        "{first:?}"
+    );
+    assert_eq!(first.containers_deleted, 0);
+    assert!(pool.record().stored_bytes >= before, "nothing went yet");
+    is_sound(&disk, &pool, &specimen.truths[3..]);
+    let second = collect(&pool, at_once());
+    assert_eq!(second.containers_deleted, first.containers_discarded);
+    assert!(pool.record().stored_bytes < before * 2 / 3);
+    is_sound(&disk, &pool, &specimen.truths[3..]);
+    assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+    drop(pool);
+    for mode in [OpenMode::Read, OpenMode::Write] {
+        let pool = specimen.open(&disk, 2, mode).expect("open");
+        assert!(pool.notes().is_empty(), "{:?}", pool.notes());
+        is_sound(&disk, &pool, &specimen.truths[3..]);
+    }
+    // Without an index too.
+    media::Disk::remove(&*disk, "cache/fpi").expect("remove");
+    let pool = specimen.open(&disk, 3, OpenMode::Read).expect("open");
+    is_sound(&disk, &pool, &specimen.truths[3..]);
+}
+
+#[test]
+fn runs_come_to_rest() {
+    let specimen = Specimen::new(8, false);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    let mut stored = Vec::new();
+    for _ in 0..6 {
+        collect(&pool, GcPolicy::with_trash_period(0));
+        stored.push(pool.record().stored_bytes);
+    }
+    assert!(stored[5] <= stored[1] + (16 << 10), "{stored:?}");
+    is_sound(&disk, &pool, &specimen.truths);
+}
+
+#[test]
+fn nodes_are_read_once_whatever_the_snapshots() {
+    let mut marked = Vec::new();
+    for count in [1, 300] {
+        let (_, pool) = new_pool();
+        let bytes = noise(3, 3 << 20);
+        let mut session = pool.begin(options(Compression::Lz4)).expect("begin");
+        let root = put_image(&mut session, &bytes);
+        let chunks = session.counts().chunks_new;
+        let snapshots: Vec<_> = (0..count)
+            .map(|n| snapshot(&pool, SnapshotKind::Image, &n.to_string(), root))
+            .collect();
+        pool.commit(session, &snapshots, &[]).expect("commit");
+        let dry = GcPolicy {
+            dry_run: true,
+            ..at_once()
+        };
+        let counts = collect(&pool, dry);
+        // 768 chunks in four nodes of 256 at most, a fifth over them... all of them once.
+        assert_eq!(counts.marked.nodes, 4, "{counts:?}");
+        assert!(
+            counts.bit_bytes * 8 <= 2 * (chunks + 64 * counts.containers),
+            "{counts:?}"
+        );
+        assert!(counts.live_chunks >= chunks);
+        marked.push(counts.marked.nodes);
+    }
+    assert_eq!(marked[0], marked[1]);
+}
+
+#[test]
+fn bits_of_what_is_live_take_one_or_two_a_chunk() {
+    let (_, pool) = new_pool();
+    let bytes = noise(4, 24 << 20);
+    let large = store::LaneOptions {
+        container_bytes: 16 << 20,
+        region_bytes: 128 << 10,
+        compression: Compression::None,
+    };
+    let mut session = pool.begin(large).expect("begin");
+    let root = put_image(&mut session, &bytes);
+    let chunks = session.counts().chunks_new;
+    let snapshot = snapshot(&pool, SnapshotKind::Image, "", root);
+    pool.commit(session, &[snapshot], &[]).expect("commit");
+    let counts = collect(&pool, at_once());
+    let bits = counts.bit_bytes * 8;
+    assert!(
+        bits >= chunks && bits <= chunks + chunks / 10,
+        "{bits} bits, {chunks} chunks"
+    );
+}
+
+#[test]
+fn a_session_that_began_before_loses_nothing() {
+    let (disk, pool) = new_pool();
+    let bytes = noise(1, 200_000);
+    let kept = store_image(&pool, "kept", &noise(2, 100_000), Compression::None);
+    let gone = store_image(&pool, "gone", &bytes, Compression::None);
+    let mut session = pool.begin(options(Compression::None)).expect("begin");
+    let root = put_image(&mut session, &bytes);
+    assert_eq!(session.counts().chunks_new, 0);
+    pool_forget(&disk, &pool, &gone.snapshot, session, root, &kept, bytes);
+}
+
+/// Forgets while a session is open that refers to the same, collects, and commits the session.
+fn pool_forget(
+    disk: &Arc<SimDisk>,
+    pool: &Pool,
+    gone: &Snapshot,
+    session: store::WriteSession,
+    root: format::recipe::ObjectRoot,
+    kept: &Truth,
+    bytes: Vec<u8>,
+) {
+    // The one writer of short commits is busy: what a server's other session does is done here by
+    // removing the snapshot for good.
+    let again = snapshot(pool, SnapshotKind::Image, "again", root);
+    pool.commit(session, &[], std::slice::from_ref(gone))
+        .expect("forget");
+    // Its hold went with it; another holds what it saw.
+    let hold = pool.hold();
+    for _ in 0..4 {
+        let counts = collect(pool, at_once());
+        assert_eq!(counts.containers_deleted, 0, "{counts:?}");
+    }
+    pool.change_snapshots(std::slice::from_ref(&again), &[])
+        .expect("by name");
+    drop(hold);
+    for _ in 0..3 {
+        collect(pool, at_once());
+    }
+    let truths = [
+        Truth::of_bytes(kept.snapshot.clone(), noise(2, 100_000)),
+        Truth::of_bytes(again, bytes),
+    ];
+    is_sound(disk, pool, &truths);
+}
+
+#[test]
+fn what_is_stored_again_while_it_is_collected_stays() {
+    for stage in [
+        GcStage::Marking,
+        GcStage::Choosing,
+        GcStage::Copying,
+        GcStage::Done,
+    ] {
+        let (disk, pool) = new_pool();
+        let bytes = noise(1, 200_000);
+        let mut truths = vec![store_image(
+            &pool,
+            "kept",
+            &noise(2, 90_000),
+            Compression::None,
+        )];
+        let gone = store_image(&pool, "gone", &bytes, Compression::None);
+        pool.forget(&[gone.snapshot]).expect("forget");
+        let mut run = collector(&pool, at_once());
+        while run.stage() != stage {
+            run.step(&pool, None, &NothingCached, 5000).expect("step");
+        }
+        truths.push(store_image(&pool, "again", &bytes, Compression::None));
+        finish(&pool, &mut run);
+        drop(run);
+        is_sound(&disk, &pool, &truths);
+        for _ in 0..3 {
+            collect(&pool, at_once());
+            is_sound(&disk, &pool, &truths);
+        }
+        assert_eq!(pool.space().expect("space").duplicate_bytes, 0, "{stage:?}");
+    }
+}
+
+#[test]
+fn forgotten_snapshots_come_back_until_they_are_purged() {
+    let (disk, pool) = new_pool();
+    let truth = store_image(&pool, "one", &noise(1, 100_000), Compression::Lz4);
+    pool.forget(std::slice::from_ref(&truth.snapshot))
+        .expect("forget");
+    assert!(pool.snapshots().expect("list").is_empty());
+    // Twice is no more than once.
+    pool.forget(std::slice::from_ref(&truth.snapshot))
+        .expect("forget");
+    assert_eq!(pool.record().catalog_entries, 0);
+    let week = GcPolicy {
+        live_percent_max: 100,
+        ..GcPolicy::default()
+    };
+    for _ in 0..3 {
+        assert_eq!(collect(&pool, week).snapshots_purged, 0);
+    }
+    let (forgotten, _) = pool.trash().expect("trash");
+    assert_eq!(forgotten.len(), 1);
+    assert!(pool.space().expect("space").forgotten_bytes > 90_000);
+    let back = pool.undelete(&[truth.snapshot.id]).expect("undelete");
+    assert_eq!(back, std::slice::from_ref(&truth.snapshot));
+    is_sound(&disk, &pool, std::slice::from_ref(&truth));
+    let again = pool.undelete(&[truth.snapshot.id]);
+    assert_eq!(again.unwrap_err().kind, StoreErrorKind::NotFound);
+    pool.forget(std::slice::from_ref(&truth.snapshot))
+        .expect("forget");
+    assert_eq!(collect(&pool, at_once()).snapshots_purged, 1);
+    let gone = pool.undelete(&[truth.snapshot.id]);
+    assert_eq!(gone.unwrap_err().kind, StoreErrorKind::NotFound);
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_needs_no_lock() {
+    let specimen = Specimen::new(9, true);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    pool.forget(&[specimen.truths[0].snapshot.clone()])
+        .expect("forget");
+    drop(pool);
+    let files = disk.image().files();
+    let pool = specimen.open(&disk, 1, OpenMode::Read).expect("open");
+    let dry = GcPolicy {
+        dry_run: true,
+        ..at_once()
+    };
+    let counts = collect(&pool, dry);
+    assert!(
+        counts.containers_discarded > 0 && counts.snapshots_purged == 1,
+        "{counts:?}"
+    );
+    assert!(Collector::new(&pool, at_once(), options(Compression::None)).is_err());
+    assert!(disk.image().files() == files);
+}
+
+#[test]
+fn damage_stops_it_before_anything_goes() {
+    let (disk, pool) = new_pool();
+    let kept = store_image(&pool, "kept", &noise(2, 90_000), Compression::None);
+    let gone = store_image(&pool, "gone", &noise(1, 90_000), Compression::None);
+    pool.forget(&[gone.snapshot]).expect("forget");
+    drop(pool);
+    let files = disk.image().files();
+    let (name, _) = files
+        .iter()
+        .find(|(name, _)| name.starts_with("containers/"))
+        .expect("one");
+    media::Disk::remove(&*disk, name).expect("remove");
+    let pool = specimen::open(&disk, 5, None, OpenMode::Write).expect("open");
+    let mut run = collector(&pool, at_once());
+    let failed = loop {
+        match run.step(&pool, None, &NothingCached, 10_000) {
+            Ok(GcStep::Working) => {}
+            Ok(GcStep::Done) => panic!("collected a damaged pool"),
+            Err(e) => break e,
+        }
+    };
+    assert!(failed.is_corruption(), "{failed}");
+    let now = disk.image().files();
+    let is_there = |wanted: &str| now.iter().any(|(name, _)| name == wanted);
+    let containers = files
+        .iter()
+        .filter(|(name, _)| name.starts_with("containers/"));
+    let lost: Vec<_> = containers.filter(|(name, _)| !is_there(name)).collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    drop(run);
+    // Who forgets what is damaged gets on.
+    pool.forget(&[kept.snapshot]).expect("forget");
+    collect(&pool, at_once());
+    assert!(collect(&pool, at_once()).containers_deleted > 0);
+}
