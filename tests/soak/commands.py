@@ -22,6 +22,8 @@ class Commands:
         self.in_use = set()
         self.made = 0
         self.counts = Counter()
+        # Versions without garbage collection are tested without it.
+        self.collects = server.command("gc", "--help")[0] == 0
 
     def run(self, *args):
         """True when it ended well. Only the death of the server may cut it off."""
@@ -126,6 +128,10 @@ class Commands:
         if disk:
             self.removed(disk, self.run("forget", disk.name))
 
+    def collect(self):
+        """Gives the space of what was removed back, at once."""
+        self.run("gc", "--trash-period", "0")
+
     def removed(self, disk, good):
         if good:
             del self.disks[disk.name]
@@ -140,5 +146,6 @@ class Commands:
         chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
         chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
         chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
+        chosen += [(self.collect, 4)] if self.collects else []
         commands, weights = zip(*chosen)
         self.random.choices(commands, weights)[0]()
