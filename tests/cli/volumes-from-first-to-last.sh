@@ -31,6 +31,15 @@ life() {
     exits 1 q volume create other --size 1G --chunk-size 128K
     exits 1 q volume create other --size 1G --chunk-size 12K
     exits 1 q volume create other --size 0
+    exits 1 q volume create other --size 8E
+    exits 0 q volume create huge --size 7E --chunk-size 4K
+    on huge 'write -P 8 6E 64k' flush 'read -P 8 6E 64k' 'read -P 0 3E 1M'
+    exits 0 q volume snapshot huge@a
+    exits 0 q volume resize huge 100 --shrink
+    exits 0 q volume rollback huge@a
+    on huge 'read -P 8 6E 64k'
+    exits 0 q volume delete huge
+    exits 0 q forget huge@a
     exits 1 q volume create a@b --size 1G
     exits 0 q volume clone disk web
     listed web '"size_bytes":5242880,"chunk_bytes":16384'

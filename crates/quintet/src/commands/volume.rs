@@ -21,6 +21,9 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
 use store::VolumeStatus;
 
+/// Offsets are signed where clients come from (`off_t`).
+const SIZE_LIMIT: u64 = 1 << 63;
+
 pub(super) fn run(invocation: &Invocation, command: &VolumeCommand) -> anyhow::Result<Exit> {
     match command {
         VolumeCommand::Create(args) => create(invocation, args),
@@ -152,6 +155,7 @@ fn split(name: &str) -> anyhow::Result<(&str, &str)> {
 fn checked_size(name: &str, bytes: u64) -> anyhow::Result<()> {
     match bytes {
         0 => bail!("{name}: a disk has at least one byte"),
+        SIZE_LIMIT.. => bail!("{name}: clients count up to 8 EiB"),
         _ => Ok(()),
     }
 }
