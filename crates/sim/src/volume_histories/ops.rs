@@ -195,6 +195,45 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
             ],
         ),
         (
+            // Large writes that are only in the journal refer to what no root needs.
+            "collected below what is not folded",
+            vec![
+                Create(256, 12),
+                Write(0, 0, 24),
+                WriteKnown(0, 128, 64),
+                Flush(0),
+                Checkpoint,
+                Write(0, 128, 64),
+                Checkpoint,
+                Write(0, 0, 24),
+                WriteKnown(0, 128, 64),
+                Flush(0),
+                Collect,
+                Collect,
+                Checkpoint,
+            ],
+        ),
+        (
+            // What was written over them is not flushed: a crash needs them again.
+            "collected below what is not flushed",
+            vec![
+                Create(256, 12),
+                Write(0, 0, 24),
+                WriteKnown(0, 128, 64),
+                Flush(0),
+                Checkpoint,
+                Write(0, 128, 64),
+                Checkpoint,
+                Write(0, 0, 24),
+                WriteKnown(0, 128, 64),
+                Flush(0),
+                Write(0, 128, 64),
+                Collect,
+                Collect,
+                Flush(0),
+            ],
+        ),
+        (
             "collected beside writes",
             vec![
                 Create(256, 12),
