@@ -229,7 +229,9 @@ impl ChunkMap {
             container: hint.container,
             sector: hint.sector,
         };
-        hints.retain(|hint| !self.quarantine.holds(place(hint)));
+        hints.retain(|hint| {
+            !self.quarantine.retired.holds(hint.container) && !self.quarantine.holds(place(hint))
+        });
         Ok(())
     }
 

@@ -156,6 +156,26 @@ fn a_cold_random_read_is_one_read_of_the_disk() {
 }
 
 #[test]
+fn a_random_read_of_a_whole_region_is_one_read_too() {
+    let disk = disk_with_a_volume();
+    let volumes = open(&disk, Switches::default());
+    let volume = volumes.volume("v").expect("volume");
+    let places = shuffled(9);
+    let mut places = places.iter().map(|page| (page << 12) & !(REGION_BYTES - 1));
+    for at in places.by_ref().take(500) {
+        read(&volume, at, REGION_BYTES);
+    }
+    let before = volumes.decision_counters();
+    places
+        .take(300)
+        .for_each(|at| drop(read(&volume, at, REGION_BYTES)));
+    let after = volumes.decision_counters();
+    let regions = after.region_reads - before.region_reads;
+    // Regions of the disk may begin elsewhere: then it is two.
+    assert!(regions <= 620, "{regions} regions for 300 requests");
+}
+
+#[test]
 fn random_readers_have_nothing_fetched() {
     let disk = disk_with_a_volume();
     let volumes = open(&disk, Switches::default());

@@ -21,6 +21,9 @@ use units::{ContainerId, Fingerprint, PoolId};
 /// Containers whose header (and payload key) stays in memory.
 const HEADERS_MAX: usize = 4096;
 
+/// Longer regions are always looked at as a whole: they are kept as a whole.
+pub(crate) const PART_BYTES_MAX: usize = 128 << 10;
+
 /// Bad sectors that a walk over regions steps over before it gives the container up: devices take
 /// their time over each.
 const READ_FAILURES_MAX: u32 = 16;
@@ -31,6 +34,8 @@ pub struct Region {
     pub raw: Vec<u8>,
     /// Fingerprint, start and length of each chunk in `raw`.
     pub chunks: Vec<(Fingerprint, u32, u32)>,
+    /// False when only the chunks up to the one asked for were looked at.
+    pub is_whole: bool,
 }
 
 impl Region {
@@ -183,15 +188,17 @@ impl ContainerReader {
 
     /// Reads, verifies and decodes the region whose header starts at `sector`.
     pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
-        self.region_by(place, sectors_hint, Copies::InSystem)
+        self.region_by(place, sectors_hint, Copies::InSystem, None)
     }
 
-    /// The same, by a caller who says whether the system may keep a copy of the stored bytes.
+    /// The same, by a caller who says whether the system may keep a copy of the stored bytes, and
+    /// perhaps that one chunk is all he wants: of a short region those after it are not told.
     pub fn region_by(
         &self,
         place: RegionPlace,
         sectors_hint: u32,
         copies: Copies,
+        only: Option<&Fingerprint>,
     ) -> Result<Region> {
         let shape = self.shape(place.container)?;
         let (header, stored) = self.stored_by(place, sectors_hint, copies)?;
@@ -204,16 +211,26 @@ impl ContainerReader {
         let raw = self.raw(&shape, &header, place, stored)?;
         let (_, lengths) =
             split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
+        let only = only.filter(|_| raw.len() <= PART_BYTES_MAX);
+        let count = lengths.len();
         let mut start = 0u32;
         let mut chunks = Vec::with_capacity(lengths.len());
         for len in lengths {
             let bytes = raw
                 .get(start as usize..(start + len) as usize)
                 .unwrap_or_default();
-            chunks.push((self.fingerprints.fingerprint(bytes), start, len));
+            let fingerprint = self.fingerprints.fingerprint(bytes);
+            chunks.push((fingerprint, start, len));
             start += len;
+            if only == Some(&fingerprint) {
+                break;
+            }
         }
-        Ok(Region { raw, chunks })
+        Ok(Region {
+            raw,
+            is_whole: chunks.len() == count,
+            chunks,
+        })
     }
 
     /// A region as it is stored, its header included, checked against its checksum; needs no key.

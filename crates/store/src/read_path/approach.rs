@@ -9,15 +9,11 @@ use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::flights::Boarding;
 use crate::chunk_map::ChunkPlace;
-use crate::container::{Copies, RegionPlace};
+use crate::container::{Copies, PART_BYTES_MAX, RegionPlace};
 use crate::error::{Result, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
-
-/// Regions of more plain bytes stay whole in the reader's own cache, whoever asks: decoding one
-/// again for the next chunk costs more than its memory.
-const LONG_REGION_BYTES: usize = 128 << 10;
 
 /// Times that a chunk may move while one reads it.
 const MOVES_MAX: usize = 8;
@@ -57,6 +53,9 @@ pub(crate) trait Keep {
     /// True when the chunk is there by now.
     fn has(&self, fingerprint: &Fingerprint) -> bool;
 
+    /// True when nothing but the chunk that is asked for is kept.
+    fn takes_one(&self) -> bool;
+
     /// A region was read for this chunk: called before anybody else is let through to it. False
     /// when it cannot be kept there.
     fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool;
@@ -67,6 +66,10 @@ struct Nowhere;
 
 impl Keep for Nowhere {
     fn has(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn takes_one(&self) -> bool {
         false
     }
 
@@ -217,13 +220,21 @@ impl Reader {
         sectors: u32,
     ) -> Result<Option<Loaded>> {
         let fingerprint = errand.fingerprint;
-        let leader = match errand.approach.shares.then(|| self.flights.board(place)) {
-            Some(Boarding::Shared(region)) => {
-                count(&self.shared_reads);
-                return Ok(ChunkRef::within(&region, fingerprint).map(Loaded::Chunk));
+        let leader = loop {
+            if !errand.approach.shares {
+                break None;
             }
-            Some(Boarding::Lead(leader)) => Some(leader),
-            None => None,
+            match self.flights.board(place) {
+                Boarding::Lead(leader) => break Some(leader),
+                Boarding::Shared(region) => {
+                    let chunk = ChunkRef::within(&region, fingerprint);
+                    // Who took one chunk may not have looked at this one.
+                    if chunk.is_some() || region.is_whole() {
+                        count(&self.shared_reads);
+                        return Ok(chunk.map(Loaded::Chunk));
+                    }
+                }
+            }
         };
         // Who read it before may have kept it between the caller's look and the boarding.
         if let Some(chunk) = self.cache.get(fingerprint) {
@@ -233,13 +244,14 @@ impl Reader {
             return Ok(Some(Loaded::Kept));
         }
         count(&self.region_reads);
-        let region = self
-            .containers
-            .region_by(place, sectors, errand.approach.copies)?;
+        let only = errand.keep.takes_one().then_some(fingerprint);
+        let copies = errand.approach.copies;
+        let region = self.containers.region_by(place, sectors, copies, only)?;
         let region = Arc::new(DecodedRegion::new(region));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
-            let is_long = region.raw_bytes() > LONG_REGION_BYTES;
+            // Decoding a long one again for the next chunk costs more than its memory.
+            let is_long = region.raw_bytes() > PART_BYTES_MAX;
             if !errand.keep.keep(fingerprint, chunk) || is_long {
                 let evicted = self.cache.insert(Arc::clone(&region));
                 evicted

@@ -33,6 +33,11 @@ impl DecodedRegion {
         self.region.raw.capacity() + self.region.chunks.len() * CHUNK_OVERHEAD
     }
 
+    /// False when some of its chunks are not told.
+    pub fn is_whole(&self) -> bool {
+        self.region.is_whole
+    }
+
     /// Bytes of all chunks.
     pub fn raw_bytes(&self) -> usize {
         self.region.raw.len()

@@ -107,6 +107,7 @@ mod tests {
         let region = Region {
             raw: vec![1; 10],
             chunks: Vec::new(),
+            is_whole: true,
         };
         Arc::new(DecodedRegion::new(region))
     }

@@ -69,6 +69,8 @@ pub(super) struct Reading<'a> {
     approach: Option<Approach>,
     /// Chunks beside the one asked for are worth keeping.
     gathers: bool,
+    /// All that is asked for lies in one chunk: nothing else of its region is looked at.
+    alone: bool,
     why: Use,
     pub tally: CacheTally,
     leaves: Option<FixedLeaves<ChunkRef>>,
@@ -112,6 +114,7 @@ impl<'a> Reading<'a> {
             judging: None,
             approach: None,
             gathers: false,
+            alone: false,
             why,
             tally: CacheTally::default(),
             leaves: None,
@@ -164,6 +167,8 @@ impl<'a> Reading<'a> {
 
     /// Fills `into` from byte `offset` of what lies below.
     pub fn fill<B: Below>(&mut self, below: &B, offset: u64, into: &mut [u8]) -> Result<()> {
+        let last = offset + (into.len() as u64).saturating_sub(1);
+        self.alone = below.log2().is_some_and(|n| offset >> n == last >> n);
         let mut at = offset;
         let mut rest = into;
         while !rest.is_empty() {
@@ -171,6 +176,7 @@ impl<'a> Reading<'a> {
             rest = rest.get_mut(taken..).unwrap_or_default();
             at += taken as u64;
         }
+        self.alone = false;
         Ok(())
     }
 
@@ -234,6 +240,7 @@ impl<'a> Reading<'a> {
                 alias,
                 why,
                 gathers: self.gathers,
+                alone: self.alone,
                 inserted: Cell::new(false),
             };
             let chunk = match beside {
@@ -334,6 +341,7 @@ struct Kept<'a> {
     alias: &'a Alias<'a>,
     why: Use,
     gathers: bool,
+    alone: bool,
     inserted: Cell<bool>,
 }
 
@@ -348,6 +356,10 @@ impl Kept<'_> {
 impl Keep for Kept<'_> {
     fn has(&self, fingerprint: &Fingerprint) -> bool {
         self.engine.cache.is_content_resident(fingerprint)
+    }
+
+    fn takes_one(&self) -> bool {
+        self.alone && !self.gathers
     }
 
     fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool {

@@ -109,3 +109,61 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
     assert!(reader.chunks.counts().false_positives >= 1);
     assert!(reader.chunks.quarantine.is_empty(), "nobody's damage");
 }
+
+/// Takes one chunk of a region, and keeps it elsewhere.
+struct One;
+
+impl Keep for One {
+    fn has(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn takes_one(&self) -> bool {
+        true
+    }
+
+    fn keep(&self, _: &Fingerprint, _: &ChunkRef) -> bool {
+        true
+    }
+}
+
+#[test]
+fn who_takes_one_chunk_is_told_of_no_later_one() {
+    let (pool, chunks) = stored(4);
+    let reader = pool.reader();
+    let ((first, bytes), (second, more)) = (&chunks[0], &chunks[1]);
+    let Loaded::Chunk(chunk) = reader.load(first, DIRECT, &One).expect("load") else {
+        panic!("nobody keeps anything");
+    };
+    assert!(*chunk == **bytes && chunk.beside(second).is_none());
+    let Loaded::Chunk(chunk) = reader.load(second, DIRECT, &One).expect("load") else {
+        panic!("nobody keeps anything");
+    };
+    assert!(*chunk == **more && chunk.beside(first).is_some());
+    let counts = reader.counts();
+    assert_eq!((counts.direct_reads, counts.hints_denied), (2, 0));
+}
+
+/// Eight readers, each of one chunk, at the same moment: who shares a region that was not looked at
+/// as a whole reads it himself.
+#[test]
+fn readers_of_single_chunks_share_what_they_can() {
+    let (pool, chunks) = stored(8);
+    let reader = pool.reader();
+    let together = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for (fingerprint, bytes) in &chunks {
+            let together = &together;
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    together.wait();
+                    match reader.load(fingerprint, DIRECT, &One).expect("load") {
+                        Loaded::Chunk(chunk) => assert!(*chunk == **bytes),
+                        Loaded::Kept => panic!("nobody keeps anything"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(reader.counts().hints_denied, 0);
+}
