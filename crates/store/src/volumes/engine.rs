@@ -246,13 +246,19 @@ impl Engine {
         Ok(())
     }
 
-    /// The journal was full: works on the round, or waits for who does.
-    pub fn make_room(&self) -> Result<()> {
+    /// Rounds so far: read before an attempt to append, given to [`Self::make_room`] when it fails.
+    pub fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    /// The journal was full: works on the round, or waits for who does. `before` are the rounds
+    /// before the attempt that failed: a round that ended since has made room, and a journal that
+    /// is empty now is no journal that cannot be emptied.
+    pub fn make_room(&self, before: u64) -> Result<()> {
         self.full.fetch_add(1, Ordering::Relaxed);
         self.journal.write_out()?;
-        let before = self.rounds.load(Ordering::Relaxed);
         let mut driver = lock(&self.driver);
-        if self.rounds.load(Ordering::Relaxed) != before {
+        if self.rounds() != before {
             return Ok(());
         }
         match self.step_with(&mut driver, ROOM_STEP_BYTES)? {
@@ -400,7 +406,7 @@ impl Engine {
         let needed = self.finish(session, round, at_commit)?;
         driver.round = None;
         self.journal.trim(needed);
-        self.rounds.fetch_add(1, Ordering::Relaxed);
+        self.rounds.fetch_add(1, Ordering::Release);
         Ok(Step::Committed)
     }
 
@@ -449,10 +455,17 @@ impl Engine {
     }
 
     /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
-    fn needed_from(&self, head: JournalPosition) -> JournalPosition {
-        let registry = lock(&self.registry);
-        let active = |r: &Registered| r.volume.state().active.first_position();
-        registry.values().filter_map(active).fold(head, Ord::min)
+    /// A write may have its position below `head` and not be in its overlay yet: it is waited for.
+    pub(super) fn needed_from(&self, head: JournalPosition) -> JournalPosition {
+        let volumes: Vec<_> = lock(&self.registry)
+            .values()
+            .map(|r| Arc::clone(&r.volume))
+            .collect();
+        let first = |volume: Arc<LiveVolume>| {
+            drop(volume.shut());
+            volume.state().active.first_position()
+        };
+        volumes.into_iter().filter_map(first).fold(head, Ord::min)
     }
 
     /// One commit of the volumes' session.

@@ -140,9 +140,7 @@ impl LiveVolume {
             }
         }
         let write = Write::Chunks(fingerprints.into());
-        while !self.append(engine, offset, &write, data.len() as u64)? {
-            engine.make_room()?;
-        }
+        self.append_waiting(engine, offset, &write, data.len() as u64)?;
         engine.written()
     }
 
@@ -154,9 +152,7 @@ impl LiveVolume {
             let room = Record::DATA_BYTES_MAX as u64 - at % Record::DATA_BYTES_MAX as u64;
             let take = room.min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at(take);
-            while !self.append(engine, at, &Write::Data(now), take as u64)? {
-                engine.make_room()?;
-            }
+            self.append_waiting(engine, at, &Write::Data(now), take as u64)?;
             rest = later;
             at += take as u64;
         }
@@ -178,10 +174,25 @@ impl LiveVolume {
         if len == 0 {
             return Ok(());
         }
-        while !self.append(engine, offset, &Write::Zero, len)? {
-            engine.make_room()?;
-        }
+        self.append_waiting(engine, offset, &Write::Zero, len)?;
         engine.written()
+    }
+
+    /// One record, once the journal has room for it.
+    fn append_waiting(
+        &self,
+        engine: &Engine,
+        offset: u64,
+        write: &Write<'_>,
+        len: u64,
+    ) -> Result<()> {
+        loop {
+            let rounds = engine.rounds();
+            if self.append(engine, offset, write, len)? {
+                return Ok(());
+            }
+            engine.make_room(rounds)?;
+        }
     }
 
     /// One record, behind the gate. False when the journal has no room for it.
@@ -368,3 +379,6 @@ impl State {
         pieces
     }
 }
+
+#[cfg(test)]
+mod tests;
