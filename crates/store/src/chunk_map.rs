@@ -98,8 +98,9 @@ pub(crate) struct ChunkMap {
     cache_bytes_max: usize,
     /// Chunks whose index candidates were all others: they go to the overflow table.
     colliding: Mutex<FingerprintSet>,
-    /// True once all directories were entered because the index had missed a chunk.
-    rescued: Mutex<bool>,
+    /// All directories were entered because the index had missed a chunk, when so many containers had
+    /// been retired.
+    rescued: Mutex<Option<u64>>,
     counters: Counters,
 }
 
@@ -117,7 +118,7 @@ impl ChunkMap {
             loaded: Condvar::new(),
             cache_bytes_max,
             colliding: Mutex::default(),
-            rescued: Mutex::new(false),
+            rescued: Mutex::default(),
             counters: Counters::default(),
         }
     }
@@ -293,7 +294,9 @@ impl ChunkMap {
     /// calls itself complete is not emptied for it: others insert meanwhile.
     fn enter_all(&self) -> Result<bool> {
         let mut rescued = lock(&self.rescued);
-        if *rescued {
+        // Of a chunk that moved often the index may know places that are gone, and no other.
+        let retired = self.quarantine.retired.times_added();
+        if *rescued == Some(retired) {
             return Ok(false);
         }
         let counters = self.index.counters();
@@ -301,7 +304,7 @@ impl ChunkMap {
             self.index.reset(counters.entries);
         }
         self.enter_from(&BTreeMap::new())?;
-        *rescued = true;
+        *rescued = Some(retired);
         Ok(true)
     }
 

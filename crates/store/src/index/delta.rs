@@ -10,7 +10,7 @@ pub(super) const SLOT_BYTES: usize = size_of::<Record>();
 const _: () = assert!(SLOT_BYTES == 24);
 
 const SLOTS_FIRST: usize = 1024;
-/// Places of one key beyond which an older one is replaced: it is the same chunk, stored again.
+/// Places of one key beyond which the oldest goes: it is the same chunk, stored again.
 pub(super) const PLACES_MAX: usize = 4;
 
 const FREE: Record = Record {
@@ -96,27 +96,44 @@ impl Delta {
     }
 
     fn put(&mut self, record: Record) {
-        let home = self.home(record.key);
-        let (before, from_home) = self.slots.split_at_mut(home);
-        let mut same = 0;
-        let mut oldest: Option<&mut Record> = None;
-        for slot in from_home.iter_mut().chain(before) {
+        let (home, count) = (self.home(record.key), self.slots.len());
+        let mut same = [0; PLACES_MAX];
+        let mut found = 0;
+        for step in 0..count {
+            let at = (home + step) % count;
+            let Some(slot) = self.slots.get_mut(at) else {
+                return;
+            };
             if slot.place.region == 0 {
-                if same < PLACES_MAX {
+                if found < PLACES_MAX {
                     *slot = record;
                     self.used += 1;
-                } else if let Some(oldest) = oldest {
-                    *oldest = record;
+                    return;
                 }
-                return;
+                break;
             }
             if slot.key == record.key {
                 if slot.place == record.place {
                     return;
                 }
-                same += 1;
-                oldest.get_or_insert(slot);
+                if let Some(same) = same.get_mut(found) {
+                    *same = at;
+                }
+                found += 1;
             }
+        }
+        // The oldest goes and the others move up: the newest but one may be the only one that can be
+        // read, while the newest is being written.
+        for pair in same.windows(2) {
+            if let [older, newer] = *pair
+                && let Some(place) = self.slots.get(newer).copied()
+                && let Some(slot) = self.slots.get_mut(older)
+            {
+                *slot = place;
+            }
+        }
+        if let Some(slot) = same.last().and_then(|last| self.slots.get_mut(*last)) {
+            *slot = record;
         }
     }
 
