@@ -15,6 +15,7 @@ pub mod mirrored;
 pub mod preamble;
 pub mod recipe;
 pub mod root;
+pub mod scrub;
 pub mod snapshot;
 pub mod tree;
 pub mod volume;

@@ -31,6 +31,8 @@ pub enum Kind {
     Index = 5,
     /// A slot of the journal.
     Journal = 6,
+    /// How far a scrub has come.
+    Scrub = 7,
 }
 
 impl Kind {

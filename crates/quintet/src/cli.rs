@@ -13,6 +13,7 @@ mod mount;
 mod pool;
 mod restore;
 mod retain;
+mod scrub;
 mod serve;
 mod top;
 mod volume;
@@ -27,6 +28,7 @@ pub use mount::{MountArgs, MountGuardArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
+pub use scrub::{ScrubArgs, ScrubCommand, ScrubLimitArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServeHeldArgs};
 pub use top::TopArgs;
 pub use volume::{
@@ -189,6 +191,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Set aside what is damaged, so that the next backup stores it anew
     Repair(RepairArgs),
+    /// Verify everything that is stored, in the background if a server holds the pool
+    Scrub(ScrubArgs),
     /// Show how much is stored, and how well
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything

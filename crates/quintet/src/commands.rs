@@ -24,6 +24,7 @@ mod mount;
 mod new_snapshot;
 mod repair;
 mod restore;
+mod scrub;
 mod serve;
 mod snapshot_choice;
 mod snapshots;
@@ -163,6 +164,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Export(args) => image::export(invocation, &args),
         Command::Check(args) => check::run(invocation, &args),
         Command::Repair(args) => repair::run(invocation, &args),
+        Command::Scrub(args) => scrub::run(invocation, &args),
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
         Command::Mount(args) => mount::run(invocation, &args),

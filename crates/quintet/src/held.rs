@@ -7,6 +7,7 @@
 
 mod live;
 mod open_files;
+mod scrubbing;
 mod trouble;
 mod turns;
 mod volumes;
@@ -22,6 +23,7 @@ use crate::mount::Directories;
 use nbd::ServerHandle;
 use open_files::OpenFile;
 pub use open_files::OpenFiles;
+use scrubbing::Scrubbing;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
@@ -40,6 +42,8 @@ pub struct Held {
     pub volumes: Arc<Volumes>,
     /// When that was.
     pub since: Instant,
+    /// Its verification.
+    pub scrub: Scrubbing,
     turns: Arc<Turns>,
     /// What volumes were asked to store and could not.
     pub refused: Arc<Trouble>,
@@ -60,6 +64,7 @@ impl Held {
         let reader = Arc::clone(pool.reader());
         Self {
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
+            scrub: Scrubbing::of(&volumes),
             pool,
             volumes: Arc::new(volumes),
             since: Instant::now(),

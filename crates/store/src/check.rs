@@ -294,7 +294,7 @@ impl Checked<'_> {
     }
 
     /// What a container says of itself; whatever is wrong with that goes to `trouble`.
-    fn describe(
+    pub fn describe(
         &self,
         id: ContainerId,
         known_bytes: u64,

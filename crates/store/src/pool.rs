@@ -29,6 +29,7 @@ mod collect;
 mod examine;
 mod holds;
 mod repair;
+mod scrub;
 mod sessions;
 mod trash;
 mod volumes;
@@ -38,6 +39,7 @@ pub(crate) use sessions::Purpose;
 pub use holds::Hold;
 use holds::Holds;
 pub use repair::Repair;
+pub use scrub::{Damaged, Verification};
 
 const LOCK: &str = "lock";
 

@@ -21,6 +21,7 @@ use crate::container::ContainerReader;
 use crate::error::{Result, StoreError};
 use crate::recipe::{Leaf, visit_differences, visit_leaves, visit_nodes};
 use cache::ReadCache;
+use duet::Duet;
 use flights::Flights;
 use format::bytes::FormatError;
 use format::map_node::MapNode;
@@ -28,7 +29,7 @@ use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use units::Fingerprint;
 
 /// Largest directory object that is read whole: ten million entries.
@@ -61,6 +62,8 @@ pub struct Reader {
     direct_reads: AtomicU64,
     hints_denied: AtomicU64,
     shared_reads: AtomicU64,
+    /// Who is told of regions that were read and verified.
+    told: OnceLock<Arc<Duet>>,
 }
 
 impl Reader {
@@ -80,7 +83,13 @@ impl Reader {
             direct_reads: AtomicU64::new(0),
             hints_denied: AtomicU64::new(0),
             shared_reads: AtomicU64::new(0),
+            told: OnceLock::new(),
         }
+    }
+
+    /// Tells this table from now on which regions were read and verified; the first one stays.
+    pub(crate) fn tell(&self, duet: &Arc<Duet>) {
+        let _ = self.told.set(Arc::clone(duet));
     }
 
     /// What reading cost so far.

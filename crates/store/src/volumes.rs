@@ -98,6 +98,7 @@ impl Volumes {
             items_max: (event_bytes / duet::ITEM_BYTES_MAX) as usize,
             seed: seed.rotate_left(32),
         });
+        pool.tell_of_reads(&duet);
         let cache_bytes = options.memory_bytes - overlay_bytes - event_bytes;
         let cache = PageCache::new(
             page_cache::Options::new(cache_bytes, seed),

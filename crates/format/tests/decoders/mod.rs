@@ -21,6 +21,7 @@ use format::mirrored;
 use format::preamble::{Kind, Preamble};
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
+use format::scrub::ScrubRecord;
 use format::snapshot::Snapshot;
 use format::tree::Entry;
 use std::fmt::Debug;
@@ -46,6 +47,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("index_tail", index_tail),
     ("journal_slot", journal_slot),
     ("journal_record", journal_record),
+    ("scrub", scrub),
 ];
 
 /// The pool that bucket and tail samples belong to.
@@ -293,5 +295,14 @@ pub fn journal_record(bytes: &[u8]) {
     if let Some(header) = decode_mended(bytes, |_| Some(56), decode) {
         same(&header, decode(&header.encode(seed)));
         assert!(header.batch_bytes() <= journal::BATCH_BYTES_MAX);
+    }
+}
+
+/// Slots of a scrub's record.
+pub fn scrub(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| ScrubRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
     }
 }

@@ -16,6 +16,7 @@ use format::key_slot::{KeyDerivation, KeySlot};
 use format::map_node::{MapChild, MapNode};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
+use format::scrub::{Pass, ScrubPhase, ScrubRecord};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind, Timestamp};
 use units::{ContainerId, Fingerprint, Generation, SnapshotId, UnixNanos, WriterId};
@@ -43,7 +44,22 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "index_tail" => vec![index::tail()],
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
+        "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],
         other => panic!("no samples for {other}"),
+    }
+}
+
+fn scrub() -> ScrubRecord {
+    ScrubRecord {
+        sequence: 7,
+        phase: ScrubPhase::UnderWay,
+        pass: Pass {
+            began: UnixNanos(1_790_000_000_000_000_000),
+            containers: 12,
+            ..Pass::default()
+        },
+        last: Pass::default(),
+        progress: vec![9; 40],
     }
 }
 

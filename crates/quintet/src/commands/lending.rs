@@ -6,7 +6,7 @@
 
 use super::run_for;
 use crate::caller::Caller;
-use crate::cli::{Cli, Command, KeyCommand, VolumeCommand};
+use crate::cli::{Cli, Command, KeyCommand, ScrubCommand, VolumeCommand};
 use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
 use crate::held::Held;
@@ -45,6 +45,10 @@ impl Need {
             }
             Command::Tag(_) => Self::Writing { files: false },
             Command::Status | Command::Top(_) | Command::Volume(VolumeCommand::List) => Self::Live,
+            Command::Scrub(args) => match args.command {
+                Some(ScrubCommand::Status) => Self::Live,
+                _ => Self::Writing { files: false },
+            },
             Command::Volume(_) => Self::Writing { files: false },
             Command::Key(KeyCommand::List) => Self::Nothing,
             Command::Key(_) => Self::Writing { files },
@@ -121,6 +125,8 @@ mod tests {
         assert_eq!(need("gc --dry-run"), Need::Nothing);
         assert_eq!(need("undelete"), Need::Nothing);
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
+        assert_eq!(need("scrub status"), Need::Live);
+        assert_eq!(need("scrub --limit 5M"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);
     }
 }

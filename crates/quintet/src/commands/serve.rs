@@ -8,6 +8,7 @@ mod exports;
 mod held;
 mod snapshots;
 mod sockets;
+mod verifier;
 
 use super::invocation::Invocation;
 use super::mount::Settings;

@@ -8,6 +8,7 @@ mod server;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
+use super::scrub;
 use super::snapshot_choice::short_id;
 use crate::calendar;
 use crate::exit::Exit;
@@ -15,6 +16,7 @@ use crate::held::{Live, lost_writes};
 use crate::json::Object;
 use crate::sizes;
 use format::config::Seal;
+use maintenance::Scrubber;
 use store::OpenMode;
 
 /// What to do about a server that cannot store what it is asked to.
@@ -77,6 +79,11 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     if let Some(newest) = newest {
         message = message.object("newest", listing::snapshot(Object::new(), newest));
     }
+    let scrubbed = match invocation.held() {
+        Some(held) => held.scrub.status(),
+        None => Scrubber::recorded(&pool),
+    };
+    message = message.object("scrub", scrub::object(Object::new(), &scrubbed));
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
         message = message.object("server", server::object(held, live));
@@ -109,6 +116,10 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
             "set aside",
             &format!("{set_aside} places found damaged (see quintet check)"),
         )?;
+    }
+    for text in scrub::summary(&scrubbed, &invocation.zone) {
+        let (name, value) = text.split_once(": ").unwrap_or_default();
+        line(name, value)?;
     }
     let (count, logical) = (snapshots.len(), sizes::display(logical));
     line("snapshots", &format!("{count}, {logical} in all"))?;

@@ -74,7 +74,7 @@ impl Pool {
     }
 
     /// Stores anew what can be read of a container that is set aside as a whole.
-    fn salvage(&self, place: RegionPlace, session: &mut WriteSession) -> Result<()> {
+    pub(super) fn salvage(&self, place: RegionPlace, session: &mut WriteSession) -> Result<()> {
         let contents = match self.containers.contents(place.container) {
             Err(e) if e.is_corruption() => return Ok(()),
             other => other?,

@@ -11,6 +11,7 @@ use super::flights::Boarding;
 use crate::chunk_map::ChunkPlace;
 use crate::container::{Copies, PART_BYTES_MAX, RegionPlace};
 use crate::error::{Result, StoreError};
+use duet::{Events, Page, Space};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
@@ -250,6 +251,10 @@ impl Reader {
         let region = Arc::new(DecodedRegion::new(region));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
+            // All its stored bytes were verified, and it holds what somebody said it holds.
+            if let Some(duet) = self.told.get() {
+                duet.record(&page_of(place), Events::ADDED);
+            }
             // Decoding a long one again for the next chunk costs more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
             if !errand.keep.keep(fingerprint, chunk) || is_long {
@@ -263,6 +268,16 @@ impl Reader {
             leader.land(&region);
         }
         Ok(chunk.map(Loaded::Chunk))
+    }
+}
+
+/// What maintenance calls a region.
+fn page_of(place: RegionPlace) -> Page {
+    Page {
+        space: Space::Containers,
+        object: place.container.0,
+        generation: 0,
+        index: place.sector.into(),
     }
 }
 

@@ -7,8 +7,10 @@
 use super::destager::Destager;
 use super::exports::HeldExports;
 use super::sockets::start_nbd;
+use super::verifier::Verifier;
 use super::{announce, signals, wait};
 use crate::cli::ServeHeldArgs;
+use crate::commands::backup::REGION_BYTES;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
 use crate::commands::mount::{self, Mount, Pools, Settings};
@@ -97,6 +99,8 @@ fn hold(
         ));
     }
     let destager = Destager::start(&held, console)?;
+    let lane = invocation.lane(None, REGION_BYTES)?;
+    let verifier = Verifier::start(invocation, &held, lane)?;
     let commands = ClientCommands {
         held: Arc::clone(&held),
     };
@@ -136,7 +140,7 @@ fn hold(
             console.warn("some requests did not end in time");
         }
     }
-    drop((metrics, destager));
+    drop((metrics, verifier, destager));
     let settled = settle(&held.volumes, &notifier);
     drop(watchdog);
     settled?;

@@ -1,0 +1,179 @@
+//! How far a scrub has come, and when everything was last verified: a cache, kept in two slots.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 32 | preamble |
+//! | 32 | 8 | sequence number of this record |
+//! | 40 | 1 | 0 = at rest, 1 = under way, 2 = paused |
+//! | 41 | 7 | zero |
+//! | 48 | 48 | the pass that is under way: [`Pass`] |
+//! | 96 | 48 | the last pass that ended: [`Pass`] |
+//! | 144 | 8 | length of what follows |
+//! | 152 | ... | how far the pass has come, in the form of `duet` |
+//! | ... | 8 | checksum of all before |
+//!
+//! A pass: began, ended (0 while it has not), containers verified, stored bytes read, stored bytes
+//! that readers had verified, damaged places; eight bytes each.
+//!
+//! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
+
+use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
+use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use units::{PoolId, UnixNanos};
+
+/// Version that this program reads and writes.
+pub const VERSION: u16 = 1;
+/// Largest record that is read, bytes: enough for the sparsest progress that memory takes.
+pub const SCRUB_BYTES_MAX: u64 = 64 << 20;
+
+const WHAT: &str = "scrub record";
+
+/// What a scrub is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum ScrubPhase {
+    /// Nothing: no pass is under way.
+    #[default]
+    AtRest = 0,
+    /// A pass is under way, and goes on when a server starts.
+    UnderWay = 1,
+    /// A pass was begun, and goes on when somebody says so.
+    Paused = 2,
+}
+
+/// A pass over all containers, in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pass {
+    /// When it began; 0: there was none.
+    pub began: UnixNanos,
+    /// When it ended; 0 while it has not.
+    pub ended: UnixNanos,
+    /// Containers verified.
+    pub containers: u64,
+    /// Stored bytes that it read.
+    pub read_bytes: u64,
+    /// Stored bytes that readers had verified meanwhile: not read again.
+    pub cached_bytes: u64,
+    /// Places found damaged, and containers that the device did not give.
+    pub damaged: u64,
+}
+
+/// See the module's head.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ScrubRecord {
+    /// Grows by one with each record.
+    pub sequence: u64,
+    /// What it is doing.
+    pub phase: ScrubPhase,
+    /// The pass that is under way.
+    pub pass: Pass,
+    /// The last one that ended.
+    pub last: Pass,
+    /// How far the pass has come; empty: it has not begun.
+    pub progress: Vec<u8>,
+}
+
+impl Pass {
+    fn encode(&self, w: &mut Writer) {
+        w.u64(self.began.0 as u64)
+            .u64(self.ended.0 as u64)
+            .u64(self.containers)
+            .u64(self.read_bytes)
+            .u64(self.cached_bytes)
+            .u64(self.damaged);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            began: UnixNanos(r.i64()?),
+            ended: UnixNanos(r.i64()?),
+            containers: r.u64()?,
+            read_bytes: r.u64()?,
+            cached_bytes: r.u64()?,
+            damaged: r.u64()?,
+        })
+    }
+}
+
+impl ScrubRecord {
+    /// The bytes of this record.
+    pub fn encode(&self, pool: PoolId) -> Vec<u8> {
+        let mut w = Writer::new();
+        Preamble::encode(Kind::Scrub, VERSION, pool, &mut w);
+        w.u64(self.sequence).u8(self.phase as u8).bytes(&[0; 7]);
+        self.pass.encode(&mut w);
+        self.last.encode(&mut w);
+        w.u64(self.progress.len() as u64).bytes(&self.progress);
+        let sum = checksum(Kind::Scrub.seed(), &w.0);
+        w.u64(sum);
+        w.0
+    }
+
+    /// Verifies the bytes of a record of this pool.
+    pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Scrub, VERSION)?;
+        if preamble.pool != pool {
+            return Err(FormatError::new(WHAT, Fault::Misplaced));
+        }
+        let mut r = Reader::new(WHAT, bytes);
+        let summed = r.take(bytes.len().saturating_sub(8))?;
+        verify(WHAT, Kind::Scrub.seed(), summed, r.u64()?)?;
+        let mut r = Reader::new(WHAT, summed);
+        r.take(PREAMBLE_BYTES)?;
+        let sequence = r.u64()?;
+        let phase = match r.u8()? {
+            0 => ScrubPhase::AtRest,
+            1 => ScrubPhase::UnderWay,
+            2 => ScrubPhase::Paused,
+            _ => return r.invalid("phase"),
+        };
+        if r.array::<7>()? != [0; 7] {
+            return r.invalid("field");
+        }
+        let (pass, last) = (Pass::decode(&mut r)?, Pass::decode(&mut r)?);
+        if r.u64()? != r.rest().len() as u64 {
+            return r.invalid("length");
+        }
+        Ok(Self {
+            sequence,
+            phase,
+            pass,
+            last,
+            progress: r.rest().to_vec(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_no_other_pool_believes_it() {
+        let pool = PoolId([3; 16]);
+        let record = ScrubRecord {
+            sequence: 9,
+            phase: ScrubPhase::Paused,
+            pass: Pass {
+                began: UnixNanos(5),
+                read_bytes: 1 << 40,
+                ..Pass::default()
+            },
+            last: Pass::default(),
+            progress: vec![1, 2, 3],
+        };
+        let bytes = record.encode(pool);
+        assert_eq!(bytes.len(), 152 + 3 + 8);
+        assert_eq!(ScrubRecord::decode(&bytes, pool), Ok(record));
+        let other = ScrubRecord::decode(&bytes, PoolId([4; 16]));
+        assert_eq!(other.unwrap_err().fault, Fault::Misplaced);
+        for cut in 0..bytes.len() {
+            assert!(ScrubRecord::decode(&bytes[..cut], pool).is_err(), "{cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut torn = bytes.clone();
+            torn[at] ^= 0x10;
+            assert!(ScrubRecord::decode(&torn, pool).is_err(), "{at}");
+        }
+    }
+}

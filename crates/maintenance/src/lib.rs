@@ -1,0 +1,12 @@
+//! Maintenance: tasks over the one driver of `duet`.
+//!
+//! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
+//! order; stopping it at any moment loses no data and little work. Nothing here sleeps, starts a
+//! thread or knows a clock but the pool's: the program calls bounded steps.
+#![forbid(unsafe_code)]
+
+mod pacing;
+mod scrub;
+
+pub use pacing::{Activity, Pacing};
+pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, Scrubber};

@@ -1,0 +1,281 @@
+//! A scrub from its start to its end, over restarts: what the program calls.
+//!
+//! Invariant: a step is bounded; what is done is written down now and then, and at every pause and
+//! end. The pass that ended last is known until the next one has ended. Called by the program: a thread
+//! of a server, or a command.
+
+use super::{Scrub, ScrubFindings, slots};
+use duet::{Driver, DriverOptions, Duet, Events, Mask, Page, Position, Present, Progress};
+use duet::{Scope, Space, Step, TooManySessions};
+use format::scrub::{Pass, ScrubPhase, ScrubRecord};
+use media::MediaError;
+use std::sync::Arc;
+use store::{Pool, StoreError};
+use units::{ContainerId, UnixNanos};
+
+/// Stored bytes verified between two records: what a crash makes the scrub do again, at most.
+const RECORD_EVERY_BYTES: u64 = 1 << 30;
+/// What says that progress is that of a scrub.
+const TAG: u64 = u64::from_be_bytes(*b"scrub\0\0\x01");
+
+/// See the module's head.
+pub struct Scrubber {
+    pool: Arc<Pool>,
+    duet: Arc<Duet>,
+    record: ScrubRecord,
+    run: Option<Run>,
+    findings: ScrubFindings,
+    /// Bytes of the pass when the record was written last.
+    recorded_bytes: u64,
+}
+
+/// A pass that is under way in this process.
+struct Run {
+    driver: Driver,
+    task: Scrub,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// What it is doing.
+    pub phase: ScrubPhase,
+    /// The pass that is under way or paused.
+    pub pass: Pass,
+    /// The last one that ended.
+    pub last: Pass,
+    /// Containers of the pool.
+    pub containers: u64,
+    /// Their bytes.
+    pub stored_bytes: u64,
+}
+
+/// What a step has done.
+#[derive(Debug)]
+pub enum ScrubStep {
+    /// So many bytes were read.
+    Worked {
+        /// From the device.
+        read_bytes: u64,
+    },
+    /// The device did not give a container: it is left for the next pass.
+    Failed {
+        /// Which.
+        container: ContainerId,
+        /// Why.
+        error: StoreError,
+    },
+    /// The rate limit does not allow more before this time, nanoseconds.
+    Waiting {
+        /// On the caller's clock.
+        until_ns: u64,
+    },
+    /// Everything is verified, or has failed.
+    Finished,
+    /// No pass is under way.
+    Idle,
+}
+
+/// Nothing is told of what was read before a session began: that may be long ago.
+struct Nothing;
+
+impl Present for Nothing {
+    fn replay(
+        &self,
+        _: Space,
+        _: Option<Position>,
+        _: usize,
+        _: &mut dyn FnMut(&Page, Events),
+    ) -> Option<Position> {
+        None
+    }
+
+    fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
+}
+
+impl Scrubber {
+    /// Reads what was done before. Readers' events come from `duet`.
+    pub fn new(pool: Arc<Pool>, duet: Arc<Duet>) -> Self {
+        let record = slots::read(pool.cache_files(), pool.config().pool);
+        Self {
+            recorded_bytes: bytes_of(&record.pass),
+            pool,
+            duet,
+            record,
+            run: None,
+            findings: ScrubFindings::default(),
+        }
+    }
+
+    /// For a process in which nobody else reads.
+    pub fn alone(pool: Arc<Pool>) -> Self {
+        let options = duet::Options {
+            items_max: 64,
+            seed: 0,
+        };
+        Self::new(pool, Duet::new(options))
+    }
+
+    /// How far a scrub of the pool has come, as it was written down last.
+    pub fn recorded(pool: &Pool) -> ScrubStatus {
+        let record = slots::read(pool.cache_files(), pool.config().pool);
+        status_of(pool, &record)
+    }
+
+    /// How far it is.
+    pub fn status(&self) -> ScrubStatus {
+        status_of(&self.pool, &self.record)
+    }
+
+    /// Begins a pass, or goes on with the one that was begun; one that is running gets another limit.
+    pub fn start(&mut self, bytes_per_s: Option<u64>) -> Result<(), TooManySessions> {
+        if let Some(run) = &mut self.run {
+            run.driver.limit(bytes_per_s);
+            return Ok(());
+        }
+        let session = self
+            .duet
+            .register(Space::Containers, Scope::Everything, Mask::ADDED, 0)?;
+        let progress = self.progress();
+        let reached = progress.position.map(|work| ContainerId(work.object));
+        let options = DriverOptions {
+            bytes_per_s,
+            ..DriverOptions::default()
+        };
+        self.run = Some(Run {
+            driver: Driver::new(session, options, progress),
+            task: Scrub::new(Arc::clone(&self.pool), reached),
+        });
+        if self.record.phase == ScrubPhase::AtRest {
+            self.record.pass = Pass {
+                began: self.pool.now(),
+                ..Pass::default()
+            };
+        }
+        self.record.phase = ScrubPhase::UnderWay;
+        Ok(())
+    }
+
+    /// Of the pass that was begun; what cannot be believed is done again.
+    fn progress(&mut self) -> Progress {
+        let is_begun = self.record.phase != ScrubPhase::AtRest;
+        let stored = Progress::decode(&self.record.progress, TAG).ok();
+        match stored.filter(|progress| is_begun && progress.done.part_bits() == 0) {
+            Some(progress) => progress,
+            None => {
+                self.record.phase = ScrubPhase::AtRest;
+                Progress::new(0)
+            }
+        }
+    }
+
+    /// Does some work: about `budget_bytes` of reading. It is `now_ns`, nanoseconds since any moment.
+    pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<ScrubStep, StoreError> {
+        let Some(Run { driver, task }) = &mut self.run else {
+            return Ok(ScrubStep::Idle);
+        };
+        let step = driver.step(task, &Nothing, now_ns, budget_bytes)?;
+        let counts = driver.status(0).counts;
+        let found = std::mem::take(&mut task.findings);
+        let pass = &mut self.record.pass;
+        pass.damaged += found.damaged.len() as u64;
+        self.findings.damaged.extend(found.damaged);
+        self.findings.taken_back.extend(found.taken_back);
+        pass.containers = counts.pages_done;
+        pass.read_bytes = counts.bytes_read;
+        pass.cached_bytes = counts.bytes_cached;
+        Ok(match step {
+            Step::Worked { processed, .. } => ScrubStep::Worked {
+                read_bytes: processed.bytes_read,
+            },
+            Step::Looked => ScrubStep::Worked { read_bytes: 0 },
+            Step::Failed { work, error } => {
+                pass.damaged += 1;
+                ScrubStep::Failed {
+                    container: ContainerId(work.object),
+                    error,
+                }
+            }
+            Step::Waiting { until_ns } => ScrubStep::Waiting { until_ns },
+            Step::Paused | Step::Cancelled => ScrubStep::Idle,
+            Step::Finished => {
+                self.finish();
+                ScrubStep::Finished
+            }
+        })
+    }
+
+    fn finish(&mut self) {
+        self.run = None;
+        self.record.phase = ScrubPhase::AtRest;
+        self.record.progress = Vec::new();
+        self.record.last = Pass {
+            ended: self.pool.now(),
+            ..std::mem::take(&mut self.record.pass)
+        };
+    }
+
+    /// What was found since this was called last: it is to be noted in the pool, and told.
+    pub fn take_findings(&mut self) -> ScrubFindings {
+        std::mem::take(&mut self.findings)
+    }
+
+    /// True when so much was done since the last record that it is time for the next.
+    pub fn wants_record(&self) -> bool {
+        bytes_of(&self.record.pass).abs_diff(self.recorded_bytes) >= RECORD_EVERY_BYTES
+    }
+
+    /// Writes down how far it is. What fails costs work after a restart, and nothing else.
+    pub fn record(&mut self) -> Result<(), MediaError> {
+        if let Some(run) = &self.run {
+            self.record.progress = run.driver.progress().encode(TAG);
+        }
+        self.recorded_bytes = bytes_of(&self.record.pass);
+        let pool = self.pool.config().pool;
+        slots::write(self.pool.cache_files(), pool, &mut self.record)
+    }
+
+    /// Stops, to go on where it was when somebody says so. The container that was begun is begun
+    /// anew then.
+    pub fn pause(&mut self) -> Result<(), MediaError> {
+        if self.record.phase == ScrubPhase::AtRest {
+            return Ok(());
+        }
+        self.record.phase = ScrubPhase::Paused;
+        let recorded = self.record();
+        self.run = None;
+        recorded
+    }
+
+    /// Whether steps do something.
+    pub fn is_running(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Whether a pass is under way, or was when the last process ended.
+    pub fn is_under_way(&self) -> bool {
+        self.record.phase == ScrubPhase::UnderWay
+    }
+}
+
+fn bytes_of(pass: &Pass) -> u64 {
+    pass.read_bytes.saturating_add(pass.cached_bytes)
+}
+
+fn status_of(pool: &Pool, record: &ScrubRecord) -> ScrubStatus {
+    let root = pool.record();
+    ScrubStatus {
+        phase: record.phase,
+        pass: record.pass,
+        last: record.last,
+        containers: root.containers,
+        stored_bytes: root.stored_bytes,
+    }
+}
+
+impl ScrubStatus {
+    /// When everything had been verified that was there when that pass began; `None`: never.
+    pub fn verified(&self) -> Option<UnixNanos> {
+        (self.last.ended != UnixNanos::default()).then_some(self.last.ended)
+    }
+}

@@ -1,0 +1,312 @@
+//! The scrub over real pools on a simulated disk: what it reads, what it finds, how it goes on.
+
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use chunking::Compression;
+use duet::Duet;
+use format::container::{ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
+use format::scrub::ScrubPhase;
+use maintenance::{ScrubFindings, ScrubStep, Scrubber};
+use sim::{Damage, SimDisk};
+use specimen::{Specimen, noise, options, store_image};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, OpenMode, Pool};
+
+const WITH: Compression = Compression::Zstd(1);
+
+struct World {
+    of: Specimen,
+    disk: Arc<SimDisk>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let of = Specimen::new(seed, true);
+        Self {
+            disk: of.disk(),
+            of,
+        }
+    }
+
+    fn open(&self) -> Arc<Pool> {
+        Arc::new(self.of.open(&self.disk, 7, OpenMode::Write).unwrap())
+    }
+}
+
+fn duet() -> Arc<Duet> {
+    Duet::new(duet::Options {
+        items_max: 1 << 16,
+        seed: 1,
+    })
+}
+
+/// Steps to the end, in small steps.
+fn run(scrubber: &mut Scrubber) -> ScrubFindings {
+    let mut found = ScrubFindings::default();
+    for _ in 0..1_000_000 {
+        let step = scrubber.step(0, 10_000).unwrap();
+        let more = scrubber.take_findings();
+        found.damaged.extend(more.damaged);
+        found.taken_back.extend(more.taken_back);
+        match step {
+            ScrubStep::Worked { .. } => {}
+            ScrubStep::Finished => return found,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("no end");
+}
+
+fn data_bytes(pool: &Pool) -> u64 {
+    let all = CheckDepth::Data { part: 1, parts: 1 };
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    pool.check(all, go_on).unwrap().data_bytes
+}
+
+#[test]
+fn every_region_of_every_container_is_read_once() {
+    let world = World::new(1);
+    let pool = world.open();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    assert_eq!(scrubber.status().verified(), None);
+    scrubber.start(None).unwrap();
+    assert!(run(&mut scrubber).is_empty());
+    let status = scrubber.status();
+    assert_eq!(status.phase, ScrubPhase::AtRest);
+    assert!(status.verified().is_some());
+    let last = status.last;
+    assert_eq!(last.containers, pool.record().containers);
+    assert_eq!((last.cached_bytes, last.damaged), (0, 0));
+    // All that check reads, and a description of each container.
+    let described = last.read_bytes - data_bytes(&pool);
+    assert_eq!(described % last.containers, 0);
+    assert!(described / last.containers <= 3 * 4096);
+}
+
+#[test]
+fn what_a_reader_has_verified_is_not_read_again() {
+    let world = World::new(2);
+    let pool = world.open();
+    let duet = duet();
+    pool.tell_of_reads(&duet);
+    let mut alone = Scrubber::alone(Arc::clone(&pool));
+    alone.start(None).unwrap();
+    run(&mut alone);
+    let all_bytes = alone.status().last.read_bytes;
+
+    let mut scrubber = Scrubber::new(Arc::clone(&pool), Arc::clone(&duet));
+    // Read before it began: does not count.
+    let reads_before = pool.read_counts().region_reads;
+    assert!(reads_before > 0, "the catalog");
+    scrubber.start(None).unwrap();
+    for truth in &world.of.truths {
+        assert!(truth.restore(&pool).unwrap().is_empty());
+    }
+    let regions_read = pool.read_counts().region_reads - reads_before;
+    assert!(regions_read > 10, "{regions_read}");
+    assert!(run(&mut scrubber).is_empty());
+    let last = scrubber.status().last;
+    assert_eq!(last.read_bytes + last.cached_bytes, all_bytes);
+    assert!(
+        last.cached_bytes > all_bytes / 4,
+        "{} of {all_bytes} bytes were verified by readers",
+        last.cached_bytes
+    );
+    // A second pass believes none of it.
+    scrubber.start(None).unwrap();
+    run(&mut scrubber);
+    assert_eq!(scrubber.status().last.read_bytes, all_bytes);
+}
+
+#[test]
+fn a_pause_and_a_restart_go_on_where_it_was() {
+    let world = World::new(3);
+    let pool = world.open();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    run(&mut scrubber);
+    let whole = scrubber.status().last;
+    scrubber.start(None).unwrap();
+    while scrubber.status().pass.containers < whole.containers / 2 {
+        scrubber.step(0, 10_000).unwrap();
+    }
+    scrubber.pause().unwrap();
+    let done = scrubber.status().pass.containers;
+    assert!(matches!(scrubber.step(0, 1).unwrap(), ScrubStep::Idle));
+    drop((scrubber, pool));
+
+    let pool = world.open();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    let status = scrubber.status();
+    assert_eq!(status.phase, ScrubPhase::Paused);
+    assert_eq!((status.pass.containers, status.last), (done, whole));
+    scrubber.start(None).unwrap();
+    let before = scrubber.status().pass.read_bytes;
+    run(&mut scrubber);
+    let last = scrubber.status().last;
+    assert_eq!(last.containers, whole.containers);
+    let left = last.read_bytes - before;
+    assert!(left < whole.read_bytes, "{left} of {}", whole.read_bytes);
+    // One container was begun and is begun anew, at most.
+    assert!(last.read_bytes <= whole.read_bytes + (60 << 10));
+}
+
+#[test]
+fn a_lost_or_torn_record_costs_work_only() {
+    let world = World::new(4);
+    let pool = world.open();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    run(&mut scrubber);
+    scrubber.record().unwrap();
+    let whole = scrubber.status().last;
+    scrubber.start(None).unwrap();
+    scrubber.step(0, 10_000).unwrap();
+    scrubber.record().unwrap();
+    let slots = ["cache/scrub.1", "cache/scrub.0"];
+    // The newer one is torn: the older one says what the last pass did.
+    world
+        .disk
+        .damage(slots[1], &Damage::FlipBit(8 * 60))
+        .unwrap();
+    let older = Scrubber::alone(Arc::clone(&pool));
+    assert_eq!(older.status().last, whole);
+    assert_eq!(older.status().phase, ScrubPhase::AtRest);
+    world.disk.damage(slots[0], &Damage::SetLen(90)).unwrap();
+    let mut none = Scrubber::alone(Arc::clone(&pool));
+    assert_eq!(none.status().verified(), None);
+    none.start(None).unwrap();
+    run(&mut none);
+    assert_eq!(none.status().last.read_bytes, whole.read_bytes);
+}
+
+/// Files of containers that came since.
+fn new_containers(disk: &SimDisk, before: &[(String, u64)]) -> Vec<(String, u64)> {
+    let mut files = disk.image().files();
+    files.retain(|file| !before.contains(file) && file.0.starts_with("containers/"));
+    files.sort_by_key(|(_, len)| *len);
+    files
+}
+
+#[test]
+fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against() {
+    let world = World::new(5);
+    let pool = world.open();
+    let before = world.disk.image().files();
+    let bytes = noise(77, 60_000);
+    let truth = store_image(&pool, "new", &bytes, WITH);
+    let (file, len) = new_containers(&world.disk, &before).pop().unwrap();
+    world
+        .disk
+        .damage(&file, &Damage::FlipBit(8 * (len / 2)))
+        .unwrap();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    assert_eq!(found.damaged.len(), 1, "{found:?}");
+    let damaged = &found.damaged[0];
+    assert!(!damaged.is_known && !damaged.is_repaired() && damaged.chunks > 0);
+    assert_eq!(damaged.chunks_elsewhere, 0);
+    assert_eq!(scrubber.status().last.damaged, 1);
+    // Not in the catalog yet, and believed by nobody in this process any more.
+    assert_eq!(pool.set_aside(), [damaged.place]);
+    pool.note_damage(&[], options(WITH)).unwrap();
+    drop((scrubber, pool));
+
+    let pool = world.open();
+    assert_eq!(pool.set_aside().len(), 1, "the next process knows");
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let report = pool.check(CheckDepth::Structure, go_on).unwrap();
+    let affected: Vec<_> = report.affected.iter().map(|a| a.snapshot).collect();
+    assert_eq!(affected, [truth.snapshot.id]);
+    store_image(&pool, "again", &bytes, WITH);
+    assert!(truth.restore(&pool).unwrap().is_empty(), "whole again");
+
+    // Now there is a duplicate: nothing is lost with what is damaged, and it is no news.
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    assert_eq!(found.damaged.len(), 1);
+    assert!(found.damaged[0].is_known && found.damaged[0].is_repaired());
+
+    // The device gives the right bytes again.
+    world
+        .disk
+        .damage(&file, &Damage::FlipBit(8 * (len / 2)))
+        .unwrap();
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    assert_eq!((found.damaged.len(), found.taken_back.len()), (0, 1));
+    pool.note_damage(&[], options(WITH)).unwrap();
+    assert_eq!(pool.set_aside(), []);
+}
+
+#[test]
+fn a_damaged_duplicate_hurts_nobody() {
+    let world = World::new(6);
+    let bytes = noise(78, 60_000);
+    let pool = world.open();
+    let before = world.disk.image().files();
+    let truth = store_image(&pool, "new", &bytes, WITH);
+    let (file, len) = new_containers(&world.disk, &before).pop().unwrap();
+    let flip = Damage::FlipBit(8 * (len / 2));
+    // Twice in the pool: set aside once, stored anew, and whole again.
+    world.disk.damage(&file, &flip).unwrap();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    assert_eq!(run(&mut scrubber).damaged.len(), 1);
+    store_image(&pool, "again", &bytes, WITH);
+    world.disk.damage(&file, &flip).unwrap();
+    scrubber.start(None).unwrap();
+    assert_eq!(run(&mut scrubber).taken_back.len(), 1);
+    pool.note_damage(&[], options(WITH)).unwrap();
+    drop((scrubber, pool));
+
+    world.disk.damage(&file, &flip).unwrap();
+    let pool = world.open();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    assert_eq!(found.damaged.len(), 1);
+    assert!(!found.damaged[0].is_known && found.damaged[0].is_repaired());
+    pool.note_damage(&[], options(WITH)).unwrap();
+    assert!(truth.restore(&pool).unwrap().is_empty());
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let report = pool.check(CheckDepth::Structure, go_on).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+}
+
+#[test]
+fn a_container_without_its_directory_is_stored_anew_and_a_missing_one_is_told() {
+    let world = World::new(7);
+    let pool = world.open();
+    let before = world.disk.image().files();
+    let truth = store_image(&pool, "new", &noise(79, 60_000), WITH);
+    let (file, len) = new_containers(&world.disk, &before).pop().unwrap();
+    let mut bytes = vec![0; len as usize];
+    let opened = media::Disk::open_read(&*world.disk, &file).unwrap();
+    opened.read_at(0, &mut bytes).unwrap();
+    let header = ContainerHeader::decode(&bytes[..HEADER_BYTES], false).unwrap();
+    let directory = u64::from(header.directory_sector) * u64::from(SECTOR_BYTES);
+    let at = directory + REGION_HEADER_BYTES as u64 + 4;
+    world.disk.damage(&file, &Damage::FlipBit(8 * at)).unwrap();
+    drop(pool);
+    let pool = world.open();
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    let whole: Vec<_> = found.damaged.iter().map(|d| d.place).collect();
+    assert!(whole.iter().any(|place| place.is_whole()), "{found:?}");
+    let salvaged = pool.note_damage(&whole, options(WITH)).unwrap();
+    assert!(salvaged.chunks_new > 0);
+    world.disk.damage(&file, &Damage::Delete).unwrap();
+    drop((scrubber, pool));
+    let pool = world.open();
+    assert!(truth.restore(&pool).unwrap().is_empty());
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    assert!(found.damaged[0].why.contains("missing"), "{found:?}");
+}

@@ -1,0 +1,172 @@
+//! `scrub`: verifies what is stored, here or in the server that holds the pool.
+//!
+//! Invariant: what is damaged is noted in the pool and told with the files that it reaches; a scrub that
+//! was interrupted goes on from there. Called by `commands`; the server's thread tells findings in
+//! the same words.
+
+mod findings;
+mod words;
+
+pub(super) use findings::Findings;
+pub(super) use words::{object, summary};
+
+use super::backup::REGION_BYTES;
+use super::check::show_affected;
+use super::invocation::Invocation;
+use crate::cli::{ScrubArgs, ScrubCommand};
+use crate::exit::Exit;
+use crate::held::OpenPool;
+use crate::json::Object;
+use crate::progress::Progress;
+use anyhow::bail;
+use format::scrub::Pass;
+use maintenance::{ScrubStatus, ScrubStep, Scrubber};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{CheckDepth, OpenMode};
+
+/// Bytes of a step: the user who interrupts waits so long.
+const STEP_BYTES: u64 = 4 << 20;
+
+pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<Exit> {
+    let limit = args.limit.limit;
+    match (&args.command, invocation.held()) {
+        (Some(ScrubCommand::Status), held) => {
+            let status = match held {
+                Some(held) => held.scrub.status(),
+                None => Scrubber::recorded(&*invocation.open(OpenMode::Read)?),
+            };
+            show_status(invocation, &status)?;
+            return Ok(Exit::Done);
+        }
+        (Some(ScrubCommand::Start(limit)), Some(held)) => held.scrub.start(limit.limit)?,
+        (Some(ScrubCommand::Pause), Some(held)) => held.scrub.pause()?,
+        (None, Some(held)) => {
+            held.scrub.start(limit)?;
+            invocation
+                .console
+                .note("the server does it in the background (see quintet scrub status)");
+        }
+        (Some(_), None) => {
+            bail!("no server holds this pool: `quintet scrub` verifies it here and now")
+        }
+        (None, None) => return in_foreground(invocation, limit),
+    }
+    if let Some(held) = invocation.held() {
+        show_status(invocation, &held.scrub.status())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn show_status(invocation: &Invocation, status: &ScrubStatus) -> std::io::Result<()> {
+    let console = &invocation.console;
+    console.message(object(Object::message("scrub_status"), status))?;
+    for line in summary(status, &invocation.zone) {
+        console.line(line)?;
+    }
+    Ok(())
+}
+
+fn in_foreground(invocation: &Invocation, limit: Option<u64>) -> anyhow::Result<Exit> {
+    let lane = invocation.lane(None, REGION_BYTES)?;
+    let pool = invocation.open(OpenMode::Write)?;
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    let mut findings = Findings::default();
+    scrubber.start(limit)?;
+    let progress = invocation.progress("scrubbing");
+    let status = scrubber.status();
+    progress.add_total(status.containers, status.stored_bytes);
+    progress.totals_known();
+    let passed = pass(invocation, &mut scrubber, &mut findings, &progress);
+    drop(progress);
+    findings.note(&pool, lane)?;
+    // Where it was, also when it goes no further.
+    let recorded = match passed {
+        Ok(()) => scrubber.record(),
+        Err(_) => scrubber.pause(),
+    };
+    if let Err(e) = recorded {
+        let console = &invocation.console;
+        console.warn(format_args!("how far it is could not be written down: {e}"));
+    }
+    passed?;
+    conclude(invocation, &pool, &scrubber.status().last, &findings)
+}
+
+/// To the end, or until the user says so.
+fn pass(
+    invocation: &Invocation,
+    scrubber: &mut Scrubber,
+    findings: &mut Findings,
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let mut before = Pass::default();
+    loop {
+        let now_ns = started.elapsed().as_nanos() as u64;
+        let step = scrubber.step(now_ns, STEP_BYTES)?;
+        findings.add(&invocation.console, scrubber.take_findings())?;
+        match step {
+            ScrubStep::Worked { .. } => {}
+            ScrubStep::Failed { container, error } => {
+                findings.add_failure(&invocation.console, container, &error);
+            }
+            ScrubStep::Waiting { until_ns } => {
+                let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+                invocation.interrupt.wait(wait);
+            }
+            ScrubStep::Finished | ScrubStep::Idle => return Ok(()),
+        }
+        let now = scrubber.status().pass;
+        progress.add_files(now.containers.saturating_sub(before.containers));
+        let bytes = |pass: &Pass| pass.read_bytes + pass.cached_bytes;
+        progress.add_bytes(bytes(&now).saturating_sub(bytes(&before)));
+        before = now;
+        if scrubber.wants_record() {
+            let _ = scrubber.record();
+        }
+        invocation.interrupt.check()?;
+    }
+}
+
+/// Names what the damage reaches; reads the structure only, and only when there is some.
+fn conclude(
+    invocation: &Invocation,
+    pool: &OpenPool,
+    pass: &Pass,
+    findings: &Findings,
+) -> anyhow::Result<Exit> {
+    let mut affected = 0;
+    let mut exit = Exit::Done;
+    if findings.damaged > 0 {
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        let report = pool.check(CheckDepth::Structure, go_on)?;
+        let (snapshots, _) = pool.snapshots_readable()?;
+        for name in &report.affected {
+            show_affected(invocation, name, &snapshots)?;
+        }
+        affected = report.affected.len();
+        exit = match (report.is_sound(), findings.news) {
+            (true, 0) => Exit::Done,
+            (true, _) => Exit::Repaired,
+            (false, _) => Exit::Damaged,
+        };
+    }
+    let is_all_read = findings.failures == 0;
+    let exit = if is_all_read { exit } else { Exit::Damaged };
+    let console = &invocation.console;
+    console.message(
+        words::numbers(Object::message("summary"), pass).integer("affected", affected as u64),
+    )?;
+    console.line(words::done(pass))?;
+    console.line(match exit {
+        Exit::Done => "no damage found",
+        Exit::Repaired => "repaired: every snapshot is whole",
+        _ => {
+            "STILL DAMAGED: back up again the sources that you still have: what is damaged is stored \
+             anew, and the snapshots named above become whole"
+        }
+    })?;
+    Ok(exit)
+}

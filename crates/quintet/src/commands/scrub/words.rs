@@ -1,0 +1,95 @@
+//! How far a scrub is, for people and for programs.
+
+use crate::calendar;
+use crate::json::Object;
+use crate::sizes;
+use format::scrub::{Pass, ScrubPhase};
+use jiff::tz::TimeZone;
+use maintenance::ScrubStatus;
+
+/// Two lines for people: what it does, and when everything was last verified.
+pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec<String> {
+    let local = |time| calendar::local(time, zone);
+    let ScrubStatus {
+        pass,
+        containers,
+        stored_bytes,
+        ..
+    } = status;
+    let so_far = || {
+        format!(
+            "{} of {containers} containers since {}: {}",
+            pass.containers,
+            local(pass.began),
+            bytes(pass, *stored_bytes)
+        )
+    };
+    let now = match status.phase {
+        ScrubPhase::AtRest => "at rest".to_owned(),
+        ScrubPhase::UnderWay => format!("under way, {}", so_far()),
+        ScrubPhase::Paused => format!("paused, {}", so_far()),
+    };
+    let verified = match status.verified() {
+        None => "never in full".to_owned(),
+        Some(ended) => format!(
+            "in full from {} to {}: {}",
+            local(status.last.began),
+            local(ended),
+            done(&status.last)
+        ),
+    };
+    vec![format!("scrub: {now}"), format!("verified: {verified}")]
+}
+
+/// A pass that has ended, in one line.
+pub(super) fn done(pass: &Pass) -> String {
+    format!(
+        "{} containers, {} read from disk, {} verified by readers, {} damaged",
+        pass.containers,
+        sizes::display(pass.read_bytes),
+        sizes::display(pass.cached_bytes),
+        pass.damaged
+    )
+}
+
+fn bytes(pass: &Pass, all: u64) -> String {
+    format!(
+        "{} read from disk and {} verified by readers, of {}; {} damaged",
+        sizes::display(pass.read_bytes),
+        sizes::display(pass.cached_bytes),
+        sizes::display(all),
+        pass.damaged
+    )
+}
+
+/// For programs.
+pub(in crate::commands) fn object(object: Object, status: &ScrubStatus) -> Object {
+    let phase = match status.phase {
+        ScrubPhase::AtRest => "at_rest",
+        ScrubPhase::UnderWay => "under_way",
+        ScrubPhase::Paused => "paused",
+    };
+    let mut object = object
+        .text("phase", phase)
+        .integer("pool_containers", status.containers)
+        .integer("pool_stored_bytes", status.stored_bytes);
+    if status.phase != ScrubPhase::AtRest {
+        object = object.object("pass", numbers(Object::new(), &status.pass));
+    }
+    if let Some(ended) = status.verified() {
+        object = object
+            .time("verified", ended)
+            .object("last", numbers(Object::new(), &status.last));
+    }
+    object
+}
+
+/// A pass.
+pub(super) fn numbers(object: Object, pass: &Pass) -> Object {
+    object
+        .time("began", pass.began)
+        .integer("containers", pass.containers)
+        .integer("read_bytes", pass.read_bytes)
+        .integer("verified_by_readers_bytes", pass.cached_bytes)
+        .integer("damaged", pass.damaged)
+}

@@ -1,0 +1,249 @@
+//! The thread that scrubs while a server holds the pool.
+//!
+//! Invariant: it has the device when nobody else asks for anything, and otherwise a small share of its
+//! time (`qos`); it holds no turn while it reads. What it finds is told at once and noted when it is
+//! its turn to write. Called by `serve`.
+
+use crate::commands::invocation::Invocation;
+use crate::commands::scrub::Findings;
+use crate::console::Console;
+use crate::held::Held;
+use crate::interrupt::Interrupt;
+use maintenance::{Activity, Pacing, ScrubStep};
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use store::{CheckDepth, LaneOptions, StoreError};
+
+/// Bytes of a step: about what a disk reads between two requests of others without their noticing.
+const STEP_BYTES: u64 = 1 << 20;
+/// Waits while there is nothing to do; a start ends them.
+const AT_REST: Duration = Duration::from_secs(60);
+/// Damage is noted in the pool so long after it was found, or when the pass ends.
+const NOTE_AFTER: Duration = Duration::from_secs(30);
+/// Time between two records of how far it is.
+const RECORD_EVERY: Duration = Duration::from_secs(60);
+/// Time between two tries of what failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// Names that are said; all of them says check.
+const NAMES_MAX: usize = 20;
+/// The lowest priority among threads: who computes for clients goes first.
+const NICE: i32 = 19;
+
+/// See the module's head. Dropping it stops the thread.
+pub struct Verifier {
+    held: Arc<Held>,
+    interrupt: Interrupt,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Verifier {
+    /// Starts the thread; a pass that was under way goes on.
+    pub fn start(invocation: &Invocation, held: &Arc<Held>, lane: LaneOptions) -> io::Result<Self> {
+        let interrupt = Interrupt::of_command()?;
+        let work = Work {
+            held: Arc::clone(held),
+            console: Arc::clone(&invocation.console),
+            interrupt: interrupt.clone(),
+            lane,
+            findings: Findings::default(),
+            unnoted_since: None,
+            recorded: Instant::now(),
+            said: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("scrub".to_owned())
+            .spawn(move || work.run())?;
+        Ok(Self {
+            held: Arc::clone(held),
+            interrupt,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        self.interrupt.request();
+        self.held.scrub.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Work {
+    held: Arc<Held>,
+    console: Arc<Console>,
+    interrupt: Interrupt,
+    lane: LaneOptions,
+    findings: Findings,
+    /// When the first of what is not noted was found.
+    unnoted_since: Option<Instant>,
+    recorded: Instant,
+    /// The failure that was said last.
+    said: Option<String>,
+}
+
+impl Work {
+    fn run(mut self) {
+        // Without it the scrub competes for processors, and is as right.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        let started = Instant::now();
+        let mut pacing = match Pacing::for_disk() {
+            Ok(pacing) => pacing,
+            Err(e) => return self.say_failure(Some(e.to_string())),
+        };
+        if self.held.scrub.scrubber().is_under_way() {
+            self.say_failure(self.held.scrub.start(None).err().map(|e| e.to_string()));
+        }
+        while !self.interrupt.requested() {
+            let now_ns = started.elapsed().as_nanos() as u64;
+            if !self.held.scrub.scrubber().is_running() {
+                self.settle(true);
+                self.held.scrub.wait(AT_REST);
+                continue;
+            }
+            let activity = activity(&self.held);
+            if let Err(wait) = pacing.may_read(STEP_BYTES, activity, now_ns) {
+                self.interrupt.wait(wait);
+                continue;
+            }
+            let wait = self.step(now_ns);
+            pacing.has_read(started.elapsed().as_nanos() as u64);
+            self.settle(false);
+            if !wait.is_zero() {
+                self.interrupt.wait(wait);
+            }
+        }
+        self.settle(true);
+        self.record();
+    }
+
+    /// One step; how long to wait after it.
+    fn step(&mut self, now_ns: u64) -> Duration {
+        let (step, found) = {
+            let mut scrubber = self.held.scrub.scrubber();
+            let step = scrubber.step(now_ns, STEP_BYTES);
+            (step, scrubber.take_findings())
+        };
+        // Nobody reads the output of a server's thread in JSON but as lines like these.
+        let _ = self.findings.add(&self.console, found);
+        if self.findings.is_unnoted() {
+            self.unnoted_since.get_or_insert_with(Instant::now);
+        }
+        match step {
+            Ok(ScrubStep::Worked { .. }) => {
+                self.said = None;
+                if self.recorded.elapsed() >= RECORD_EVERY {
+                    self.record();
+                }
+                Duration::ZERO
+            }
+            Ok(ScrubStep::Failed { container, error }) => {
+                self.findings.add_failure(&self.console, container, &error);
+                Duration::ZERO
+            }
+            // Wakes in between to hear what readers do.
+            Ok(ScrubStep::Waiting { until_ns }) => {
+                Duration::from_nanos(until_ns.saturating_sub(now_ns)).min(Duration::from_secs(1))
+            }
+            Ok(ScrubStep::Idle) => Duration::ZERO,
+            Ok(ScrubStep::Finished) => {
+                self.record();
+                self.finish();
+                Duration::ZERO
+            }
+            Err(e) => {
+                self.say_failure(Some(e.to_string()));
+                FAILED_PAUSE
+            }
+        }
+    }
+
+    fn record(&mut self) {
+        self.recorded = Instant::now();
+        let recorded = self.held.scrub.scrubber().record();
+        self.say_failure(recorded.err().map(|e| e.to_string()));
+    }
+
+    fn say_failure(&mut self, failure: Option<String>) {
+        if let Some(why) = &failure
+            && self.said != failure
+        {
+            self.console.warn(format_args!("scrub: {why}"));
+            self.said = failure;
+        }
+    }
+
+    /// Notes in the pool what is damaged, when it is time; waits for its turn.
+    fn settle(&mut self, now: bool) {
+        let is_time = self
+            .unnoted_since
+            .is_some_and(|since| since.elapsed() >= NOTE_AFTER);
+        if !self.findings.is_unnoted() || !(now || is_time) {
+            return;
+        }
+        // At the end of the server: the last commits have said it, or the next scrub will.
+        let Ok(pool) = self.held.for_writing(&self.interrupt, || ()) else {
+            return;
+        };
+        let noted = self.findings.note(&pool, self.lane);
+        self.unnoted_since = noted.is_err().then(Instant::now);
+        self.say_failure(noted.err().map(|e| e.to_string()));
+    }
+
+    /// Names what the damage of the pass reaches.
+    fn finish(&mut self) {
+        self.settle(true);
+        let findings = std::mem::take(&mut self.findings);
+        self.unnoted_since = None;
+        if findings.damaged == 0 {
+            return;
+        }
+        match self.affected() {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => {
+                for name in names.iter().take(NAMES_MAX) {
+                    self.console.warn(format_args!("damage reaches {name}"));
+                }
+                let all = names.len();
+                self.console.warn(format_args!(
+                    "{all} files or images are affected (see quintet check): back up their sources again"
+                ));
+            }
+            Err(e) => self.say_failure(Some(e.to_string())),
+        }
+    }
+
+    fn affected(&self) -> Result<Vec<String>, StoreError> {
+        let stop = &self.interrupt;
+        let go_on = &mut |_, _| match stop.requested() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let report = self.held.pool.check(CheckDepth::Structure, go_on)?;
+        let (snapshots, _) = self.held.pool.snapshots_readable()?;
+        let name = |affected: &store::Affected| {
+            let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
+            let of = snapshot.map_or("a volume", |s| s.name.as_str());
+            let path = crate::console::printable(&affected.path);
+            format!("{} {of} {path}", affected.snapshot)
+        };
+        Ok(report.affected.iter().map(name).collect())
+    }
+}
+
+/// What moves when somebody uses the pool's device; the scrub's own reads are not among it.
+fn activity(held: &Held) -> Activity {
+    let (reads, lookups) = (held.pool.read_counts(), held.pool.lookup_counts());
+    Activity([
+        reads.region_reads,
+        lookups.directory_reads,
+        lookups.index_probes,
+        held.volumes.journal_usage().records,
+        held.volumes.checkpoint_counts().destaged_bytes,
+    ])
+}

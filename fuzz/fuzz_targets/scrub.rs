@@ -1,0 +1,5 @@
+//! Records of scrubs.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| quintet_fuzz::decoders::scrub(data));
