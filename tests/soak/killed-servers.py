@@ -35,7 +35,7 @@ class Soak:
         self.load_seconds = args.load_seconds
         self.killing = threading.Event()
         self.server = Server(args.program, room)
-        self.commands = Commands(self.server, self.random, args.size_mib << 8, self.killing)
+        self.commands = Commands(self.server, self.random, args.size_mib << 8, self.killing, args.collect)
         self.counts = Counter()
 
     def start(self):
@@ -166,6 +166,7 @@ def main():
     parser.add_argument("--clients", type=int, default=4, help="connections to a volume, at most")
     parser.add_argument("--size-mib", type=int, default=16, help="size of new volumes")
     parser.add_argument("--load-seconds", type=float, default=1.5, help="time before a kill, at most")
+    parser.add_argument("--collect", action="store_true", help="also `gc --trash-period 0` beside the rest")
     parser.add_argument("--program", default=os.environ.get("QUINTET", "target/release/quintet"))
     args = parser.parse_args()
     if args.seed is None:
