@@ -1,4 +1,4 @@
-//! What a trace costs: `cargo run --release -p fragpicker --example costs`.
+//! What a trace costs: `cargo run --release -p fragpicker --example trace_costs`.
 //!
 //! Processor time of this thread for a request, as Linux counts it, best of several batches; memory
 //! as the allocator hands it out.

@@ -1,4 +1,4 @@
-//! What events cost: `cargo run --release -p duet --example costs -- [PAGES]`.
+//! What events cost: `cargo run --release -p duet --example event_costs -- [PAGES]`.
 //!
 //! Processor time of this thread as Linux counts it, best of several batches. Each page is added;
 //! then all is fetched, then each is removed, and all is fetched; so an event includes its share of

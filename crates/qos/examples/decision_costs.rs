@@ -1,4 +1,4 @@
-//! What a decision costs: `cargo run --release -p qos --example costs`.
+//! What a decision costs: `cargo run --release -p qos --example decision_costs`.
 //!
 //! Processor time of this thread, as Linux counts it, for a request that is offered, handed out and
 //! completed; best of several batches.

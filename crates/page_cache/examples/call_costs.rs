@@ -1,4 +1,4 @@
-//! What a call costs: `cargo run --release -p page_cache --example costs -- [MIB [ROW]]`, where only
+//! What a call costs: `cargo run --release -p page_cache --example call_costs -- [MIB [ROW]]`, where only
 //! rows are measured whose name has ROW in it.
 //!
 //! Each figure is the best of several batches: time on a processor of one call, nanoseconds (Linux
