@@ -130,7 +130,7 @@ class Commands:
 
     def collect(self):
         """Gives the space of what was removed back, at once."""
-        self.run("gc", "--trash-period", "0")
+        self.run("gc", "--experimental", "--trash-period", "0")
 
     def removed(self, disk, good):
         if good:

@@ -11,6 +11,7 @@ use crate::held::OpenVolumes;
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
+use anyhow::bail;
 use std::time::{Duration, Instant};
 use store::{
     Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached, OpenMode, Pool,
@@ -23,6 +24,12 @@ const STEP_BYTES: u64 = 16 << 20;
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
 pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit> {
+    if !args.dry_run && !args.experimental {
+        bail!(
+            "gc has deleted chunks that were needed, beside volumes and servers that were killed: nothing was done. \
+             Give --dry-run to see what it would do, --experimental on a pool that you can lose"
+        );
+    }
     let policy = GcPolicy {
         copy_bytes_max: args.max_copy.unwrap_or(u64::MAX),
         gain_bytes_min: GAIN_BYTES_MIN,
