@@ -13,7 +13,7 @@ mod image;
 pub(crate) use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
 pub use changes::History;
-pub(crate) use changes::{CHANGES_BYTES_STEP, Telling, changed_ranges, is_comparable};
+pub(crate) use changes::{changed_ranges, is_comparable, tell_changes};
 pub use image::ImageVolume;
 
 use crate::chunk_map::{ChunkMap, Near};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use volume::{Change, Changes, RequestContext, VolumeError};
 
 /// Bytes that are compared at a time, so that the differences of a petabyte are not collected at once.
-pub(crate) const CHANGES_BYTES_STEP: u64 = 1 << 30;
+const BYTES_STEP: u64 = 1 << 30;
 
 /// Other states of an object, by the names that front ends see.
 pub trait History: Send + Sync {
@@ -45,19 +45,39 @@ pub(crate) fn is_comparable(before: &ObjectRoot, after: &ObjectRoot) -> bool {
     same || before.len.min(after.len) == 0
 }
 
+/// Tells all of a range, step by step, until `visit` has enough. `changed` gives what may have changed in
+/// a step, ascending by first bytes and maybe overlapping.
+pub(crate) fn tell_changes(
+    (offset_bytes, len_bytes): (u64, u64),
+    visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
+    mut changed: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
+) {
+    let end = offset_bytes.saturating_add(len_bytes);
+    let mut telling = Telling::new(visit);
+    let mut at = offset_bytes;
+    while at < end {
+        let to = end.min(at.saturating_add(BYTES_STEP));
+        if telling.tell(at..to, &changed(at..to)).is_break() {
+            return;
+        }
+        at = to;
+    }
+    telling.finish();
+}
+
 /// Tells pieces without gaps, neighbours of one kind as one.
-pub(crate) struct Telling<'a> {
+struct Telling<'a> {
     run: Option<Change>,
     visit: &'a mut dyn FnMut(Change) -> ControlFlow<()>,
 }
 
 impl<'a> Telling<'a> {
-    pub fn new(visit: &'a mut dyn FnMut(Change) -> ControlFlow<()>) -> Self {
+    fn new(visit: &'a mut dyn FnMut(Change) -> ControlFlow<()>) -> Self {
         Self { run: None, visit }
     }
 
     /// Tells all of `within`, of which `changed`, ascending and maybe overlapping, has changed.
-    pub fn tell(&mut self, within: Range<u64>, changed: &[Range<u64>]) -> ControlFlow<()> {
+    fn tell(&mut self, within: Range<u64>, changed: &[Range<u64>]) -> ControlFlow<()> {
         let mut at = within.start;
         for range in changed {
             let (start, end) = (range.start.max(at), range.end.min(within.end));
@@ -93,7 +113,7 @@ impl<'a> Telling<'a> {
     }
 
     /// The last one.
-    pub fn finish(self) {
+    fn finish(self) {
         if let Some(run) = self.run {
             let _ = (self.visit)(run);
         }
@@ -115,18 +135,9 @@ impl Changes for StateChanges {
         len_bytes: u64,
         visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), VolumeError> {
-        let end = offset_bytes.saturating_add(len_bytes);
-        let mut telling = Telling::new(visit);
-        let mut at = offset_bytes;
-        while at < end {
-            let to = end.min(at.saturating_add(CHANGES_BYTES_STEP));
-            let ranges = changed_ranges(&self.reader, &self.before, &self.after, at..to);
-            if telling.tell(at..to, &ranges).is_break() {
-                return Ok(());
-            }
-            at = to;
-        }
-        telling.finish();
+        tell_changes((offset_bytes, len_bytes), visit, |within| {
+            changed_ranges(&self.reader, &self.before, &self.after, within)
+        });
         Ok(())
     }
 }

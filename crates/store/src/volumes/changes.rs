@@ -5,7 +5,7 @@
 
 use super::engine::Engine;
 use super::live::LiveVolume;
-use crate::read_path::{CHANGES_BYTES_STEP, Telling, changed_ranges};
+use crate::read_path::{changed_ranges, tell_changes};
 use format::recipe::ObjectRoot;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -40,17 +40,9 @@ impl Changes for VolumeChanges {
         len_bytes: u64,
         visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
     ) -> Result<(), VolumeError> {
-        let end = offset_bytes.saturating_add(len_bytes);
-        let mut telling = Telling::new(visit);
-        let mut at = offset_bytes;
-        while at < end {
-            let to = end.min(at.saturating_add(CHANGES_BYTES_STEP));
-            if telling.tell(at..to, &self.ranges(at..to)).is_break() {
-                return Ok(());
-            }
-            at = to;
-        }
-        telling.finish();
+        tell_changes((offset_bytes, len_bytes), visit, |within| {
+            self.ranges(within)
+        });
         Ok(())
     }
 }
