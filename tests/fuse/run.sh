@@ -16,17 +16,5 @@ if [ ! -e /dev/fuse ]; then
     echo "SKIPPED all of it: /dev/fuse is missing"
     exit 0
 fi
-passed=0 failed=0 skipped=0
-for script in "$here"/"${1:-}"*.sh; do
-    name=$(basename "$script" .sh)
-    case $name in run | common | measure) continue ;; esac
-    output=$(timeout 120 bash "$script" 2>&1 </dev/null)
-    status=$?
-    case $status in
-    0) passed=$((passed + 1)); echo "ok      $name" ;;
-    77) skipped=$((skipped + 1)); echo "SKIPPED $name: $output" ;;
-    *) failed=$((failed + 1)); echo "FAILED  $name ($status)"; echo "$output" | sed 's/^/        /' ;;
-    esac
-done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+. "$here/../scripts.sh"
+run_scripts "$here" "${1:-}" 120 measure

@@ -11,19 +11,5 @@ if [ -z "${QUINTET:-}" ]; then
     QUINTET=${CARGO_TARGET_DIR:-$here/../../target}/release/quintet
 fi
 export QUINTET
-passed=0 failed=0 skipped=0
-for script in "$here"/"${1:-}"*.sh; do
-    name=$(basename "$script" .sh)
-    case $name in run | common | system) continue ;; esac
-    started=$SECONDS
-    output=$(timeout 300 bash "$script" 2>&1 </dev/null)
-    status=$?
-    took=$((SECONDS - started))
-    case $status in
-    0) passed=$((passed + 1)); echo "ok      $name ($took s)" ;;
-    77) skipped=$((skipped + 1)); echo "SKIPPED $name: $output" ;;
-    *) failed=$((failed + 1)); echo "FAILED  $name ($status, $took s)"; echo "$output" | sed 's/^/        /' ;;
-    esac
-done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+. "$here/../scripts.sh"
+run_scripts "$here" "${1:-}" 300 system
