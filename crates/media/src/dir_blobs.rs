@@ -161,10 +161,7 @@ impl Shared {
 
     /// A sync that failed must not be tried again: the next one may succeed without the bytes.
     fn synced(&self, result: Result<(), MediaError>) -> Result<(), MediaError> {
-        if result.is_err() {
-            self.queue.poison();
-        }
-        result
+        result.inspect_err(|e| self.queue.poison(&e.to_string()))
     }
 }
 

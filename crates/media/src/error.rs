@@ -18,7 +18,8 @@ pub enum MediaErrorKind {
     Locked,
     /// The device failed.
     Io,
-    /// An earlier sync failed: what reached the disk is unknown, nothing more is accepted.
+    /// An earlier write or sync failed: what reached the disk is unknown, nothing more is
+    /// accepted. `source` has that failure's words.
     Poisoned,
 }
 
@@ -78,7 +79,7 @@ impl fmt::Display for MediaError {
             MediaErrorKind::ReadOnly => "cannot be written",
             MediaErrorKind::Locked => "locked by another process",
             MediaErrorKind::Io => "input/output error",
-            MediaErrorKind::Poisoned => "an earlier sync failed",
+            MediaErrorKind::Poisoned => "an earlier write failed",
         };
         write!(f, "{} {}: {why}", self.operation, self.name)?;
         if let Some(source) = &self.source {

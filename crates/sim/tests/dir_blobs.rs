@@ -53,7 +53,12 @@ fn a_full_disk_is_told_and_leaves_nothing() {
             // The put itself was refused: nothing was promised.
             Syncing::Inline => again.and_then(|()| barrier(&blobs)).unwrap(),
             // The put had been accepted: whoever holds this object must give it up.
-            Syncing::Threads { .. } => assert_eq!(again.unwrap_err().kind, Kind::Poisoned),
+            Syncing::Threads { .. } => {
+                let again = again.unwrap_err();
+                assert_eq!(again.kind, Kind::Poisoned);
+                let told = again.to_string();
+                assert!(told.contains("no space left"), "the reason is lost: {told}");
+            }
         }
     }
 }
@@ -94,7 +99,10 @@ fn a_failed_sync_ends_everything() {
                     barrier(&blobs),
                 ];
                 for result in after {
-                    assert_eq!(result.unwrap_err().kind, Kind::Poisoned, "sync {sync}");
+                    let later = result.unwrap_err();
+                    assert_eq!(later.kind, Kind::Poisoned, "sync {sync}");
+                    let told = later.to_string();
+                    assert!(told.contains("simulated failure"), "sync {sync}: {told}");
                 }
             }
         }

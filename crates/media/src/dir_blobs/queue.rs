@@ -6,6 +6,7 @@
 
 use crate::{MediaError, MediaErrorKind, Put};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// A blob to be stored.
@@ -23,7 +24,8 @@ struct State {
     /// Names by number.
     running: BTreeMap<u64, String>,
     stop: bool,
-    failed: bool,
+    /// The words of the failure after which nothing is accepted.
+    failed: Option<String>,
     /// The failure that nobody heard of yet.
     first_error: Option<MediaError>,
     /// A barrier is syncing.
@@ -35,16 +37,21 @@ struct State {
 }
 
 impl State {
-    /// The first failure is told in full once, then every caller hears `Poisoned`.
+    /// The first failure is told as it was once, then every caller hears `Poisoned` with its
+    /// words: of several callers at once, any may be the one that a user hears of.
     fn refuse_poisoned(&mut self, operation: &'static str, name: &str) -> Result<(), MediaError> {
         if let Some(e) = self.first_error.take() {
             return Err(e);
         }
-        if self.failed {
-            let kind = MediaErrorKind::Poisoned;
-            return Err(MediaError::plain(kind, operation, name));
+        match &self.failed {
+            Some(why) => Err(MediaError {
+                kind: MediaErrorKind::Poisoned,
+                operation,
+                name: name.to_owned(),
+                source: Some(io::Error::other(why.clone())),
+            }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn has(&self, name: &str) -> bool {
@@ -130,10 +137,10 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The caller was told of a failure after which nothing may be accepted.
-    pub(super) fn poison(&self) {
+    /// Nothing may be accepted after the failure that `why` tells of.
+    pub(super) fn poison(&self, why: &str) {
         let mut state = self.lock();
-        state.failed = true;
+        state.failed.get_or_insert_with(|| why.to_owned());
         // Nobody was promised these, and nobody will be.
         state.waiting.clear();
         self.changed.notify_all();
@@ -170,9 +177,9 @@ impl Queue {
         let mut state = self.lock();
         state.syncing = false;
         drop(state);
-        match result {
+        match &result {
             Ok(()) => self.changed.notify_all(),
-            Err(_) => self.poison(),
+            Err(e) => self.poison(&e.to_string()),
         }
         result
     }
@@ -205,8 +212,9 @@ impl Running<'_> {
     pub(super) fn end(mut self, result: Result<(), MediaError>) {
         self.ended = true;
         if let Err(e) = result {
+            let why = e.to_string();
             self.queue.lock().first_error.get_or_insert(e);
-            self.queue.poison();
+            self.queue.poison(&why);
         }
     }
 }
@@ -214,7 +222,7 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.queue.poison();
+            self.queue.poison("the thread that wrote it panicked");
         }
         self.queue.lock().running.remove(&self.number);
         self.queue.changed.notify_all();
