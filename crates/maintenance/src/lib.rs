@@ -5,8 +5,6 @@
 //! thread or knows a clock but the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
-mod pacing;
 mod scrub;
 
-pub use pacing::{Activity, Pacing};
-pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, Scrubber};
+pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};

@@ -9,7 +9,7 @@ mod read_by_others;
 mod scrubber;
 mod slots;
 
-pub use scrubber::{ScrubStatus, ScrubStep, Scrubber};
+pub use scrubber::{ScrubStatus, ScrubStep, ScrubTotals, Scrubber};
 
 use duet::{Events, Item, News, Page, Processed, Space, Task, Work};
 use read_by_others::ReadByOthers;

@@ -1,7 +1,7 @@
 //! The time, as an argument.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use units::UnixNanos;
 
 /// A source of the time of day. Used for what users see, never for safety.
@@ -19,6 +19,27 @@ impl Clock for SystemClock {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         UnixNanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
+/// Time that only passes: for waits and rates, never for what users see.
+pub trait Ticks: Send + Sync {
+    /// Nanoseconds since any moment.
+    fn now_ns(&self) -> u64;
+}
+
+/// The system's steady clock, since it was made.
+pub struct SystemTicks(Instant);
+
+impl Default for SystemTicks {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Ticks for SystemTicks {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 

@@ -97,6 +97,7 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.queue.take() {
             let running = self.queue.running(job.number);
+            let _asking = job.asker.begin();
             let result = self.store(&job.name, &job.bytes, job.how);
             self.spare.give(job.bytes);
             running.end(result);

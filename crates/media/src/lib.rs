@@ -6,6 +6,7 @@
 //! keys) and [`Disk`] (files that change in place; index, later journal and SSD tier).
 #![forbid(unsafe_code)]
 
+mod asker;
 mod barrier;
 mod blobs;
 mod clock;
@@ -15,9 +16,10 @@ mod error;
 mod local;
 mod random;
 
+pub use asker::{Asker, Asking};
 pub use barrier::Barrier;
 pub use blobs::{Blobs, Put};
-pub use clock::{Clock, FixedClock, SystemClock};
+pub use clock::{Clock, FixedClock, SystemClock, SystemTicks, Ticks};
 pub use dir_blobs::{DirBlobs, Syncing};
 pub use disk::{Disk, DiskEntry, DiskFile, DiskLock};
 pub use error::{MediaError, MediaErrorKind};

@@ -93,8 +93,14 @@ impl EdgeThrottle {
     /// too long.
     pub fn delay_ns(&self, flow: Flow, now_ns: u64) -> u64 {
         let matters = Flow::ALL.iter().zip(self.targets.target_ns);
+        let late = |other: Flow, target_ns: u64| {
+            // A mean only fades: one that was below its target has not to be looked at closely.
+            let mean = self.means.get(other as usize);
+            mean.is_some_and(|mean| mean.ns > target_ns as f64)
+        };
         let excess = matters
             .take_while(|(other, _)| **other <= flow)
+            .filter(|(other, target_ns)| late(**other, *target_ns))
             .map(|(other, target_ns)| self.mean_ns(*other, now_ns).saturating_sub(target_ns));
         excess.max().unwrap_or(0).min(self.targets.delay_ns_max)
     }

@@ -35,11 +35,15 @@
 mod edge;
 mod floor;
 mod flow;
+mod kind;
+mod plan;
 mod scheduler;
 mod settings;
 
 pub use edge::{EdgeThrottle, LatencyTargets};
 pub use floor::Deadline;
 pub use flow::Flow;
+pub use kind::{DeviceKind, KindJudge};
+pub use plan::Plan;
 pub use scheduler::{Direction, QueueFull, Request, Scheduler};
 pub use settings::{DeviceCosts, InvalidShares, Settings};

@@ -149,6 +149,11 @@ impl Scheduler {
         Some(request)
     }
 
+    /// Takes a request back that was not handed out. False: it is not waiting.
+    pub fn withdraw(&mut self, flow: Flow, id: u64) -> bool {
+        self.lane_mut(flow).queue.remove(id)
+    }
+
     /// A request of this flow has left the device.
     pub fn completed(&mut self, flow: Flow, now_ns: u64) {
         let lane = self.lane_mut(flow);
@@ -157,6 +162,11 @@ impl Scheduler {
         if !flow.is_maintenance() {
             self.user_at_ns = Some(now_ns);
         }
+    }
+
+    /// A user has the device, past this queue.
+    pub fn saw_user(&mut self, now_ns: u64) {
+        self.user_at_ns = Some(now_ns);
     }
 
     /// Whether no user has wanted anything for a while.

@@ -11,6 +11,7 @@ mod keys;
 mod maintain;
 mod mount;
 mod pool;
+mod qos;
 mod restore;
 mod retain;
 mod scrub;
@@ -26,6 +27,7 @@ pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
+pub use qos::{QosCommand, QosSetArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubLimitArgs};
@@ -193,6 +195,9 @@ pub enum Command {
     Repair(RepairArgs),
     /// Verify everything that is stored, in the background if a server holds the pool
     Scrub(ScrubArgs),
+    /// Show or set who gets how much of a server's device
+    #[command(subcommand)]
+    Qos(QosCommand),
     /// Show how much is stored, and how well
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything

@@ -22,6 +22,7 @@ mod listing;
 mod ls;
 mod mount;
 mod new_snapshot;
+mod qos;
 mod repair;
 mod restore;
 mod scrub;
@@ -165,6 +166,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Check(args) => check::run(invocation, &args),
         Command::Repair(args) => repair::run(invocation, &args),
         Command::Scrub(args) => scrub::run(invocation, &args),
+        Command::Qos(command) => qos::run(invocation, &command),
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
         Command::Mount(args) => mount::run(invocation, &args),

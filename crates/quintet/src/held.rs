@@ -20,16 +20,18 @@ pub use volumes::{
 use crate::interrupt::Interrupt;
 use crate::meters::Meter;
 use crate::mount::Directories;
+use crate::settings::Shares;
 use nbd::ServerHandle;
 use open_files::OpenFile;
 pub use open_files::OpenFiles;
+use qos::InvalidShares;
 use scrubbing::Scrubbing;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use store::{Hold, Pool, Volumes};
+use store::{DeviceQueue, Hold, Pool, Volumes};
 pub use trouble::Trouble;
 use turns::{Turn, Turns};
 use volume::Volume;
@@ -44,6 +46,9 @@ pub struct Held {
     pub since: Instant,
     /// Its verification.
     pub scrub: Scrubbing,
+    /// Where all that uses the pool's device takes turns.
+    pub device: Arc<DeviceQueue>,
+    shares: Mutex<Shares>,
     turns: Arc<Turns>,
     /// What volumes were asked to store and could not.
     pub refused: Arc<Trouble>,
@@ -57,14 +62,21 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes volumes and their pool over from whoever opened them. Mounts may keep so many bytes of
-    /// directories.
-    pub fn new(volumes: Volumes, directory_bytes_max: usize) -> Self {
+    /// Takes volumes and their pool over from whoever opened them behind this queue, with these shares.
+    /// Mounts may keep so many bytes of directories.
+    pub fn new(
+        volumes: Volumes,
+        device: Arc<DeviceQueue>,
+        shares: Shares,
+        directory_bytes_max: usize,
+    ) -> Self {
         let pool = Arc::clone(volumes.pool());
         let reader = Arc::clone(pool.reader());
         Self {
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
             scrub: Scrubbing::of(&volumes),
+            device,
+            shares: Mutex::new(shares),
             pool,
             volumes: Arc::new(volumes),
             since: Instant::now(),
@@ -75,6 +87,19 @@ impl Held {
             servers: Mutex::default(),
             files: Arc::default(),
         }
+    }
+
+    /// Who gets how much of the device.
+    pub fn shares(&self) -> Shares {
+        *lock(&self.shares)
+    }
+
+    /// Others from now on.
+    pub fn set_shares(&self, shares: Shares) -> Result<(), InvalidShares> {
+        let mut before = lock(&self.shares);
+        self.device.set(shares.plan)?;
+        *before = shares;
+        Ok(())
     }
 
     /// The pool, for reading.

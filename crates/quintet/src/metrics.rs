@@ -4,6 +4,7 @@
 //! nothing is told that is not in the table. Base units; counters end in `_total`. Rendering reads
 //! counters only. Called by the endpoint.
 
+mod device;
 mod endpoint;
 mod text;
 
@@ -86,6 +87,18 @@ table! {
     DIRECT: Counter = "quintet_direct_bytes_total", "Bytes of large writes that passed the journal by.";
     CHECKPOINTS: Counter = "quintet_checkpoints_total", "Checkpoints that were committed.";
     DESTAGED: Counter = "quintet_checkpoint_bytes_total", "Bytes of chunks that checkpoints assembled.";
+    DEVICE_BYTES: Counter = "quintet_device_bytes_total", "Bytes read from the pool's device and written to it, by who asks; what the system had in memory counts too.";
+    DEVICE_REQUESTS: Counter = "quintet_device_requests_total", "Reads and writes of the pool's device.";
+    DEVICE_TURNS: Counter = "quintet_device_turns_total", "Turns at the device: requests of users, steps of maintenance.";
+    DEVICE_WAIT: Counter = "quintet_device_wait_seconds_total", "Time that they waited for their turns.";
+    DEVICE_HELD: Counter = "quintet_device_held_back_seconds_total", "Part of it: held back as what matters as much took too long.";
+    DEVICE_BUSY: Counter = "quintet_device_busy_seconds_total", "Time that turns took.";
+    DEVICE_WAITING: Gauge = "quintet_device_waiting", "Who waits for a turn.";
+    TASK_BYTES: Counter = "quintet_maintenance_bytes_total", "Stored bytes that a maintenance task is through with; source cache: readers had verified them.";
+    TASK_PROGRESS: Gauge = "quintet_maintenance_progress_ratio", "Share of the pool that the pass under way is through with; 0 at rest.";
+    TASK_UNDER_WAY: Gauge = "quintet_maintenance_under_way", "1 while a pass is under way, 0 at rest or paused.";
+    SCRUB_VERIFIED: Gauge = "quintet_scrub_verified_timestamp_seconds", "When everything had been verified last, since 1970; 0: never in full.";
+    SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Places that the scrub found damaged.";
 }
 
 /// Upper ends of the histogram's buckets, powers of two of microseconds: 16 us to 4 s.
@@ -109,6 +122,7 @@ pub fn render(held: &Held) -> String {
     nbd(&mut text, &live.nbd);
     cache(&mut text, &live.cache);
     journal(&mut text, &live);
+    device::tell(&mut text, &live);
     text.finish()
 }
 

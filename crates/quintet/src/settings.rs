@@ -7,11 +7,13 @@
 mod environment;
 mod password;
 mod recovery_key;
+mod shares;
 mod terminal;
 
 pub use environment::Environment;
 pub use password::{PasswordError, PasswordSource, PasswordSources};
 pub use recovery_key::RecoveryKey;
+pub use shares::{Shares, flow_name, kind_name};
 
 use crate::cli::GlobalArgs;
 use crate::console::Loudness;

@@ -161,8 +161,14 @@ pub enum Origin {
     Backup,
     /// Giving snapshots back.
     Restore,
+    /// Copying snapshots to another pool.
+    Replication,
     /// Verification in the background.
     Scrub,
+    /// Giving space back.
+    Collect,
+    /// Putting together what is read together.
+    Defragment,
 }
 
 /// What an I/O is for (Differentiated Storage Services): 0 is unclassified; the meaning of the

@@ -27,6 +27,18 @@ pub struct Scrubber {
     findings: ScrubFindings,
     /// Bytes of the pass when the record was written last.
     recorded_bytes: u64,
+    totals: ScrubTotals,
+}
+
+/// What was done since the process began, over all passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubTotals {
+    /// Stored bytes that were read from the device.
+    pub read_bytes: u64,
+    /// Stored bytes that readers had verified.
+    pub cached_bytes: u64,
+    /// Places that were found damaged.
+    pub damaged: u64,
 }
 
 /// A pass that is under way in this process.
@@ -104,6 +116,7 @@ impl Scrubber {
             record,
             run: None,
             findings: ScrubFindings::default(),
+            totals: ScrubTotals::default(),
         }
     }
 
@@ -125,6 +138,11 @@ impl Scrubber {
     /// How far it is.
     pub fn status(&self) -> ScrubStatus {
         status_of(&self.pool, &self.record)
+    }
+
+    /// What this process has done.
+    pub fn totals(&self) -> ScrubTotals {
+        self.totals
     }
 
     /// Begins a pass, or goes on with the one that was begun; one that is running gets another limit.
@@ -179,6 +197,10 @@ impl Scrubber {
         let found = std::mem::take(&mut task.findings);
         let pass = &mut self.record.pass;
         pass.damaged += found.damaged.len() as u64;
+        let totals = &mut self.totals;
+        totals.damaged += found.damaged.len() as u64;
+        totals.read_bytes += counts.bytes_read.saturating_sub(pass.read_bytes);
+        totals.cached_bytes += counts.bytes_cached.saturating_sub(pass.cached_bytes);
         self.findings.damaged.extend(found.damaged);
         self.findings.taken_back.extend(found.taken_back);
         pass.containers = counts.pages_done;
@@ -191,6 +213,7 @@ impl Scrubber {
             Step::Looked => ScrubStep::Worked { read_bytes: 0 },
             Step::Failed { work, error } => {
                 pass.damaged += 1;
+                totals.damaged += 1;
                 ScrubStep::Failed {
                     container: ContainerId(work.object),
                     error,

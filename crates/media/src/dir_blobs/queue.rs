@@ -4,7 +4,7 @@
 //! ones; one barrier syncs at a time, so none returns while another still syncs names that it
 //! should cover; after a failure nothing is accepted. Called by `dir_blobs`.
 
-use crate::{MediaError, MediaErrorKind, Put};
+use crate::{Asker, MediaError, MediaErrorKind, Put};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -15,6 +15,8 @@ pub(super) struct Job {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
     pub(super) how: Put,
+    /// Whose put it is.
+    pub(super) asker: Asker,
 }
 
 #[derive(Default)]
@@ -107,6 +109,7 @@ impl Queue {
             name,
             bytes,
             how,
+            asker: Asker::current(),
         });
         self.changed.notify_all();
         Ok(())

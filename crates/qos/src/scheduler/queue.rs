@@ -38,6 +38,14 @@ impl Queue {
         self.writes.pop_front()
     }
 
+    /// False if it is not here.
+    pub fn remove(&mut self, id: u64) -> bool {
+        let before = self.len();
+        self.reads.retain(|request| request.id != id);
+        self.writes.retain(|request| request.id != id);
+        self.len() < before
+    }
+
     pub fn len(&self) -> usize {
         self.reads.len() + self.writes.len()
     }
@@ -74,5 +82,9 @@ mod tests {
             .collect();
         assert_eq!(order, expected);
         assert!(queue.is_empty());
+        (0..3).for_each(|id| queue.push(request(id, Direction::Write)));
+        assert!(queue.remove(1) && !queue.remove(1));
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|r| r.id).collect();
+        assert_eq!(order, [0, 2]);
     }
 }

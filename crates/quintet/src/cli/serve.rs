@@ -55,6 +55,9 @@ pub struct ServeHeldArgs {
     /// NBD connections at the same time
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
+    /// Shares of the device to begin with (see quintet qos set --help)
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
+    pub qos: Vec<String>,
 }
 
 /// Serve stored images in place.

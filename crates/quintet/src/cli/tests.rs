@@ -17,7 +17,7 @@ fn every_command_has_examples() {
     command.build();
     let own = |c: &clap::Command| {
         let quiet = [
-            "status", "generate", "help", "list", "passwd", "key", "volume",
+            "status", "generate", "help", "list", "passwd", "key", "volume", "qos",
         ];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };

@@ -12,14 +12,19 @@ use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
 use anyhow::bail;
+use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
-    Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached, OpenMode, Pool,
-    Volumes,
+    Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, MaintenanceTurn, NothingCached,
+    OpenMode, Pool, Volumes,
 };
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
 const STEP_BYTES: u64 = 16 << 20;
+/// ... where clients use the same device.
+const STEP_BYTES_BESIDE: u64 = 1 << 20;
+/// Waits for a turn at the device, between looks at the wish to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
@@ -98,7 +103,10 @@ impl Run<'_> {
         loop {
             self.invocation.interrupt.check()?;
             let before = collector.counts().copied_bytes;
-            let step = collector.step(pool, volumes, &NothingCached, STEP_BYTES)?;
+            let turn = self.turn()?;
+            let bytes = turn.as_ref().map_or(STEP_BYTES, |_| STEP_BYTES_BESIDE);
+            let step = collector.step(pool, volumes, &NothingCached, bytes)?;
+            drop(turn);
             let counts = collector.counts();
             if collector.stage() != shown {
                 shown = collector.stage();
@@ -110,6 +118,18 @@ impl Run<'_> {
             }
             self.hold_back(started, counts.copied_bytes)?;
         }
+    }
+
+    /// A turn at a server's device, for one step.
+    fn turn(&self) -> anyhow::Result<Option<MaintenanceTurn<'_>>> {
+        let Some(held) = self.invocation.held() else {
+            return Ok(None);
+        };
+        let mut turn = held.device.ask(Flow::Collect, STEP_BYTES_BESIDE);
+        while !turn.wait(LOOK_EVERY) {
+            self.invocation.interrupt.check()?;
+        }
+        Ok(Some(turn))
     }
 
     /// Waits until no more was copied than may be.

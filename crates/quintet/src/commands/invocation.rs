@@ -14,7 +14,10 @@ use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use std::sync::Arc;
-use store::{LaneOptions, OpenMode, Pool, SlotInfo, StoreError, StoreErrorKind, Volumes};
+use store::{
+    DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, SlotInfo, StoreError, StoreErrorKind,
+    Volumes, Writes,
+};
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
 const WRITER_THREADS: usize = 2;
@@ -58,6 +61,15 @@ impl Invocation {
 
     /// The pool's storage; `create` makes its directory.
     pub fn media(&self, create: bool) -> anyhow::Result<Media> {
+        self.media_behind(None, create)
+    }
+
+    /// The same, with a queue in front of the device.
+    fn media_behind(
+        &self,
+        queue: Option<&Arc<DeviceQueue>>,
+        create: bool,
+    ) -> anyhow::Result<Media> {
         // A server's threads have other working directories.
         let path = &std::path::absolute(self.settings.pool()?)?;
         let disk = LocalDisk::new(path);
@@ -73,9 +85,18 @@ impl Invocation {
             threads: WRITER_THREADS,
             queue: WRITER_QUEUE,
         };
+        let behind = |writes| -> Arc<dyn media::Disk> {
+            match queue {
+                Some(queue) => {
+                    let (disk, queue) = (Arc::clone(&disk), Arc::clone(queue));
+                    Arc::new(PacedDisk::new(disk, queue, writes))
+                }
+                None => Arc::clone(&disk),
+            }
+        };
         Ok(Media {
-            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), syncing)),
-            disk,
+            blobs: Arc::new(DirBlobs::new(behind(Writes::TakeTurns), syncing)),
+            disk: behind(Writes::Pass),
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
         })
@@ -95,7 +116,10 @@ impl Invocation {
     /// As [`Invocation::open`], for commands that show the notes themselves.
     pub fn open_silently(&self, mode: OpenMode) -> anyhow::Result<OpenPool> {
         match (&self.held, mode) {
-            (None, _) => Ok(self.open_own(mode, self.settings.memory_bytes)?.into()),
+            (None, _) => {
+                let memory = self.settings.memory_bytes;
+                Ok(self.open_own(None, mode, memory)?.into())
+            }
             (Some(held), OpenMode::Read) => Ok(held.for_reading()),
             (Some(held), OpenMode::Write) => {
                 let waiting = || {
@@ -110,7 +134,15 @@ impl Invocation {
     /// As [`Invocation::open`], for commands that hold the pool themselves, and need part of the
     /// memory.
     pub fn open_within(&self, mode: OpenMode, memory_bytes: usize) -> anyhow::Result<Pool> {
-        let pool = self.open_own(mode, memory_bytes)?;
+        let pool = self.open_own(None, mode, memory_bytes)?;
+        self.tell_notes(&pool);
+        Ok(pool)
+    }
+
+    /// As [`Invocation::open_for_volumes`], for a server: who uses the device takes turns.
+    pub fn open_behind(&self, queue: &Arc<DeviceQueue>) -> anyhow::Result<Pool> {
+        let memory = pool_memory(self.settings.memory_bytes);
+        let pool = self.open_own(Some(queue), OpenMode::Write, memory)?;
         self.tell_notes(&pool);
         Ok(pool)
     }
@@ -121,8 +153,13 @@ impl Invocation {
         }
     }
 
-    fn open_own(&self, mode: OpenMode, memory: usize) -> anyhow::Result<Pool> {
-        let media = self.media(false)?;
+    fn open_own(
+        &self,
+        queue: Option<&Arc<DeviceQueue>>,
+        mode: OpenMode,
+        memory: usize,
+    ) -> anyhow::Result<Pool> {
+        let media = self.media_behind(queue, false)?;
         match Pool::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
             Err(e) if e.kind == StoreErrorKind::WrongKey => {

@@ -6,12 +6,14 @@
 
 use super::run_for;
 use crate::caller::Caller;
-use crate::cli::{Cli, Command, KeyCommand, ScrubCommand, VolumeCommand};
+use crate::cli::{Cli, Command, KeyCommand, QosCommand, ScrubCommand, VolumeCommand};
 use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
 use crate::held::Held;
 use clap::Parser;
+use media::Asker;
 use std::sync::Arc;
+use units::Origin;
 
 /// What a command needs of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,11 @@ impl Need {
                 unless(only_lists, Self::Writing { files: false })
             }
             Command::Tag(_) => Self::Writing { files: false },
-            Command::Status | Command::Top(_) | Command::Volume(VolumeCommand::List) => Self::Live,
+            Command::Status
+            | Command::Top(_)
+            | Command::Qos(QosCommand::Show)
+            | Command::Volume(VolumeCommand::List) => Self::Live,
+            Command::Qos(_) => Self::Writing { files: false },
             Command::Scrub(args) => match args.command {
                 Some(ScrubCommand::Status) => Self::Live,
                 _ => Self::Writing { files: false },
@@ -90,14 +96,27 @@ impl Commands for ClientCommands {
 
     fn run(&self, caller: Caller, request: Request) -> Exit {
         match Cli::try_parse_from(&request.arguments) {
-            Ok(cli) => run_for(
-                caller,
-                cli,
-                &request.arguments,
-                Some(Arc::clone(&self.held)),
-            ),
+            Ok(cli) => {
+                let _asking = Asker::of(origin_of(&cli.command)).begin();
+                run_for(
+                    caller,
+                    cli,
+                    &request.arguments,
+                    Some(Arc::clone(&self.held)),
+                )
+            }
             Err(_) => Exit::Failed,
         }
+    }
+}
+
+/// For whom a command uses the server's device.
+fn origin_of(command: &Command) -> Origin {
+    match command {
+        Command::Backup(_) | Command::Import(_) => Origin::Backup,
+        Command::Gc(_) => Origin::Collect,
+        // Somebody waits for them; they are short, or read what is given back.
+        _ => Origin::Restore,
     }
 }
 
@@ -127,6 +146,8 @@ mod tests {
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
         assert_eq!(need("scrub status"), Need::Live);
         assert_eq!(need("scrub --limit 5M"), Need::Writing { files: false });
+        assert_eq!(need("qos show"), Need::Live);
+        assert_eq!(need("qos set random=30"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);
     }
 }

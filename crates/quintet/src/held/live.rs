@@ -5,10 +5,12 @@
 
 use super::{Held, lock};
 use crate::meters::Reading;
+use maintenance::{ScrubStatus, ScrubTotals};
 use nbd::Stats;
+use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{CacheTally, CheckpointCounts, JournalUsage, ReadCounts};
+use store::{CacheTally, CheckpointCounts, FlowCounts, JournalUsage, ReadCounts};
 
 /// Of one export.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +46,12 @@ pub struct Live {
     pub cache: page_cache::Counters,
     /// The pool's own reads.
     pub reads: ReadCounts,
+    /// What went to the device and came from it, in the order of [`Flow::ALL`].
+    pub device: [FlowCounts; Flow::ALL.len()],
+    /// How far the scrub is.
+    pub scrub: ScrubStatus,
+    /// What this server has done of it.
+    pub scrub_totals: ScrubTotals,
 }
 
 impl Live {
@@ -84,6 +92,9 @@ impl Live {
             checkpoints: held.volumes.checkpoint_counts(),
             cache: held.volumes.cache_counters(),
             reads: held.pool.read_counts(),
+            device: held.device.counts(),
+            scrub: held.scrub.status(),
+            scrub_totals: held.scrub.totals(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: the lock is held for a step at most. Called by the server's thread, `scrub`, `status` and
 //! the metrics.
 
-use maintenance::{ScrubStatus, Scrubber};
+use maintenance::{ScrubStatus, ScrubTotals, Scrubber};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use store::Volumes;
@@ -32,6 +32,11 @@ impl Scrubbing {
     /// How far it is.
     pub fn status(&self) -> ScrubStatus {
         self.scrubber().status()
+    }
+
+    /// What this server has done of it.
+    pub fn totals(&self) -> ScrubTotals {
+        self.scrubber().totals()
     }
 
     /// Begins a pass, or goes on.

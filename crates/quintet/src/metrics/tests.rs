@@ -23,7 +23,10 @@ fn held(top: &std::path::Path) -> Held {
     let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();
     let compression = chunking::Compression::Lz4;
     let volumes = crate::held::open_volumes(Arc::new(pool), 32 << 20, 8 << 20, compression);
-    Held::new(volumes.unwrap(), 0)
+    let shares = crate::settings::Shares::default();
+    let ticks = Arc::new(media::SystemTicks::default());
+    let device = store::DeviceQueue::new(shares.plan, ticks).unwrap();
+    Held::new(volumes.unwrap(), Arc::new(device), shares, 0)
 }
 
 #[test]

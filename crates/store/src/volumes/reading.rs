@@ -13,6 +13,7 @@ use crate::error::{Result, StoreError};
 use crate::read_path::{Approach, ChunkRef, Keep, Loaded, Route};
 use crate::recipe::{FixedLeaves, Leaf};
 use access_pattern::Fetch;
+use media::{Asker, Asking};
 use page_cache::{Frame, Place, Use};
 use std::cell::Cell;
 use units::Fingerprint;
@@ -67,6 +68,8 @@ pub(super) struct Reading<'a> {
     judging: Option<Judging<'a>>,
     /// Decided at the first miss.
     approach: Option<Approach>,
+    /// From then on, for the queue in front of the device.
+    asking: Option<Asking>,
     /// Chunks beside the one asked for are worth keeping.
     gathers: bool,
     /// All that is asked for lies in one chunk: nothing else of its region is looked at.
@@ -97,6 +100,7 @@ impl<'a> Reading<'a> {
     pub fn single(engine: &'a Engine) -> Self {
         let mut reading = Self::new(engine, Use::Scan);
         reading.approach = Some(reading.approach_for(Route::Region));
+        reading.ask(Route::Region);
         reading
     }
 
@@ -104,6 +108,7 @@ impl<'a> Reading<'a> {
     pub fn ahead(engine: &'a Engine) -> Self {
         let mut reading = Self::new(engine, Use::Prefetch);
         reading.approach = Some(reading.approach_for(Route::Directory));
+        reading.ask(Route::Directory);
         reading.gathers = true;
         reading
     }
@@ -113,6 +118,7 @@ impl<'a> Reading<'a> {
             engine,
             judging: None,
             approach: None,
+            asking: None,
             gathers: false,
             alone: false,
             why,
@@ -140,6 +146,21 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Says for whom this thread reads from now on, if nobody has.
+    fn ask(&mut self, route: Route) {
+        let asker = Asker::current();
+        if asker == Asker::UNKNOWN && route == Route::Region {
+            let is_sequential = false;
+            self.asking = Some(
+                Asker {
+                    is_sequential,
+                    ..asker
+                }
+                .begin(),
+            );
+        }
+    }
+
     /// How to go on at a miss; the first time the request is judged.
     fn approach(&mut self) -> Approach {
         if let Some(approach) = self.approach {
@@ -159,6 +180,7 @@ impl<'a> Reading<'a> {
                 (judging.submit)(fetch);
             }
         }
+        self.ask(route);
         let approach = self.approach_for(route);
         // What was unpacked anyway costs nobody anything while memory lies idle.
         self.gathers = approach.route == Route::Directory || engine.cache.has_room();

@@ -19,15 +19,17 @@ use crate::control::ControlSocket;
 use crate::exit::Exit;
 use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, directory_memory};
 use crate::metrics::Endpoint;
+use crate::settings::Shares;
 use crate::systemd::{Notifier, watchdog_interval};
 use anyhow::{Context, bail};
+use media::SystemTicks;
 use nbd::Exports;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{Step, Volumes};
+use store::{DeviceQueue, Step, Volumes};
 
 /// Time that commands get to stop, and users of files to close them.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
@@ -56,6 +58,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         metrics: None,
         journal: JOURNAL_BYTES_DEFAULT,
         connections: 0,
+        qos: Vec::new(),
     };
     hold(invocation, &args, Some(settings), true)
 }
@@ -76,14 +79,17 @@ fn hold(
     if !JOURNAL_BYTES.contains(&args.journal) {
         bail!("--journal: must be 2M to 64G");
     }
+    let shares = Shares::default().with(&args.qos)?;
+    let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
+    let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
-    let pool = invocation.open_for_volumes()?;
+    let pool = invocation.open_behind(&device)?;
     // Who comes from here on waits, instead of finding the pool locked.
     let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, args.journal)?;
     let directory_bytes_max = directory_memory(invocation.settings.memory_bytes);
-    let held = Arc::new(Held::new(volumes, directory_bytes_max));
+    let held = Arc::new(Held::new(volumes, device, shares, directory_bytes_max));
     let zone = invocation.zone.clone();
     let exports = Arc::new(HeldExports::new(Arc::clone(&held), zone));
     let clients: Arc<dyn Exports> = exports.clone();

@@ -1,7 +1,7 @@
 //! The thread that scrubs while a server holds the pool.
 //!
 //! Invariant: it has the device when nobody else asks for anything, and otherwise a small share of its
-//! time (`qos`); it holds no turn while it reads. What it finds is told at once and noted when it is
+//! time (`qos`), that rises when a pass would take too long; it holds no turn to write while it reads. What it finds is told at once and noted when it is
 //! its turn to write. Called by `serve`.
 
 use crate::commands::invocation::Invocation;
@@ -9,13 +9,16 @@ use crate::commands::scrub::Findings;
 use crate::console::Console;
 use crate::held::Held;
 use crate::interrupt::Interrupt;
-use maintenance::{Activity, Pacing, ScrubStep};
+use maintenance::{ScrubStatus, ScrubStep};
+use media::Asker;
+use qos::Flow;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
+use units::{Origin, UnixNanos};
 
 /// Bytes of a step: about what a disk reads between two requests of others without their noticing.
 const STEP_BYTES: u64 = 1 << 20;
@@ -25,6 +28,10 @@ const AT_REST: Duration = Duration::from_secs(60);
 const NOTE_AFTER: Duration = Duration::from_secs(30);
 /// Time between two records of how far it is.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
+/// Waits for a turn, between looks at the wish to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time between two looks at what is left of a pass.
+const HURRY_EVERY: Duration = Duration::from_secs(1);
 /// Time between two tries of what failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 /// Names that are said; all of them says check.
@@ -51,6 +58,7 @@ impl Verifier {
             findings: Findings::default(),
             unnoted_since: None,
             recorded: Instant::now(),
+            hurried: Instant::now(),
             said: None,
         };
         let thread = std::thread::Builder::new()
@@ -83,6 +91,8 @@ struct Work {
     /// When the first of what is not noted was found.
     unnoted_since: Option<Instant>,
     recorded: Instant,
+    /// When the device was told last how much is left.
+    hurried: Instant,
     /// The failure that was said last.
     said: Option<String>,
 }
@@ -91,11 +101,9 @@ impl Work {
     fn run(mut self) {
         // Without it the scrub competes for processors, and is as right.
         let _ = rustix::process::setpriority_process(None, NICE);
+        let _asking = Asker::of(Origin::Scrub).begin();
         let started = Instant::now();
-        let mut pacing = match Pacing::for_disk() {
-            Ok(pacing) => pacing,
-            Err(e) => return self.say_failure(Some(e.to_string())),
-        };
+        let held = Arc::clone(&self.held);
         if self.held.scrub.scrubber().is_under_way() {
             self.say_failure(self.held.scrub.start(None).err().map(|e| e.to_string()));
         }
@@ -106,13 +114,11 @@ impl Work {
                 self.held.scrub.wait(AT_REST);
                 continue;
             }
-            let activity = activity(&self.held);
-            if let Err(wait) = pacing.may_read(STEP_BYTES, activity, now_ns) {
-                self.interrupt.wait(wait);
-                continue;
-            }
+            self.hurry();
+            let mut turn = held.device.ask(Flow::Scrub, STEP_BYTES);
+            while !turn.wait(LOOK_EVERY) && !self.interrupt.requested() {}
             let wait = self.step(now_ns);
-            pacing.has_read(started.elapsed().as_nanos() as u64);
+            drop(turn);
             self.settle(false);
             if !wait.is_zero() {
                 self.interrupt.wait(wait);
@@ -161,6 +167,28 @@ impl Work {
                 FAILED_PAUSE
             }
         }
+    }
+
+    /// Says how much is left to do, and by when.
+    fn hurry(&mut self) {
+        let within_s = self.held.shares().scrub_within_s;
+        if self.hurried.elapsed() < HURRY_EVERY {
+            return;
+        }
+        self.hurried = Instant::now();
+        let ScrubStatus {
+            pass, stored_bytes, ..
+        } = self.held.scrub.status();
+        let done = pass.read_bytes.saturating_add(pass.cached_bytes);
+        let (left, within) = match within_s {
+            // No work is due.
+            0 => (0, Duration::MAX),
+            _ => (
+                stored_bytes.saturating_sub(done),
+                time_left(self.held.pool.now(), pass.began, within_s),
+            ),
+        };
+        self.held.device.finish_within(Flow::Scrub, left, within);
     }
 
     fn record(&mut self) {
@@ -236,14 +264,9 @@ impl Work {
     }
 }
 
-/// What moves when somebody uses the pool's device; the scrub's own reads are not among it.
-fn activity(held: &Held) -> Activity {
-    let (reads, lookups) = (held.pool.read_counts(), held.pool.lookup_counts());
-    Activity([
-        reads.region_reads,
-        lookups.directory_reads,
-        lookups.index_probes,
-        held.volumes.journal_usage().records,
-        held.volumes.checkpoint_counts().destaged_bytes,
-    ])
+/// Time that is left for a pass that should take `within_s` from its begin, at least a second.
+fn time_left(now: UnixNanos, began: UnixNanos, within_s: u64) -> Duration {
+    let ran_ns = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
+    let left = Duration::from_secs(within_s).saturating_sub(Duration::from_nanos(ran_ns));
+    left.max(Duration::from_secs(1))
 }

@@ -1,9 +1,13 @@
 //! The part of `status` that a server knows.
 
+use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
 use crate::held::{Held, Live};
 use crate::json::Object;
+use crate::settings::flow_name;
 use crate::sizes;
+use ::qos::Flow;
+use store::FlowCounts;
 
 /// For people: name and value.
 pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
@@ -14,7 +18,7 @@ pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
     let percent = journal.used_bytes * 100 / journal.bytes_max.max(1);
     let hits = cache.hits_by_place + cache.hits_by_content + cache.hits_unwritten;
     let reads = hits + cache.misses + cache.misses_unwritten;
-    vec![
+    let mut lines = vec![
         (
             "server",
             format!(
@@ -65,7 +69,12 @@ pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
                 size(cache.bytes_shared)
             ),
         ),
-    ]
+    ];
+    let flows = Flow::ALL.iter().zip(&live.device);
+    for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
+        lines.push((flow_name(*flow), format!("device: {}", qos::words(counts))));
+    }
+    lines
 }
 
 /// For programs.
@@ -99,5 +108,6 @@ pub fn object(held: &Held, live: &Live) -> Object {
         .integer("checkpoints", live.checkpoints.rounds)
         .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
         .object("cache", cache_object(&live.cache))
+        .objects("device", qos::flows(&live.device))
         .objects("exports", exports.collect::<Vec<_>>())
 }

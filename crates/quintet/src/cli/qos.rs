@@ -1,0 +1,42 @@
+//! Arguments of `qos`.
+
+use clap::{Args, Subcommand};
+
+/// Show or set who gets how much of a server's device.
+#[derive(Debug, Subcommand)]
+pub enum QosCommand {
+    /// Show the shares, and what each kind of request had so far
+    #[command(after_help = "\
+Examples:
+  quintet qos show
+  quintet qos show --json")]
+    Show,
+    /// Set shares, until the server ends
+    Set(QosSetArgs),
+}
+
+/// Which shares.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  quintet qos set random=40
+  quintet qos set floor.scrub=5 floor.collect=10
+  quintet qos set device=disk weight.backup=1 latency.random=50
+
+Keys:
+  device         auto, disk or ssd: what requests cost; auto follows what reads take
+  random         percent of a busy device for clients that read here and there (20)
+  weight.FLOW    how sequential, restore, backup, replication share the rest, and collect, scrub and
+                 defragment the time in which no client asks for anything
+  floor.FLOW     percent of a busy device for collect, scrub, defragment
+  floors         percent for all of them together when a deadline is near
+  latency.FLOW   mean milliseconds from which on requests that matter no more are held back; any: none
+  delay          milliseconds that a request is held back at most
+  scrub-within   time after which a scrub should be through (30d); 0: whenever
+
+A server begins with what `quintet serve --qos` says.")]
+pub struct QosSetArgs {
+    /// What to set
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    pub shares: Vec<String>,
+}

@@ -1,0 +1,86 @@
+//! `qos`: who gets how much of a server's device, and what each had.
+//!
+//! Invariant: changes hold until the server ends, for requests that wait already too. Called by
+//! `commands`.
+
+use super::invocation::Invocation;
+use crate::cli::QosCommand;
+use crate::exit::Exit;
+use crate::held::Held;
+use crate::json::Object;
+use crate::settings::{flow_name, kind_name};
+use crate::sizes;
+use anyhow::bail;
+use qos::Flow;
+use store::FlowCounts;
+
+pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
+    let Some(held) = invocation.held() else {
+        bail!("no server holds this pool: there is nothing to share");
+    };
+    if let QosCommand::Set(args) = command {
+        held.set_shares(held.shares().with(&args.shares)?)?;
+    }
+    show(invocation, held)?;
+    Ok(Exit::Done)
+}
+
+fn show(invocation: &Invocation, held: &Held) -> std::io::Result<()> {
+    let console = &invocation.console;
+    let (shares, kind) = (held.shares(), held.device.plan().1);
+    let counts = held.device.counts();
+    let mut settings = Object::new();
+    for (key, value) in shares.entries() {
+        settings = settings.text(&key, &value);
+    }
+    let message = Object::message("qos")
+        .text("device", kind_name(kind))
+        .object("shares", settings)
+        .objects("flows", flows(&counts));
+    console.message(message)?;
+    for (key, value) in shares.entries() {
+        match (key.as_str(), value.as_str()) {
+            ("device", "auto") => {
+                console.line(format!("{key}=auto (as it behaves: {})", kind_name(kind)))?
+            }
+            _ => console.line(format!("{key}={value}"))?,
+        }
+    }
+    for (flow, counts) in Flow::ALL.iter().zip(&counts) {
+        if *counts != FlowCounts::default() {
+            console.line(format!("{}: {}", flow_name(*flow), words(counts)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a flow had, for people.
+pub(super) fn words(counts: &FlowCounts) -> String {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    format!(
+        "{} read, {} written; {} turns, {:.2} ms of waiting for each, {} wait now",
+        sizes::display(counts.read_bytes),
+        sizes::display(counts.written_bytes),
+        counts.turns,
+        ms(counts.wait_ns) / counts.turns.max(1) as f64,
+        counts.waiting
+    )
+}
+
+/// What each flow had, for programs.
+pub(super) fn flows(counts: &[FlowCounts]) -> Vec<Object> {
+    let flow = |(flow, counts): (&Flow, &FlowCounts)| {
+        Object::new()
+            .text("flow", flow_name(*flow))
+            .integer("reads", counts.reads)
+            .integer("read_bytes", counts.read_bytes)
+            .integer("writes", counts.writes)
+            .integer("written_bytes", counts.written_bytes)
+            .integer("turns", counts.turns)
+            .number("wait_seconds", counts.wait_ns as f64 / 1e9)
+            .number("held_back_seconds", counts.held_back_ns as f64 / 1e9)
+            .number("busy_seconds", counts.busy_ns as f64 / 1e9)
+            .integer("waiting", counts.waiting)
+    };
+    Flow::ALL.iter().zip(counts).map(flow).collect()
+}

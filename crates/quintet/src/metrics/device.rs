@@ -1,0 +1,58 @@
+//! The device by who asks, and the maintenance tasks.
+//!
+//! Invariant: as all of `metrics`. Called by it.
+
+use super::text::Text;
+use super::{
+    DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD, DEVICE_REQUESTS, DEVICE_TURNS, DEVICE_WAIT,
+    DEVICE_WAITING, SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
+};
+use crate::held::Live;
+use crate::settings::flow_name;
+use format::scrub::ScrubPhase;
+use qos::Flow;
+
+pub(super) fn tell(text: &mut Text, live: &Live) {
+    for (flow, counts) in Flow::ALL.iter().zip(&live.device) {
+        let name = flow_name(*flow);
+        let directions = [
+            ("read", counts.reads, counts.read_bytes),
+            ("write", counts.writes, counts.written_bytes),
+        ];
+        for (direction, requests, bytes) in directions {
+            let labels = [("flow", name), ("direction", direction)];
+            text.sample(DEVICE_REQUESTS, &labels, requests);
+            text.sample(DEVICE_BYTES, &labels, bytes);
+        }
+        let label = [("flow", name)];
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        text.sample(DEVICE_TURNS, &label, counts.turns);
+        text.sample(DEVICE_WAIT, &label, seconds(counts.wait_ns));
+        text.sample(DEVICE_HELD, &label, seconds(counts.held_back_ns));
+        text.sample(DEVICE_BUSY, &label, seconds(counts.busy_ns));
+        text.sample(DEVICE_WAITING, &label, counts.waiting);
+    }
+    scrub(text, live);
+}
+
+fn scrub(text: &mut Text, live: &Live) {
+    let (status, totals) = (&live.scrub, &live.scrub_totals);
+    let sources = [("disk", totals.read_bytes), ("cache", totals.cached_bytes)];
+    for (source, bytes) in sources {
+        let labels = [("task", "scrub"), ("source", source)];
+        text.sample(TASK_BYTES, &labels, bytes);
+    }
+    let label = [("task", "scrub")];
+    let progress = match status.phase {
+        ScrubPhase::AtRest => 0.0,
+        ScrubPhase::UnderWay | ScrubPhase::Paused => {
+            status.pass.containers as f64 / status.containers.max(1) as f64
+        }
+    };
+    text.sample(TASK_PROGRESS, &label, progress.min(1.0));
+    let is_under_way = status.phase == ScrubPhase::UnderWay;
+    text.sample(TASK_UNDER_WAY, &label, u64::from(is_under_way));
+    let verified = status.verified().map_or(0, |at| at.0);
+    text.sample(SCRUB_VERIFIED, &[], verified as f64 / 1e9);
+    text.sample(SCRUB_DAMAGED, &[], totals.damaged);
+}

@@ -1,0 +1,190 @@
+use super::*;
+use media::{Barrier, Disk, DiskFile, Ticks};
+use qos::{DeviceKind, Direction, Plan};
+use sim::SimDisk;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const MS: u64 = 1_000_000;
+const NOW: Duration = Duration::ZERO;
+
+/// A clock that stands unless it is moved.
+#[derive(Default)]
+struct Standing(AtomicU64);
+
+impl Standing {
+    fn pass(&self, ns: u64) {
+        self.0.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl Ticks for Standing {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+const RANDOM: Asker = Asker {
+    origin: Origin::Foreground,
+    is_sequential: false,
+};
+
+fn queue(device: Option<DeviceKind>) -> (Arc<DeviceQueue>, Arc<Standing>) {
+    let ticks = Arc::new(Standing::default());
+    ticks.pass(1000 * MS);
+    let plan = Plan {
+        device,
+        ..Plan::default()
+    };
+    let queue = DeviceQueue::new(plan, Arc::clone(&ticks) as _).expect("the default plan");
+    (Arc::new(queue), ticks)
+}
+
+/// Steps of a scrub that get their turns in ten seconds, each of 5 ms, beside a user's read of 8 ms
+/// in every `period_ms`.
+fn steps_beside(period_ms: Option<u64>) -> u64 {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    let (mut steps, mut next_user_ms) = (0, 0);
+    let mut wish = None;
+    for now_ms in 0..10_000 {
+        if period_ms.is_some() && now_ms >= next_user_ms {
+            next_user_ms = now_ms + period_ms.unwrap_or(0);
+            let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+            assert!(turn.is_some(), "a user waits for nobody");
+            ticks.pass(8 * MS);
+        }
+        let mut turn = wish
+            .take()
+            .unwrap_or_else(|| queue.ask(Flow::Scrub, 1 << 20));
+        match turn.wait(NOW) {
+            true => {
+                steps += 1;
+                ticks.pass(5 * MS);
+            }
+            false => wish = Some(turn),
+        }
+        ticks.pass(MS);
+    }
+    steps
+}
+
+#[test]
+fn maintenance_has_idle_time_and_a_floor() {
+    assert_eq!(steps_beside(None), 10_000, "alone it never waits");
+    let busy = steps_beside(Some(2));
+    assert!((30..=150).contains(&busy), "{busy} beside a busy user");
+    let calm = steps_beside(Some(100));
+    assert!(calm > 5_000, "{calm} beside a calm one");
+}
+
+#[test]
+fn a_deadline_makes_the_floor_rise() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    let mut given = [0u32; 2];
+    for (is_urgent, given) in given.iter_mut().enumerate() {
+        if is_urgent == 1 {
+            queue.finish_within(Flow::Scrub, 1 << 40, Duration::from_secs(60));
+        }
+        let mut wish = None;
+        for _ in 0..1000 {
+            drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+            let mut turn = wish
+                .take()
+                .unwrap_or_else(|| queue.ask(Flow::Scrub, 1 << 20));
+            match turn.wait(NOW) {
+                true => *given += 1,
+                false => wish = Some(turn),
+            }
+            ticks.pass(4 * MS);
+        }
+    }
+    let [calm, urgent] = given;
+    assert!(urgent > 5 * calm.max(1), "{given:?}");
+}
+
+#[test]
+fn who_gives_up_leaves_nothing_behind() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+    let mut first = queue.ask(Flow::Scrub, 1 << 20);
+    assert!(first.wait(NOW), "its floor");
+    let mut second = queue.ask(Flow::Collect, 1 << 20);
+    assert!(!second.wait(NOW), "one at a time beside users");
+    drop(second);
+    drop(first);
+    ticks.pass(1000 * MS);
+    for _ in 0..100 {
+        let (mut one, mut other) = (queue.ask(Flow::Scrub, 1), queue.ask(Flow::Collect, 1));
+        assert!(one.wait(NOW) && other.wait(NOW), "idle: two at a time");
+    }
+    let counts = queue.counts();
+    assert_eq!(counts[Flow::Scrub as usize].turns, 101);
+    assert_eq!(counts[Flow::Collect as usize].turns, 100);
+    assert!(counts.iter().all(|counts| counts.waiting == 0));
+}
+
+#[test]
+fn users_wait_for_each_other_and_all_of_them_go() {
+    let (queue, _) = queue(Some(DeviceKind::Disk));
+    let (inside, most) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for n in 0..24u64 {
+            let (queue, inside, most) = (&queue, &inside, &most);
+            scope.spawn(move || {
+                let asker = [RANDOM, Asker::UNKNOWN, Asker::of(Origin::Backup)][n as usize % 3];
+                for _ in 0..50 {
+                    let direction = [Direction::Read, Direction::Write][n as usize % 2];
+                    let turn = queue.enter(asker, direction, false, 4096);
+                    let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                    drop(turn);
+                }
+            });
+        }
+    });
+    assert!(most.into_inner() <= 8, "more than the device takes");
+    let turns: u64 = queue.counts().iter().map(|counts| counts.turns).sum();
+    assert_eq!(turns, 24 * 50);
+}
+
+#[test]
+fn a_slow_device_is_treated_as_a_disk() {
+    let (queue, ticks) = queue(None);
+    assert_eq!(queue.plan().1, DeviceKind::Ssd);
+    for _ in 0..20 {
+        let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+        ticks.pass(9 * MS);
+        drop(turn);
+    }
+    assert_eq!(queue.plan().1, DeviceKind::Disk);
+}
+
+#[test]
+fn a_file_counts_what_it_does_for_whom() {
+    let (queue, _) = queue(None);
+    let below: Arc<dyn Disk> = SimDisk::new();
+    let blobs = PacedDisk::new(Arc::clone(&below), Arc::clone(&queue), Writes::TakeTurns);
+    let files = PacedDisk::new(below, Arc::clone(&queue), Writes::Pass);
+    let written = |file: Arc<dyn DiskFile>, origin| {
+        let _asking = Asker::of(origin).begin();
+        file.write_at(0, &[7; 8192]).expect("write");
+        file.sync(Barrier::BlobBeforeName).expect("sync");
+        let mut bytes = [0; 4096];
+        file.read_at(4096, &mut bytes).expect("read");
+        assert_eq!(bytes, [7; 4096]);
+    };
+    written(blobs.create_new("a").expect("new"), Origin::Backup);
+    written(files.create_new("b").expect("new"), Origin::Foreground);
+    written(blobs.create_new("c").expect("new"), Origin::Scrub);
+    let counts = queue.counts();
+    let of = |flow| {
+        let c: FlowCounts = counts[flow as usize];
+        (c.reads, c.read_bytes, c.writes, c.written_bytes, c.turns)
+    };
+    assert_eq!(of(Flow::Backup), (1, 4096, 1, 8192, 2));
+    assert_eq!(of(Flow::ForegroundSequential), (1, 4096, 1, 8192, 1));
+    assert_eq!(of(Flow::Scrub), (1, 4096, 1, 8192, 0), "in its step's turn");
+}

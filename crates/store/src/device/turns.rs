@@ -1,0 +1,366 @@
+//! Turns at the device: the scheduler of `qos` under one lock, and threads that wait for it.
+//!
+//! Invariant: every turn that is given is ended once, by a drop; who gives up takes his wish back. What
+//! waits in the scheduler has a waiter here. Called by [`super::PacedDisk`] and by maintenance.
+
+use super::{FlowCounts, flow_of};
+use media::{Asker, Ticks};
+use qos::{
+    Deadline, DeviceKind, Direction, EdgeThrottle, Flow, InvalidShares, KindJudge, Plan, Request,
+    Scheduler,
+};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Longer reads say little about seeks.
+const SHORT_BYTES: u64 = 256 << 10;
+/// Who waits looks after itself so often, whatever happens.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A thread that waits.
+struct Waiter {
+    may_go: AtomicBool,
+    thread: Thread,
+}
+
+struct State {
+    plan: Plan,
+    kind: DeviceKind,
+    scheduler: Scheduler,
+    edge: EdgeThrottle,
+    judge: KindJudge,
+    id_next: u64,
+    waiting: BTreeMap<u64, Arc<Waiter>>,
+    /// Turns of users that have not ended.
+    users_at_device: usize,
+    counts: [FlowCounts; Flow::ALL.len()],
+}
+
+/// See the module's head.
+pub struct DeviceQueue {
+    state: Mutex<State>,
+    ticks: Arc<dyn Ticks>,
+}
+
+/// A turn of a user's request; it ends when this is dropped.
+pub struct AtDevice<'a> {
+    queue: &'a DeviceQueue,
+    request: Request,
+    /// When it came.
+    came_ns: u64,
+    began_ns: u64,
+    /// Users' requests at the device then, itself included.
+    at_device: usize,
+}
+
+/// A turn of a maintenance task, or the wish for one. It ends when this is dropped.
+pub struct MaintenanceTurn<'a> {
+    queue: &'a DeviceQueue,
+    id: u64,
+    flow: Flow,
+    waiter: Arc<Waiter>,
+    came_ns: u64,
+    began_ns: Option<u64>,
+}
+
+impl DeviceQueue {
+    /// Refuses a plan that leaves nothing to somebody.
+    pub fn new(plan: Plan, ticks: Arc<dyn Ticks>) -> Result<Self, InvalidShares> {
+        plan.check()?;
+        let kind = plan.device.unwrap_or_default();
+        let state = State {
+            plan,
+            kind,
+            scheduler: Scheduler::new(plan.settings(kind))?,
+            edge: EdgeThrottle::new(plan.targets),
+            judge: KindJudge::default(),
+            id_next: 0,
+            waiting: BTreeMap::new(),
+            users_at_device: 0,
+            counts: Default::default(),
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+            ticks,
+        })
+    }
+
+    /// What is set, and what the device is taken for.
+    pub fn plan(&self) -> (Plan, DeviceKind) {
+        let state = self.lock();
+        (state.plan, state.kind)
+    }
+
+    /// Another plan from now on; what waits stays.
+    pub fn set(&self, plan: Plan) -> Result<(), InvalidShares> {
+        plan.check()?;
+        let mut state = self.lock();
+        state.plan = plan;
+        state.edge.set_targets(plan.targets);
+        state.choose_kind()?;
+        self.hand_out(&mut state, None);
+        Ok(())
+    }
+
+    /// What went through, in the order of [`Flow::ALL`].
+    pub fn counts(&self) -> [FlowCounts; Flow::ALL.len()] {
+        let state = self.lock();
+        let mut counts = state.counts;
+        for (flow, counts) in Flow::ALL.iter().zip(&mut counts) {
+            counts.waiting = state.scheduler.waiting(*flow) as u64;
+        }
+        counts
+    }
+
+    /// A user's request, once it may go. `None`: one of maintenance, whose step has the turn.
+    pub fn enter(
+        &self,
+        asker: Asker,
+        direction: Direction,
+        is_sequential: bool,
+        bytes: u64,
+    ) -> Option<AtDevice<'_>> {
+        let flow = flow_of(asker);
+        if flow.is_maintenance() {
+            self.note(asker, direction, bytes);
+            return None;
+        }
+        let came_ns = self.ticks.now_ns();
+        let mut state = self.lock();
+        let delay_ns = match direction {
+            Direction::Read => state.edge.delay_ns(flow, came_ns),
+            // Who writes may hold a lock that others need.
+            Direction::Write => 0,
+        };
+        if delay_ns > 0 {
+            drop(state);
+            // Whoever wakes it early lets it go early.
+            std::thread::park_timeout(Duration::from_nanos(delay_ns));
+            state = self.lock();
+            state.of(flow).held_back_ns += delay_ns;
+        }
+        let request = Request {
+            id: state.new_id(),
+            flow,
+            direction,
+            is_sequential,
+            bytes,
+        };
+        let offered = state.scheduler.offer(request, self.ticks.now_ns());
+        state.count(flow, direction, bytes);
+        // More wait than there is room for: nobody is kept from the device for ever.
+        offered.ok()?;
+        if !self.hand_out(&mut state, Some(request.id)) {
+            state = self.wait(state, request.id);
+        }
+        let began_ns = self.ticks.now_ns();
+        state.users_at_device += 1;
+        let counts = state.of(flow);
+        counts.turns += 1;
+        counts.wait_ns += began_ns.saturating_sub(came_ns);
+        Some(AtDevice {
+            queue: self,
+            request,
+            came_ns,
+            began_ns,
+            at_device: state.users_at_device,
+        })
+    }
+
+    /// Device I/O past the queue: of maintenance in its turn, or what nobody holds back. It is counted,
+    /// and users are seen.
+    pub fn note(&self, asker: Asker, direction: Direction, bytes: u64) {
+        let flow = flow_of(asker);
+        let mut state = self.lock();
+        state.count(flow, direction, bytes);
+        if !flow.is_maintenance() {
+            state.scheduler.saw_user(self.ticks.now_ns());
+        }
+    }
+
+    /// A maintenance task wants to read and write about so many bytes: one step. On a device that others
+    /// use it takes the head away from them, and is charged for it.
+    pub fn ask(&self, flow: Flow, bytes: u64) -> MaintenanceTurn<'_> {
+        let came_ns = self.ticks.now_ns();
+        let mut state = self.lock();
+        let id = state.new_id();
+        let waiter = Arc::new(Waiter::here());
+        let request = Request {
+            id,
+            flow,
+            direction: Direction::Read,
+            is_sequential: false,
+            bytes,
+        };
+        match state.scheduler.offer(request, came_ns) {
+            Ok(()) => drop(state.waiting.insert(id, Arc::clone(&waiter))),
+            // Tasks are few: cannot be.
+            Err(_) => waiter.may_go.store(true, Ordering::Release),
+        }
+        MaintenanceTurn {
+            queue: self,
+            id,
+            flow,
+            waiter,
+            came_ns,
+            began_ns: None,
+        }
+    }
+
+    /// A task should be through with so many bytes in this time; its share of a busy device rises as
+    /// far as that needs.
+    pub fn finish_within(&self, flow: Flow, bytes: u64, within: Duration) {
+        let at_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        let mut state = self.lock();
+        let costs = state.plan.settings(state.kind).costs;
+        let deadline = Deadline {
+            work_ns: costs.of(true, bytes),
+            at_ns: self.ticks.now_ns().saturating_add(at_ns),
+        };
+        state.scheduler.set_deadline(flow, Some(deadline));
+    }
+
+    /// Gives turns to whoever may have one. True if `mine` is among them.
+    fn hand_out(&self, state: &mut State, mine: Option<u64>) -> bool {
+        let now_ns = self.ticks.now_ns();
+        let mut is_mine = false;
+        while let Some(request) = state.scheduler.next(now_ns) {
+            if Some(request.id) == mine {
+                is_mine = true;
+            } else if let Some(waiter) = state.waiting.remove(&request.id) {
+                waiter.may_go.store(true, Ordering::Release);
+                waiter.thread.unpark();
+            }
+        }
+        is_mine
+    }
+
+    /// Until the request has its turn.
+    fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>, id: u64) -> MutexGuard<'s, State> {
+        let waiter = Arc::new(Waiter::here());
+        state.waiting.insert(id, Arc::clone(&waiter));
+        while !waiter.may_go.load(Ordering::Acquire) {
+            drop(state);
+            std::thread::park_timeout(LOOK_EVERY);
+            state = self.lock();
+            self.hand_out(&mut state, None);
+        }
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Waiter {
+    fn here() -> Self {
+        Self {
+            may_go: AtomicBool::new(false),
+            thread: std::thread::current(),
+        }
+    }
+}
+
+impl State {
+    fn new_id(&mut self) -> u64 {
+        self.id_next += 1;
+        self.id_next
+    }
+
+    fn of(&mut self, flow: Flow) -> &mut FlowCounts {
+        &mut self.counts[flow as usize]
+    }
+
+    fn count(&mut self, flow: Flow, direction: Direction, bytes: u64) {
+        let counts = self.of(flow);
+        let (requests, sum) = match direction {
+            Direction::Read => (&mut counts.reads, &mut counts.read_bytes),
+            Direction::Write => (&mut counts.writes, &mut counts.written_bytes),
+        };
+        *requests += 1;
+        *sum += bytes;
+    }
+
+    fn choose_kind(&mut self) -> Result<(), InvalidShares> {
+        self.kind = self.plan.device.unwrap_or(self.judge.kind());
+        self.scheduler.set(self.plan.settings(self.kind))
+    }
+}
+
+impl Drop for AtDevice<'_> {
+    fn drop(&mut self) {
+        let Request {
+            flow,
+            direction,
+            is_sequential,
+            bytes,
+            ..
+        } = self.request;
+        let mut state = self.queue.lock();
+        let now_ns = self.queue.ticks.now_ns();
+        let took_ns = now_ns.saturating_sub(self.began_ns);
+        state.of(flow).busy_ns += took_ns;
+        state.users_at_device = state.users_at_device.saturating_sub(1);
+        state.scheduler.completed(flow, now_ns);
+        if direction == Direction::Read {
+            let latency_ns = now_ns.saturating_sub(self.came_ns);
+            state.edge.completed(flow, latency_ns, now_ns);
+            if !is_sequential && bytes <= SHORT_BYTES {
+                state.judge.saw(took_ns, self.at_device);
+                if state.plan.device.is_none() && state.judge.kind() != state.kind {
+                    // The plan was checked for both kinds.
+                    let _ = state.choose_kind();
+                }
+            }
+        }
+        self.queue.hand_out(&mut state, None);
+    }
+}
+
+impl MaintenanceTurn<'_> {
+    /// Waits for the turn, at most so long. True: it is there, and lasts until the drop.
+    pub fn wait(&mut self, at_most: Duration) -> bool {
+        let at_most_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
+        let until_ns = self.queue.ticks.now_ns().saturating_add(at_most_ns);
+        loop {
+            let mut state = self.queue.lock();
+            self.queue.hand_out(&mut state, None);
+            let now_ns = self.queue.ticks.now_ns();
+            if self.waiter.may_go.load(Ordering::Acquire) {
+                if self.began_ns.replace(now_ns).is_none() {
+                    let counts = state.of(self.flow);
+                    counts.turns += 1;
+                    counts.wait_ns += now_ns.saturating_sub(self.came_ns);
+                }
+                return true;
+            }
+            if now_ns >= until_ns {
+                return false;
+            }
+            let wakes_at = state.scheduler.wakes_at(now_ns).unwrap_or(u64::MAX);
+            drop(state);
+            let left_ns = wakes_at.min(until_ns).saturating_sub(now_ns);
+            std::thread::park_timeout(Duration::from_nanos(left_ns.max(1)).min(LOOK_EVERY));
+        }
+    }
+}
+
+impl Drop for MaintenanceTurn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.queue.lock();
+        let now_ns = self.queue.ticks.now_ns();
+        if state.waiting.remove(&self.id).is_some() {
+            state.scheduler.withdraw(self.flow, self.id);
+            return;
+        }
+        if let Some(began_ns) = self.began_ns {
+            state.of(self.flow).busy_ns += now_ns.saturating_sub(began_ns);
+        }
+        state.scheduler.completed(self.flow, now_ns);
+        self.queue.hand_out(&mut state, None);
+    }
+}
