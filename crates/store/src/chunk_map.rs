@@ -3,7 +3,7 @@
 //!
 //! Invariant: a place is told only after the full fingerprint was seen in a container's directory
 //! (or was stored by this process); what the index says is a hint. A chunk that the index does not
-//! know although it should makes all directories be read once: index and directories together are
+//! know although it should makes all directories be read: index and directories together are
 //! complete. A region that is set aside (`quarantine`) holds nothing for who writes, and is the
 //! last resort of who reads. Called by read path, write path, recovery and check.
 
@@ -12,10 +12,11 @@ mod directory;
 mod keeper;
 mod quarantine;
 mod retired;
+mod search;
 
 pub(crate) use claims::Claims;
 pub(crate) use directory::{ChunkPlace, LoadedDirectory, Near};
-pub(crate) use keeper::Kept;
+pub(crate) use keeper::{Indexed, Kept};
 pub(crate) use quarantine::Quarantine;
 
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
@@ -98,9 +99,9 @@ pub(crate) struct ChunkMap {
     cache_bytes_max: usize,
     /// Chunks whose index candidates were all others: they go to the overflow table.
     colliding: Mutex<FingerprintSet>,
-    /// All directories were entered because the index had missed a chunk, when so many containers had
-    /// been retired.
-    rescued: Mutex<Option<u64>>,
+    /// All directories were entered because the index had missed a chunk, when so many times containers
+    /// had been retired and so many buckets of the index lost.
+    rescued: Mutex<Option<(u64, u64)>>,
     counters: Counters,
 }
 
@@ -242,70 +243,40 @@ impl ChunkMap {
         self.index.note_false_positive();
     }
 
-    /// Where a chunk lies that must exist. When the index does not know it, the index lies: all
-    /// directories are read, once per process. When memory does not take them all, they are read
-    /// for each chunk that is not found: slower, not less. A chunk that is nowhere else is told in
-    /// a region that is set aside.
+    /// Where a chunk lies that must exist. What the index does not know is looked for in all
+    /// directories: entered anew first, since one reading of them serves all chunks; then, for a chunk
+    /// of which the index lets places go, one after the other. A chunk that is nowhere else is told
+    /// in a container that is retired, or in a region that is set aside.
     pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
         if let Some(place) = self.place(fingerprint, near)? {
             return Ok(Some(place));
         }
-        let is_complete = !self.index.is_damaged() && self.index.counters().dropped == 0;
-        if !self.quarantine.is_empty()
-            && is_complete
-            && let Some(place) = self.all_places(fingerprint)?.first()
+        let (known, is_all) = self.known_places(fingerprint)?;
+        if let Some(first) = known.first()
+            && (is_all || !self.quarantine.is_damaged(first.region))
         {
-            return Ok(Some(*place));
+            return Ok(Some(*first));
         }
-        if self.enter_all()?
-            && let Some(place) = self.place(fingerprint, near)?
-        {
+        self.enter_all()?;
+        if let Some(place) = self.place(fingerprint, near)? {
             return Ok(Some(place));
         }
-        match self.index.counters().dropped {
-            0 => Ok(self.all_places(fingerprint)?.first().copied()),
-            _ => self.search(fingerprint, near),
-        }
+        Ok(self.all_places(fingerprint)?.first().copied())
     }
 
-    /// Looks into one directory after the other.
-    fn search(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
-        let (mut found, mut set_aside) = (None, None);
-        visit_containers(self.containers.blobs(), &BTreeMap::new(), &mut |id| {
-            let directory = match self.directory(id) {
-                Err(e) if e.is_corruption() => return Ok(ControlFlow::Continue(())),
-                other => other?,
-            };
-            match directory.find(fingerprint) {
-                None => return Ok(ControlFlow::Continue(())),
-                Some(place) if self.quarantine.holds(place.region) => {
-                    set_aside = set_aside.or(Some(place));
-                    return Ok(ControlFlow::Continue(()));
-                }
-                Some(place) => found = Some(place),
-            }
-            near.keep(directory);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(found.or(set_aside))
-    }
-
-    /// Enters every container that exists into the index. False when that was done before. An index that
-    /// calls itself complete is not emptied for it: others insert meanwhile.
-    fn enter_all(&self) -> Result<bool> {
+    /// Enters every container that exists into the index, unless nothing happened since the last time
+    /// by which the index may have come to miss one. It is not emptied for it: others insert places
+    /// in containers that do not exist yet.
+    fn enter_all(&self) -> Result<()> {
         let mut rescued = lock(&self.rescued);
-        // Of a chunk that moved often the index may know places that are gone, and no other.
-        let retired = self.quarantine.retired.times_added();
-        if *rescued == Some(retired) {
-            return Ok(false);
-        }
         let counters = self.index.counters();
-        if self.index.is_damaged() || counters.dropped != 0 {
-            self.index.reset(counters.entries);
+        // Of a chunk that moved often the index may know places that are gone, and no other.
+        let occasion = (self.quarantine.retired.times_added(), counters.bad_buckets);
+        if *rescued != Some(occasion) {
+            self.enter_from(&BTreeMap::new())?;
+            *rescued = Some(occasion);
         }
-        self.enter_from(&BTreeMap::new())?;
-        *rescued = Some(retired);
-        Ok(true)
+        Ok(())
     }
 
     /// Enters the containers from these numbers on. Damaged ones are left to check.
@@ -320,16 +291,36 @@ impl ChunkMap {
         })
     }
 
-    /// Every place that holds the chunk, what is set aside last, for reads that met damage.
+    /// Every place that holds the chunk, what is retired and what is damaged last.
     pub fn all_places(&self, fingerprint: &Fingerprint) -> Result<Vec<ChunkPlace>> {
+        let (known, is_all) = self.known_places(fingerprint)?;
+        match is_all {
+            true => Ok(known),
+            false => self.search(fingerprint),
+        }
+    }
+
+    /// The places that index and directories agree about, in the same order, and whether there can
+    /// be no other.
+    fn known_places(&self, fingerprint: &Fingerprint) -> Result<(Vec<ChunkPlace>, bool)> {
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
+        let is_all = self.index.knows_all(&candidates);
         let directories = candidates
             .iter()
             .filter_map(|c| self.directory(c.container).ok());
         let mut places: Vec<_> = directories.filter_map(|d| d.find(fingerprint)).collect();
-        places.sort_by_key(|place| self.quarantine.holds(place.region));
-        Ok(places)
+        places.sort_by_key(|place| self.last_resort(place));
+        Ok((places, is_all))
+    }
+
+    /// The order in which copies are read: damaged ones last, before them those that may go soon.
+    fn last_resort(&self, place: &ChunkPlace) -> (bool, bool) {
+        let retired = &self.quarantine.retired;
+        (
+            self.quarantine.is_damaged(place.region),
+            retired.holds(place.region.container),
+        )
     }
 
     /// The directory of a container, from memory or read and verified. Who needs one that

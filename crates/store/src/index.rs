@@ -14,8 +14,8 @@
 //! is dropped and counted, and the next open reads directories instead.
 //!
 //! Invariant: an inserted place is a candidate of its fingerprint until the process ends unless it
-//! was counted as dropped, and after the next merge until the file is lost; of places inserted for the same fingerprint at least the
-//! latest is. No lock is held across device I/O. Called by write path, read path and recovery.
+//! was counted as dropped, and after the next merge until the file is lost; of many places of the same
+//! fingerprint the latest are ([`FingerprintIndex::knows_all`] says whether any was let go). No lock is held across device I/O. Called by write path, read path and recovery.
 
 mod build;
 mod cache;
@@ -117,6 +117,12 @@ impl FingerprintIndex {
             .unwrap_or_default()
             .reverse();
         Ok(())
+    }
+
+    /// False when a look-up gave so many candidates, or so much was lost, that the chunk may lie where
+    /// the index does not say.
+    pub fn knows_all(&self, candidates: &[Location]) -> bool {
+        candidates.len() < delta::PLACES_MAX && self.is_complete()
     }
 
     /// Remembers where a chunk lies. May merge what waits into the file when the memory for that is

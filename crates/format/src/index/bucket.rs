@@ -127,6 +127,19 @@ impl Bucket {
         true
     }
 
+    /// Adds an entry in the stead of the oldest with these 36 bits; false when there is none.
+    pub fn push_for_oldest(&mut self, rest: u64, place: Place) -> bool {
+        let Some(oldest) = self.iter().position(|(other, _)| other == rest) else {
+            return false;
+        };
+        let len = self.len();
+        for column in self.columns_mut() {
+            column.copy_within(oldest + 1..len, oldest);
+        }
+        self.0.count -= 1;
+        self.push(rest, place)
+    }
+
     /// Calls `each` with the places of all entries that hold these 36 bits, oldest first.
     pub fn find(&self, rest: u64, mut each: impl FnMut(Place)) {
         debug_assert!(rest >> REST_BITS == 0, "a rest has {REST_BITS} bits");

@@ -3,7 +3,7 @@
 //! Invariant: the same for every reference to a chunk while no container comes or goes, and never one
 //! that is not committed while a committed one exists. Called by the collector's marking.
 
-use super::{ChunkMap, ChunkPlace, LoadedDirectory, Near};
+use super::{ChunkMap, ChunkPlace, FingerprintSet, LoadedDirectory, Near};
 use crate::error::Result;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,6 +17,16 @@ pub(crate) struct Kept {
     pub directory: Arc<LoadedDirectory>,
 }
 
+/// What the index says of the copy that stays.
+pub(crate) enum Indexed {
+    /// This one does.
+    Kept(Kept),
+    /// None is in a settled container, if the index is right.
+    Nowhere,
+    /// What it knows is damaged or gone, and it may have let a better one go.
+    Unsure,
+}
+
 impl ChunkMap {
     /// The copy that stays: whole before damaged, in use before retired, the newest. Copies in
     /// containers that are not `settled` (their session may still fail) count only when there is no
@@ -26,8 +36,21 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         settled: &dyn Fn(ContainerId) -> bool,
     ) -> Result<Option<Kept>> {
-        if let Some(kept) = self.best(fingerprint, settled)? {
+        if let Indexed::Kept(kept) = self.keeper_indexed(fingerprint, settled)? {
             return Ok(Some(kept));
+        }
+        self.enter_all()?;
+        match self.keeper_indexed(fingerprint, settled)? {
+            Indexed::Kept(kept) => return Ok(Some(kept)),
+            Indexed::Nowhere => {}
+            Indexed::Unsure => {
+                let wanted = FingerprintSet::from_iter([*fingerprint]);
+                let mut best = None;
+                self.search_settled(&wanted, settled, &mut |kept| best = Some(kept))?;
+                if best.is_some() {
+                    return Ok(best);
+                }
+            }
         }
         match self.locate(fingerprint, &mut Near::default())? {
             Some(place) => self.kept_in(fingerprint, place.region.container),
@@ -35,27 +58,15 @@ impl ChunkMap {
         }
     }
 
-    /// The same for a chunk that may be in no container: everything is read for it only when the
-    /// index does not know all.
+    /// The best of the copies that the index knows in settled containers.
     pub fn keeper_indexed(
         &self,
         fingerprint: &Fingerprint,
         settled: &dyn Fn(ContainerId) -> bool,
-    ) -> Result<Option<Kept>> {
-        match self.index.is_damaged() || self.index.counters().dropped != 0 {
-            true => self.keeper(fingerprint, settled),
-            false => self.best(fingerprint, settled),
-        }
-    }
-
-    /// The best of the copies that the index knows in settled containers.
-    fn best(
-        &self,
-        fingerprint: &Fingerprint,
-        settled: &dyn Fn(ContainerId) -> bool,
-    ) -> Result<Option<Kept>> {
+    ) -> Result<Indexed> {
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
+        let is_all = self.index.knows_all(&candidates);
         let mut containers: Vec<_> = candidates.into_iter().map(|c| c.container).collect();
         containers.sort_by_key(|id| (self.quarantine.retired.holds(*id), Reverse(*id)));
         containers.dedup();
@@ -63,15 +74,23 @@ impl ChunkMap {
         for id in containers.into_iter().filter(|id| settled(*id)) {
             match self.kept_in(fingerprint, id)? {
                 Some(kept) if !self.quarantine.is_damaged(kept.place.region) => {
-                    return Ok(Some(kept));
+                    return Ok(Indexed::Kept(kept));
                 }
                 kept => best = best.or(kept),
             }
         }
-        Ok(best)
+        Ok(match best {
+            _ if !is_all => Indexed::Unsure,
+            Some(damaged) => Indexed::Kept(damaged),
+            None => Indexed::Nowhere,
+        })
     }
 
-    fn kept_in(&self, fingerprint: &Fingerprint, id: ContainerId) -> Result<Option<Kept>> {
+    pub(super) fn kept_in(
+        &self,
+        fingerprint: &Fingerprint,
+        id: ContainerId,
+    ) -> Result<Option<Kept>> {
         let directory = match self.directory(id) {
             Err(e) if e.is_corruption() => return Ok(None),
             other => other?,

@@ -57,11 +57,6 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    /// True when nothing is set aside and nothing is retired.
-    pub fn is_empty(&self) -> bool {
-        !self.has_damage() && self.retired.is_empty()
-    }
-
     /// True when something was found damaged.
     pub fn has_damage(&self) -> bool {
         self.is_used.load(Ordering::Acquire)
@@ -148,15 +143,15 @@ mod tests {
     #[test]
     fn a_container_stands_for_its_regions() {
         let set = Quarantine::default();
-        assert!(set.is_empty() && !set.holds(at(1, 1)));
+        assert!(!set.has_damage() && !set.holds(at(1, 1)));
         assert!(set.add(at(1, 1)) && !set.add(at(1, 1)));
         assert!(set.holds(at(1, 1)) && !set.holds(at(1, 2)) && !set.holds(at(2, 1)));
         assert!(set.add(at(2, 0)));
         assert!(set.holds(at(2, 7)) && !set.names(at(2, 7)) && set.names(at(2, 0)));
         set.release(at(2, 0));
-        assert!(!set.holds(at(2, 7)) && !set.is_empty());
+        assert!(!set.holds(at(2, 7)) && set.has_damage());
         set.release(at(1, 1));
-        assert!(set.is_empty());
+        assert!(!set.has_damage());
     }
 
     #[test]

@@ -11,6 +11,7 @@ const _: () = assert!(SLOT_BYTES == 24);
 
 const SLOTS_FIRST: usize = 1024;
 /// Places of one key beyond which the oldest goes: it is the same chunk, stored again.
+/// A key of which fewer are known has lost none.
 pub(super) const PLACES_MAX: usize = 4;
 
 const FREE: Record = Record {

@@ -8,7 +8,6 @@
 //! needs: at least half as many. Called by merge, seated.
 
 use super::build::Builder;
-use super::delta::PLACES_MAX;
 use super::merge::{Placed, place};
 use super::table::{Standing, Table};
 use super::{Coverage, FingerprintIndex};
@@ -168,12 +167,16 @@ impl Incoming<'_> {
     fn join(&mut self, geometry: Geometry, number: u64, bucket: &mut Bucket) {
         // An overflow record goes in only where it looks like no other entry: those that do are
         // known collisions, or would have to leave again.
-        for (list, same_max) in [(&mut self.waiting, PLACES_MAX), (&mut self.overflow, 1)] {
+        for (list, is_overflow) in [(&mut self.waiting, false), (&mut self.overflow, true)] {
             while let Some((record, later)) = list.split_first()
                 && geometry.bucket(geometry.path(record.key)) == number
             {
                 let rest = Geometry::rest(geometry.path(record.key));
-                if let Placed::Refused = place(bucket, rest, record.place, same_max) {
+                let mut is_like_another = false;
+                bucket.find(rest, |other| is_like_another |= other != record.place);
+                if is_overflow && is_like_another {
+                    self.refused.push(*record);
+                } else if let Placed::Refused = place(bucket, rest, record.place) {
                     self.refused.push(*record);
                 }
                 *list = later;

@@ -25,14 +25,17 @@ const SAMPLE_RECORDS: u64 = 1000;
 pub(super) enum Placed {
     /// It is an entry now.
     Added,
+    /// It is an entry now, in the stead of the oldest that looks like it.
+    Replaced,
     /// It was there before.
     Known,
-    /// The bucket is full, or holds too many entries that look like it.
+    /// The bucket is full.
     Refused,
 }
 
-/// Puts an entry into its bucket.
-pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place, same_max: usize) -> Placed {
+/// Puts an entry into its bucket. Of many that look alike the oldest goes: it is the same chunk,
+/// stored again, and the newest is the one that will still be there.
+pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place) -> Placed {
     let (mut same, mut known) = (0, false);
     bucket.find(rest, |other| {
         same += 1;
@@ -40,7 +43,8 @@ pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place, same_max: usiz
     });
     match () {
         () if known => Placed::Known,
-        () if same < same_max && bucket.push(rest, place) => Placed::Added,
+        () if same >= PLACES_MAX && bucket.push_for_oldest(rest, place) => Placed::Replaced,
+        () if same < PLACES_MAX && bucket.push(rest, place) => Placed::Added,
         () => Placed::Refused,
     }
 }
@@ -106,7 +110,8 @@ impl FingerprintIndex {
         let geometry = table.geometry();
         let mut records: Vec<Record> = frozen.iter().collect();
         drop(frozen);
-        records.sort_unstable_by_key(|record| geometry.path(record.key));
+        // Of one chunk the older copy first: numbers go up.
+        records.sort_unstable_by_key(|record| (geometry.path(record.key), record.place));
         let mut wanted = size_for(geometry, standing.entries + records.len() as u64, overflow);
         if wanted != geometry {
             // Directories that were read again bring what is there already.
@@ -244,11 +249,12 @@ impl FingerprintIndex {
             });
             for record in group {
                 let rest = Geometry::rest(geometry.path(record.key));
-                match place(&mut bucket, rest, record.place, PLACES_MAX) {
+                match place(&mut bucket, rest, record.place) {
                     Placed::Added => {
                         touched = true;
                         added += 1;
                     }
+                    Placed::Replaced => touched = true,
                     Placed::Known => {}
                     Placed::Refused => refused.push(*record),
                 }

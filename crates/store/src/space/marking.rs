@@ -11,7 +11,7 @@
 
 use super::below;
 use super::live::{LiveMap, Seen};
-use crate::chunk_map::ChunkMap;
+use crate::chunk_map::{ChunkMap, FingerprintSet, Indexed, Kept};
 use crate::container::RegionPlace;
 use crate::error::{Result, StoreError};
 use crate::read_path::Reader;
@@ -120,13 +120,7 @@ impl Marking {
 
     /// Marks about so many references.
     pub fn step(&mut self, sources: &Sources<'_>, budget: u64) -> Result<()> {
-        for stray in take(&mut self.strays) {
-            if let Some(kept) = sources.chunks.keeper_indexed(&stray, sources.settled)?
-                && (sources.settled)(kept.directory.container)
-            {
-                self.live.mark(&kept, Seen::Chunk);
-            }
-        }
+        self.mark_strays(sources)?;
         let until = self.counts.references.saturating_add(budget);
         while self.counts.references < until && !self.is_done() {
             match self.next_level() {
@@ -136,6 +130,28 @@ impl Marking {
             }
         }
         Ok(())
+    }
+
+    /// Marks what nobody has committed, where a settled container has it.
+    fn mark_strays(&mut self, sources: &Sources<'_>) -> Result<()> {
+        let mut unsure = FingerprintSet::default();
+        for stray in take(&mut self.strays) {
+            match sources.chunks.keeper_indexed(&stray, sources.settled)? {
+                Indexed::Kept(kept) => {
+                    self.live.mark(&kept, Seen::Chunk);
+                }
+                Indexed::Nowhere => {}
+                Indexed::Unsure => {
+                    unsure.insert(stray);
+                }
+            }
+        }
+        let mut mark = |kept: Kept| {
+            self.live.mark(&kept, Seen::Chunk);
+        };
+        sources
+            .chunks
+            .search_settled(&unsure, sources.settled, &mut mark)
     }
 
     /// The lowest level that is full or begun, else the highest with anything above the chunks, else
