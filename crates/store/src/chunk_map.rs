@@ -13,6 +13,8 @@ mod keeper;
 mod quarantine;
 mod retired;
 mod search;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use claims::Claims;
 pub(crate) use directory::{ChunkPlace, LoadedDirectory, Near};
