@@ -59,7 +59,7 @@ class Source:
 def forget_and_collect(tool, keep):
     """Command lines: what is not measured, then what is."""
     if tool.name == "quintet":
-        return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "gc", "--experimental", "--trash-period", "0"]])
+        return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "gc", "--trash-period", "0"]])
     if tool.name == "restic":
         return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "prune"]])
     if tool.name == "rustic":

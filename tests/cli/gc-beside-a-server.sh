@@ -13,7 +13,7 @@ for round in 1 2 3 4; do
     exits 0 q backup "$dir/src"
     # The same pattern comes back in other rounds: it was given up meanwhile, or not.
     io -c "write -P $((round % 2 + 1)) 0 8M" -c "write -P $((round + 9)) 12M 4M" -c flush
-    (q gc --experimental --trash-period 0 --json >"$dir/gc$round" 2>&1 || touch "$dir/gc.failed") &
+    (q gc --trash-period 0 --json >"$dir/gc$round" 2>&1 || touch "$dir/gc.failed") &
     collecting=$!
     noise "$dir/src/new$round" 2
     exits 0 q backup "$dir/src"
@@ -27,8 +27,8 @@ done
 exits 0 q backup "$dir/src"
 exits 0 q forget --keep-last 1
 before=$(stored_bytes)
-exits 0 q gc --experimental --trash-period 0
-exits 0 q gc --experimental --trash-period 0
+exits 0 q gc --trash-period 0
+exits 0 q gc --trash-period 0
 [ "$(stored_bytes)" -lt "$before" ] || fail "nothing came back of $before bytes"
 kill -9 $server
 wait $server || true

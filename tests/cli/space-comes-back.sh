@@ -14,9 +14,7 @@ first=$(q snapshots --json | grep -o '"id":"[0-9a-f]*"' | head -1 | cut -d'"' -f
 exits 0 q forget "$first"
 grep -q undelete "$dir/err" || fail "forget does not say until when"
 [ "$(snapshots)" -eq 1 ] || fail "$(snapshots) snapshots"
-exits 1 q gc
-grep -q experimental "$dir/err" || fail "gc says nothing of what is unsafe"
-exits 0 q gc --experimental
+exits 0 q gc
 [ "$(size)" -ge "$full" ] || fail "gc deleted what undelete needs"
 exits 0 q stats
 grep -q "only for undelete" "$dir/out" || fail "$(cat "$dir/out")"
@@ -30,10 +28,10 @@ exits 0 q forget "$first"
 exits 0 q gc --dry-run --trash-period 0 --json
 grep -q '"snapshots_purged":1' "$dir/out" || fail "$(cat "$dir/out")"
 [ "$(size)" -ge "$full" ] || fail "a dry run deleted something"
-exits 0 q gc --experimental --trash-period 0
+exits 0 q gc --trash-period 0
 [ "$(size)" -lt $((full * 6 / 10)) ] || fail "$(size) of $full bytes are left"
 exits 1 q undelete "$first"
-exits 1 q gc --experimental --trash-period soon
+exits 1 q gc --trash-period soon
 sound
 rm -rf "$dir/back"
 exits 0 q restore latest --target "$dir/back"

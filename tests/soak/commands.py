@@ -15,15 +15,15 @@ IMAGES_MAX = 8
 class Commands:
     """`disks` is the model of all exports by name. `in_use` are names that clients write now."""
 
-    def __init__(self, server, random, pages, killing, collects):
+    def __init__(self, server, random, pages, killing, collect_weight):
         self.server, self.random, self.pages = server, random, pages
         self.killing = killing
         self.disks = {}
         self.in_use = set()
         self.made = 0
         self.counts = Counter()
-        # Whether garbage is collected meanwhile, without any time in the trash.
-        self.collects = collects
+        # How often garbage is collected, without any time in the trash: the other commands have about 16 in all.
+        self.collect_weight = collect_weight
 
     def run(self, *args):
         """True when it ended well. Only the death of the server may cut it off."""
@@ -130,7 +130,11 @@ class Commands:
 
     def collect(self):
         """Gives the space of what was removed back, at once."""
-        self.run("gc", "--experimental", "--trash-period", "0")
+        self.run("gc", "--trash-period", "0")
+
+    def scrub(self):
+        """Begins or goes on, or waits: whatever it reads must be whole."""
+        self.run("scrub", self.random.choice(["start", "start", "pause"]))
 
     def removed(self, disk, good):
         if good:
@@ -146,6 +150,6 @@ class Commands:
         chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
         chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
         chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
-        chosen += [(self.collect, 4)] if self.collects else []
+        chosen += [(self.collect, self.collect_weight), (self.scrub, 1)]
         commands, weights = zip(*chosen)
         self.random.choices(commands, weights)[0]()

@@ -166,7 +166,7 @@ def main():
     parser.add_argument("--clients", type=int, default=4, help="connections to a volume, at most")
     parser.add_argument("--size-mib", type=int, default=16, help="size of new volumes")
     parser.add_argument("--load-seconds", type=float, default=1.5, help="time before a kill, at most")
-    parser.add_argument("--collect", action="store_true", help="also `gc --trash-period 0` beside the rest")
+    parser.add_argument("--collect", type=int, default=4, help="weight of `gc --trash-period 0`: of 30 it is most of the commands")
     parser.add_argument("--program", default=os.environ.get("QUINTET", "target/release/quintet"))
     args = parser.parse_args()
     if args.seed is None:

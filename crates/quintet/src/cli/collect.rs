@@ -10,11 +10,8 @@ const DAY_S: u64 = 86_400;
 #[command(after_help = "\
 Examples:
   quintet gc --dry-run
-  quintet gc --experimental --rate-limit 50M
-  quintet gc --experimental --trash-period 0      (nothing can be undeleted afterwards)
-
-EXPERIMENTAL: with volumes, and servers that were killed at random beside many collections, it has
-deleted chunks that were needed. Until that is found, only a dry run is for pools you care about.
+  quintet gc --rate-limit 50M
+  quintet gc --trash-period 0      (nothing can be undeleted afterwards)
 
 Runs beside backups, volumes and everything else, in the server that holds the pool if there is one.
 Forgotten snapshots can be taken back with `quintet undelete` until the trash period is over. What
@@ -26,9 +23,6 @@ pub struct GcArgs {
     /// Say what would be done, and do nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
-    /// Do it although it is not safe yet: on pools that you can lose
-    #[arg(long)]
-    pub experimental: bool,
     /// Copy no more than this each second
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub rate_limit: Option<u64>,

@@ -11,7 +11,6 @@ use crate::held::OpenVolumes;
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
-use anyhow::bail;
 use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
@@ -29,12 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
 pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit> {
-    if !args.dry_run && !args.experimental {
-        bail!(
-            "gc has deleted chunks that were needed, beside volumes and servers that were killed: nothing was done. \
-             Give --dry-run to see what it would do, --experimental on a pool that you can lose"
-        );
-    }
     let policy = GcPolicy {
         copy_bytes_max: args.max_copy.unwrap_or(u64::MAX),
         gain_bytes_min: GAIN_BYTES_MIN,
