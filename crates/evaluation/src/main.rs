@@ -1,0 +1,64 @@
+//! `cargo run --release -p evaluation [-- PAGE]`: writes the pages of `docs/evaluation` that come from models.
+//!
+//! Invariant: it reads no clock and no machine; two runs write the same bytes.
+#![forbid(unsafe_code)]
+
+use evaluation::figures::{plot, write_page};
+use evaluation::maintenance::grid::{self, Tasks, Variant};
+use evaluation::maintenance::page;
+use evaluation::maintenance::settings::{Picks, Settings};
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: evaluation [duet]...
+
+Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.";
+
+const PAGES: [&str; 1] = ["duet"];
+
+fn main() -> ExitCode {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    if named.iter().any(|name| !PAGES.contains(&name.as_str())) {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    }
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let checkout = here.ancestors().nth(2).unwrap_or(here);
+    let pages = checkout.join("docs/evaluation");
+    let wanted = PAGES
+        .iter()
+        .filter(|page| named.is_empty() || named.iter().any(|n| n == *page));
+    for page in wanted {
+        if let Err(e) = write(page, &pages) {
+            eprintln!("{page}: {e}");
+            return ExitCode::FAILURE;
+        }
+        println!("{page}: written");
+    }
+    ExitCode::SUCCESS
+}
+
+fn write(page: &str, pages: &Path) -> std::io::Result<()> {
+    match page {
+        "duet" => duet(pages),
+        _ => Ok(()),
+    }
+}
+
+fn duet(pages: &Path) -> std::io::Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let settings = Settings::PUBLISHED;
+    let variants: [Variant; 4] = page::PUBLISHED.map(|(variant, ..)| variant);
+    let in_rotation = grid::run(&settings, Picks::InRotation, &variants, threads);
+    let of = |tasks: &[Tasks]| {
+        let at = |tasks: &Tasks| grid::OVERLAPS.map(|overlap| ((*tasks, true), overlap));
+        tasks.iter().flat_map(at).collect::<Vec<_>>()
+    };
+    let host_backup = of(&[Tasks::HostBackup]);
+    let host_backup = grid::search(&settings, Picks::InRotation, &host_backup, threads);
+    let others = of(&[Tasks::Backup, Tasks::Three]);
+    let at_random = grid::search(&settings, Picks::AtRandom, &others, threads);
+    let text = page::text(&settings, &in_rotation, &host_backup, &at_random);
+    write_page(&pages.join("duet.md"), "Duet", &text)?;
+    std::fs::write(pages.join("duet.svg"), plot(&page::panels(&in_rotation)))
+}

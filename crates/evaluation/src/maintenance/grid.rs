@@ -1,0 +1,147 @@
+//! All runs of an experiment, each on its own, some at a time.
+//!
+//! Invariant: results do not depend on how many threads there are. Called by the page, and by a small test.
+
+use super::settings::{Kind, Load, Picks, Settings, THREE};
+use super::world::{Outcome, World};
+use crate::disk::Ns;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// The published overlaps, percent.
+pub const OVERLAPS: [u64; 4] = [25, 50, 75, 100];
+/// Utilisations, percent.
+pub const UTILISATIONS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+
+/// What runs beside the web server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Tasks {
+    /// The backup.
+    Backup,
+    /// The backup for a receiver that wants files nearly in order.
+    HostBackup,
+    /// Scrub, backup, defragmentation.
+    Three,
+}
+
+impl Tasks {
+    fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Backup => &[Kind::Backup],
+            Self::HostBackup => &[Kind::HostBackup],
+            Self::Three => &THREE,
+        }
+    }
+}
+
+/// Tasks, and whether they hear of pages.
+pub type Variant = (Tasks, bool);
+
+/// A run: variant, overlap, utilisation.
+pub type Cell = (Variant, u64, u64);
+
+/// Results by run.
+pub type Grid = BTreeMap<Cell, Outcome>;
+
+/// All runs of these variants.
+pub fn run(settings: &Settings, picks: Picks, variants: &[Variant], threads: usize) -> Grid {
+    let experiment = Experiment::new(settings, picks, threads);
+    let mut cells: Vec<Cell> = Vec::new();
+    for variant in variants {
+        for overlap in OVERLAPS {
+            cells.extend(UTILISATIONS.map(|utilisation| (*variant, overlap, utilisation)));
+        }
+    }
+    map(&cells, threads, |cell| experiment.run(*cell))
+        .into_iter()
+        .collect()
+}
+
+/// The highest utilisation at which the tasks are done in time, by variant and overlap, found by halving.
+pub fn search(
+    settings: &Settings,
+    picks: Picks,
+    variants: &[(Variant, u64)],
+    threads: usize,
+) -> BTreeMap<(Variant, u64), Option<u64>> {
+    let experiment = Experiment::new(settings, picks, threads);
+    let halve = |(variant, overlap): &(Variant, u64)| {
+        let is_late = |utilisation: &u64| {
+            !experiment
+                .run((*variant, *overlap, *utilisation))
+                .is_complete
+        };
+        let in_time = UTILISATIONS.partition_point(|utilisation| !is_late(utilisation));
+        UTILISATIONS.into_iter().take(in_time).next_back()
+    };
+    map(variants, threads, halve).into_iter().collect()
+}
+
+struct Experiment<'a> {
+    settings: &'a Settings,
+    picks: Picks,
+    /// By overlap: the disk's time for a request of the web server's.
+    costs: BTreeMap<u64, Ns>,
+}
+
+impl<'a> Experiment<'a> {
+    fn new(settings: &'a Settings, picks: Picks, threads: usize) -> Self {
+        let cost = |overlap: &u64| {
+            let load = Load {
+                utilisation: 100,
+                overlap: *overlap,
+                picks,
+            };
+            World::new(*settings, load, 0).web_cost()
+        };
+        let costs = map(&OVERLAPS, threads, cost).into_iter().collect();
+        Self {
+            settings,
+            picks,
+            costs,
+        }
+    }
+
+    fn run(&self, ((tasks, has_events), overlap, utilisation): Cell) -> Outcome {
+        let load = Load {
+            utilisation,
+            overlap,
+            picks: self.picks,
+        };
+        let busy = self.costs.get(&overlap).copied().unwrap_or(1);
+        World::new(*self.settings, load, busy).experiment(tasks.kinds(), has_events)
+    }
+}
+
+/// The highest utilisation up to which the tasks are done in time at every step; `None`: never.
+pub fn highest(grid: &Grid, variant: Variant, overlap: u64) -> Option<u64> {
+    let is_complete = |utilisation: &u64| {
+        let cell = grid.get(&(variant, overlap, *utilisation));
+        cell.is_some_and(|outcome| outcome.is_complete)
+    };
+    UTILISATIONS.into_iter().take_while(is_complete).last()
+}
+
+fn map<T: Copy + Ord + Send + Sync, R: Send>(
+    jobs: &[T],
+    threads: usize,
+    act: impl Fn(&T) -> R + Sync,
+) -> Vec<(T, R)> {
+    let next = Mutex::new(jobs.iter());
+    let done = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let job = next.lock().ok().and_then(|mut jobs| jobs.next());
+                    let Some(job) = job else { break };
+                    let result = act(job);
+                    if let Ok(mut done) = done.lock() {
+                        done.insert(*job, result);
+                    }
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_default().into_iter().collect()
+}

@@ -1,0 +1,255 @@
+//! Duet's page: the published table beside ours, what was saved, what was calibrated.
+//!
+//! Invariant: published figures are constants here, all others come from the grid. Called by `evaluation`.
+
+use super::grid::{Grid, OVERLAPS, Tasks, UTILISATIONS, Variant, highest};
+use super::settings::Settings;
+use crate::figures::{Line, Panel, Table, verdict};
+use std::collections::BTreeMap;
+
+/// Percent at which the tasks are still done in time, published; `None`: never.
+type Published = [Option<u64>; 4];
+
+/// Variants in the order of the paper's columns, each with its cells by overlap.
+pub const PUBLISHED: [(Variant, &str, Published); 4] = [
+    ((Tasks::Backup, false), "backup", [Some(40); 4]),
+    (
+        (Tasks::Backup, true),
+        "backup + Duet",
+        [Some(50), Some(60), Some(70), Some(100)],
+    ),
+    ((Tasks::Three, false), "three", [None; 4]),
+    (
+        (Tasks::Three, true),
+        "three + Duet",
+        [Some(30), Some(40), Some(40), Some(50)],
+    ),
+];
+
+/// What maintenance's share of the disk has to satisfy in MB/s, if the published cells are to come out:
+/// utilisation, at least, less than.
+pub const IDLE_RATES: [(u64, f64, f64); 5] = [
+    (40, 25.0, f64::INFINITY),
+    (50, 18.3, 25.0),
+    (60, 12.4, 18.3),
+    (70, 6.8, 12.3),
+    (80, 1.4, 6.5),
+];
+
+/// Share of the I/O that three tasks save, percent: on an idle disk, on a busy one.
+const SAVED_PERCENT: (f64, f64) = (48.0, 80.0);
+
+fn said(utilisation: Option<u64>) -> String {
+    utilisation.map_or("never".to_owned(), |percent| format!("{percent} %"))
+}
+
+/// One step of ten points below the published cell is within the bar.
+fn is_within_a_step(ours: Option<u64>, published: Option<u64>) -> bool {
+    published.is_none_or(|published| ours.is_some_and(|ours| ours + 10 >= published))
+}
+
+fn cells(grid: &Grid) -> String {
+    let names = PUBLISHED.iter().map(|(_, name, _)| (*name).to_owned());
+    let mut table = Table::new(std::iter::once("overlap".to_owned()).chain(names));
+    for (nth, overlap) in OVERLAPS.into_iter().enumerate() {
+        let mut row = vec![format!("{overlap} %")];
+        for (variant, _, published) in &PUBLISHED {
+            let published = published.get(nth).copied().flatten();
+            let ours = highest(grid, *variant, overlap);
+            let mark = match is_within_a_step(ours, published) {
+                true => "",
+                false => " short",
+            };
+            row.push(format!("{} ({}){mark}", said(ours), said(published)));
+        }
+        table.row(row);
+    }
+    table.into_text()
+}
+
+/// Maintenance's rate at a utilisation, MB/s: of the backup that hears of nothing.
+pub fn idle_rate(grid: &Grid, utilisation: u64) -> f64 {
+    let cell = grid.get(&((Tasks::Backup, false), 25, utilisation));
+    cell.map_or(0.0, |outcome| outcome.maintenance_rate() / 1e6)
+}
+
+fn idle_rates(grid: &Grid) -> String {
+    let mut table = Table::new([
+        "utilisation",
+        "backup alone, MB/s",
+        "wanted *(derived)*",
+        "",
+    ]);
+    for utilisation in UTILISATIONS {
+        let rate = idle_rate(grid, utilisation);
+        let wanted = IDLE_RATES.iter().find(|(at, ..)| *at == utilisation);
+        let (wanted, mark) = match wanted {
+            Some((_, least, below)) => {
+                let passed = (*least..*below).contains(&rate);
+                let wanted = match below.is_finite() {
+                    true => format!("{least} to {below}"),
+                    false => format!(">= {least}"),
+                };
+                (wanted, verdict(passed))
+            }
+            None => (String::new(), ""),
+        };
+        table.row([
+            format!("{utilisation} %"),
+            format!("{rate:.1}"),
+            wanted,
+            mark.to_owned(),
+        ]);
+    }
+    table.into_text()
+}
+
+fn saved(grid: &Grid) -> String {
+    let columns = UTILISATIONS.map(|utilisation| format!("{utilisation} %"));
+    let mut table = Table::new(std::iter::once("overlap".to_owned()).chain(columns));
+    for overlap in OVERLAPS {
+        let mut row = vec![format!("{overlap} %")];
+        for utilisation in UTILISATIONS {
+            let cell = grid.get(&((Tasks::Three, true), overlap, utilisation));
+            row.push(cell.map_or(String::new(), |o| {
+                let open = if o.is_complete { "" } else { "\\*" };
+                format!("{:.0}{open}", o.saved() * 100.0)
+            }));
+        }
+        table.row(row);
+    }
+    table.into_text()
+}
+
+fn saved_bars(grid: &Grid) -> String {
+    let at = |utilisation| {
+        let cell = grid.get(&((Tasks::Three, true), 100, utilisation));
+        cell.map_or(0.0, |outcome| outcome.saved() * 100.0)
+    };
+    let busiest = highest(grid, (Tasks::Three, true), 100).unwrap_or(0);
+    let mut table = Table::new(["bar", "wanted", "here", ""]);
+    let (idle, busy) = (at(0), at(busiest));
+    table.row([
+        "three tasks, idle disk".to_owned(),
+        format!(">= {:.0} %", SAVED_PERCENT.0),
+        format!("{idle:.0} %"),
+        verdict(idle >= SAVED_PERCENT.0).to_owned(),
+    ]);
+    table.row([
+        format!(
+            "three tasks, busy disk (all files hot, {busiest} %: the busiest that they end on)"
+        ),
+        format!(">= {:.0} %", SAVED_PERCENT.1),
+        format!("{busy:.0} %"),
+        verdict(busy >= SAVED_PERCENT.1).to_owned(),
+    ]);
+    table.into_text()
+}
+
+/// What the variations of the experiment give: the highest utilisations, by variant and overlap.
+pub type Highest = BTreeMap<(Variant, u64), Option<u64>>;
+
+fn others(host_backup: &Highest, at_random: &Highest) -> String {
+    let columns = [
+        "overlap",
+        "host backup + Duet, in rotation",
+        "backup + Duet, at random",
+        "three + Duet, at random",
+    ];
+    let mut table = Table::new(columns);
+    for overlap in OVERLAPS {
+        let cell = |from: &Highest, tasks| {
+            let found = from.get(&((tasks, true), overlap));
+            found.map_or("not run".to_owned(), |highest| said(*highest))
+        };
+        table.row([
+            format!("{overlap} %"),
+            cell(host_backup, Tasks::HostBackup),
+            cell(at_random, Tasks::Backup),
+            cell(at_random, Tasks::Three),
+        ]);
+    }
+    table.into_text()
+}
+
+/// The page.
+pub fn text(
+    settings: &Settings,
+    in_rotation: &Grid,
+    host_backup: &Highest,
+    at_random: &Highest,
+) -> String {
+    let seconds = |ns: u64| ns / crate::disk::SECOND;
+    let ms = |ns: u64| ns / crate::disk::MILLISECOND;
+    let setting = format!(
+        "Command: `cargo run --release -p evaluation -- duet`. Virtual time; the same on every run. Real: the driver, sessions and table of\n\
+         `crates/duet`, the page cache with its eviction (`crates/page_cache`, a 32nd of the bytes). Modelled: one disk ({} GB, 10,000 turns a minute,\n\
+         {} MB/s at the edge, mean seek {:.1} ms), {} files of 1 MiB in directories of {}, files of a directory in any order on the disk, a page cache of\n\
+         {} MiB (assumed: the sources at hand do not say), a web server that reads whole files and appends 128 KiB to a log for each (written back every\n\
+         {} s); requests come at random times (Poisson), at 100 % without a pause. Maintenance waits at idle priority, {} s\n\
+         after {} s of warm-up; drivers fetch every {} ms.",
+        settings.disk.capacity / 1_000_000_000,
+        settings.disk.outer_rate / 1_000_000,
+        (settings.disk.seek_settle as f64 + settings.disk.seek_curve as f64 * 8.0 / 15.0) / 1e6,
+        settings.files,
+        settings.directory_files,
+        settings.cache_bytes >> 20,
+        seconds(settings.write_back),
+        seconds(settings.run),
+        seconds(settings.warm_up),
+        ms(settings.fetch),
+    );
+    let calibrated = format!(
+        "Calibrated, on the column of the backup alone and on the row of 25 %, and on nothing else but the derived rates below: {} ms of grace after a\n\
+         request of the web server's, {} ms of a task's own work between files, {} % of the files in fragments (what a defragmentation rewrites; fragments do\n\
+         not slow reads here). All other cells are predictions.",
+        ms(settings.grace),
+        ms(settings.between_files),
+        settings.fragmented_percent,
+    );
+    let notes = "Files are picked in rotation, as Filebench does. Tasks may take files in any order; what waits for the disk does not keep a task from files \
+         that\nare in memory. Without events a scrub reads past the page cache; with them it reads through it, so that others find what it read: the scrub of \
+         the\nstore does not do that yet. A defragmentation has 64 MiB of writes waiting at most.";
+    let others_note = "At random, some hot files are read late or never, and each task has to read them itself. A host backup that wants files nearly in order (100 \
+         ahead,\none at a time) finds next to nothing in a page cache that holds a twentieth of the files.";
+    format!(
+        "## Beside a web server, on a disk\n\n{setting}\n\n{calibrated}\n\n{notes}\n\n\
+         ### Highest utilisation at which maintenance is done in time (published)\n\n{}\n![Files done in time](duet.svg)\n\n\
+         ### Maintenance's rate in what the web server leaves\n\n{}\n\
+         ### I/O that three tasks save, percent of what they have done (\\*: not done in time)\n\n{}\n{}\n\
+         ### Variations\n\n{others_note}\n\n{}",
+        cells(in_rotation),
+        idle_rates(in_rotation),
+        saved(in_rotation),
+        saved_bars(in_rotation),
+        others(host_backup, at_random),
+    )
+}
+
+/// Files done in time, by utilisation.
+pub fn panels(grid: &Grid) -> Vec<Panel> {
+    let colours = ["#64748b", "#c2410c", "#64748b", "#c2410c"];
+    let line = |overlap: u64, nth: usize| {
+        let (variant, name, _) = PUBLISHED.get(nth)?;
+        let point = |utilisation: u64| {
+            let outcome = grid.get(&(*variant, overlap, utilisation))?;
+            Some((utilisation as f64, outcome.done_per_mille as f64 / 10.0))
+        };
+        Some(Line {
+            name: (*name).to_owned(),
+            colour: colours.get(nth).copied().unwrap_or("#000"),
+            is_dashed: variant.0 == Tasks::Three,
+            points: UTILISATIONS.into_iter().filter_map(point).collect(),
+        })
+    };
+    let panel = |overlap| Panel {
+        title: format!("Done in time, % of the files; overlap {overlap} %"),
+        x_name: "utilisation by the web server, %".to_owned(),
+        x_max: 100.0,
+        y_max: 100.0,
+        lines: (0..PUBLISHED.len())
+            .filter_map(|nth| line(overlap, nth))
+            .collect(),
+    };
+    OVERLAPS.into_iter().map(panel).collect()
+}

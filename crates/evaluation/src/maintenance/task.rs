@@ -1,0 +1,223 @@
+//! A maintenance task over files, for the real driver.
+//!
+//! Invariant: what is in the page cache is taken from there; everything else becomes requests that wait for
+//! the disk at idle priority. A work counts as done when its requests are made; the world ends a task when
+//! they have been served as well. Called by the driver, in the world's steps.
+
+use super::files::Files;
+use super::settings::{CHUNK_BYTES, CHUNKS, FILE_BYTES, FRAME_BYTES, Kind};
+use crate::disk::Request;
+use duet::{Events, Item, News, Page, Processed, Task, Work};
+use page_cache::{PageCache, Place, Use};
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use units::Fingerprint;
+
+/// What all tasks of a world have.
+pub struct Ground {
+    /// The real one.
+    pub cache: PageCache,
+    /// Where they lie.
+    pub files: Files,
+    /// Tasks may begin work that needs the disk.
+    pub is_disk_free: Cell<bool>,
+    /// The next place for what is written anew.
+    pub fresh_address: Cell<u64>,
+}
+
+impl Ground {
+    /// A chunk was read from the disk.
+    pub fn keep(&self, place: Place, for_use: Use) {
+        let mut bytes = [0; FRAME_BYTES];
+        let mut name = [0; 32];
+        let parts = name.iter_mut().chain(&mut bytes);
+        // A fingerprint of zeroes is a hole.
+        let said = (place.object + 1)
+            .to_le_bytes()
+            .into_iter()
+            .chain(place.chunk.to_le_bytes());
+        // Every chunk has other bytes than all others.
+        for (slot, byte) in parts.zip(said.cycle().take(48)) {
+            *slot = byte;
+        }
+        self.cache
+            .insert(&Fingerprint(name), &bytes, Some(place), for_use);
+    }
+
+    /// Whether all of a file is in memory; a read of it by `for_use` if so.
+    pub fn read_cached(&self, file: u64, for_use: Use) -> Vec<u64> {
+        let place = |chunk| Place {
+            object: file,
+            chunk,
+        };
+        (0..CHUNKS)
+            .filter(|chunk| self.cache.by_place(place(*chunk), for_use).is_none())
+            .collect()
+    }
+}
+
+/// A request at idle priority.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// To the disk.
+    pub request: Request,
+    /// What comes into the page cache with it.
+    pub chunk: Option<Place>,
+}
+
+/// It needs the disk, which is not free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskBusy;
+
+/// See the module's head.
+pub struct FileTask {
+    ground: Rc<Ground>,
+    kind: Kind,
+    has_events: bool,
+    /// Requests that wait.
+    pub wishes: VecDeque<Wish>,
+    /// Scrub: chunks of files that others have read, as bits.
+    verified: BTreeMap<u64, u8>,
+    /// Bytes asked of the disk.
+    pub device_bytes: u64,
+}
+
+impl FileTask {
+    /// Nothing is done yet.
+    pub fn new(ground: Rc<Ground>, kind: Kind, has_events: bool) -> Self {
+        Self {
+            ground,
+            kind,
+            has_events,
+            wishes: VecDeque::new(),
+            verified: BTreeMap::new(),
+            device_bytes: 0,
+        }
+    }
+
+    /// Which task.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn concerns(&self, file: u64) -> bool {
+        self.kind != Kind::Defragment || self.ground.files.is_fragmented(file)
+    }
+
+    /// Files of the whole task.
+    pub fn files(&self) -> u64 {
+        match self.kind {
+            Kind::Defragment => self.ground.files.fragmented(),
+            _ => self.ground.files.len(),
+        }
+    }
+
+    /// Bytes of I/O of the whole task when nothing is in memory.
+    pub fn bytes(&self) -> u64 {
+        let passes = if self.kind == Kind::Defragment { 2 } else { 1 };
+        self.files() * FILE_BYTES * passes
+    }
+
+    fn wish(&mut self, request: Request, chunk: Option<Place>) {
+        self.device_bytes += request.bytes;
+        self.wishes.push_back(Wish { request, chunk });
+    }
+}
+
+impl Task for FileTask {
+    type Error = DiskBusy;
+
+    fn work_of(&self, page: &Page) -> Option<Work> {
+        let object = page.object;
+        self.concerns(object).then_some(Work { object, part: 0 })
+    }
+
+    fn pages(&self, _: Work) -> u64 {
+        CHUNKS
+    }
+
+    /// Files come into memory and leave it as a whole; half of one is worth nothing while the disk is busy.
+    fn score(&self, _: Work, cached_pages: u64) -> u64 {
+        u64::from(cached_pages >= CHUNKS)
+    }
+
+    fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, DiskBusy> {
+        if !self.ground.is_disk_free.get() {
+            return Err(DiskBusy);
+        }
+        let files = &self.ground.files;
+        let after = after.map(|work| work.object);
+        let object = match self.kind {
+            Kind::Scrub => files.at_place(after.map_or(0, |file| files.place(file) + 1)),
+            Kind::Defragment => {
+                files.hottest_fragmented(after.map_or(0, |file| files.heat_rank(file) + 1))
+            }
+            Kind::Backup | Kind::HostBackup => {
+                Some(after.map_or(0, |file| file + 1)).filter(|file| *file < files.len())
+            }
+        };
+        Ok(object.map(|object| Work { object, part: 0 }))
+    }
+
+    fn hear(&mut self, item: &Item) -> News {
+        if self.kind != Kind::Scrub || !item.events.has(Events::ADDED) {
+            return News::None;
+        }
+        let file = item.page.object;
+        let chunks = self.verified.entry(file).or_insert(0);
+        *chunks |= 1 << item.page.index.min(CHUNKS - 1);
+        if chunks.count_ones() as u64 != CHUNKS {
+            return News::None;
+        }
+        self.verified.remove(&file);
+        News::Done(Work {
+            object: file,
+            part: 0,
+        })
+    }
+
+    fn process(&mut self, work: Work, _: u64) -> Result<Processed, DiskBusy> {
+        let file = work.object;
+        let ground = Rc::clone(&self.ground);
+        // Without events a scrub has nothing to do with the page cache.
+        let is_raw = self.kind == Kind::Scrub && !self.has_events;
+        let missing = match is_raw {
+            true => (0..CHUNKS).collect(),
+            false => ground.read_cached(file, Use::Scan),
+        };
+        let first = ground.files.address(file);
+        for chunk in &missing {
+            let request = Request {
+                address: first + chunk * CHUNK_BYTES,
+                bytes: CHUNK_BYTES,
+                is_write: false,
+            };
+            let place = Place {
+                object: file,
+                chunk: *chunk,
+            };
+            self.wish(request, (!is_raw).then_some(place));
+        }
+        let mut processed = Processed {
+            bytes_read: missing.len() as u64 * CHUNK_BYTES,
+            bytes_cached: (CHUNKS - missing.len() as u64) * CHUNK_BYTES,
+            bytes_written: 0,
+            is_done: true,
+        };
+        if self.kind == Kind::Defragment {
+            let fresh = ground.fresh_address.get();
+            ground.fresh_address.set(fresh + FILE_BYTES);
+            for chunk in 0..CHUNKS {
+                let request = Request {
+                    address: fresh + chunk * CHUNK_BYTES,
+                    bytes: CHUNK_BYTES,
+                    is_write: true,
+                };
+                self.wish(request, None);
+            }
+            processed.bytes_written = FILE_BYTES;
+        }
+        Ok(processed)
+    }
+}

@@ -1,0 +1,421 @@
+//! One run: a disk, a page cache, a web server, maintenance at idle priority; events in virtual time.
+//!
+//! Invariant: a request at idle priority begins only when no request of the web server waits and none has ended
+//! for the grace time (Linux's CFQ, idle class); what has begun is not interrupted. Work on files that are in
+//! memory needs no disk, so it is done at each fetch, also beside a busy web server. Called by the grid.
+
+use super::files::Files;
+use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Settings};
+use super::task::{FileTask, Ground, Wish};
+use super::web::WebServer;
+use crate::disk::{Disk, Ns, Request};
+use duet::{Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
+use page_cache::{PageCache, Place, S3Fifo, Use};
+use sim::Seed;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The log is a ring of so many bytes.
+const LOG_RING_BYTES: u64 = 1 << 30;
+/// A task that writes has so many requests waiting at most (64 MiB): beyond it, it lets files pass.
+const WISHES_MAX: usize = 512;
+/// A write-back is split into requests of this size at most.
+const WRITE_BYTES_MAX: u64 = 1 << 20;
+
+/// A request of the web server's.
+struct Asked {
+    since: Ns,
+    request: Request,
+    file: Option<u64>,
+}
+
+enum InFlight {
+    Web(Asked),
+    Maintenance(usize, Wish),
+}
+
+struct Run {
+    driver: Driver,
+    task: FileTask,
+    /// Not before it may the task go on.
+    ready_at: Ns,
+    finished_at: Option<Ns>,
+}
+
+impl Run {
+    fn has_done_all(&self) -> bool {
+        let counts = self.driver.status(0).counts;
+        counts.pages_done >= self.task.files() * CHUNKS
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Every task was done in time.
+    pub is_complete: bool,
+    /// Of all files of all tasks, how many were done, per mille.
+    pub done_per_mille: u64,
+    /// Bytes of the disk that maintenance used.
+    pub maintenance_bytes: u64,
+    /// Bytes it would have used for what it has done if nothing had been in memory.
+    pub work_bytes: u64,
+    /// Bytes of all the tasks.
+    pub task_bytes: u64,
+    /// Maintenance's time until its end, or the whole run.
+    pub maintenance_time: Ns,
+    /// How long the web server kept the disk busy while maintenance had time, and how long that was.
+    pub web_busy: (Ns, Ns),
+    /// Requests of the web server's, and their time in all.
+    pub web: (u64, Ns),
+    /// The most files in memory.
+    pub cached_files: u64,
+}
+
+impl Outcome {
+    /// Bytes of the disk that maintenance used, a second.
+    pub fn maintenance_rate(&self) -> f64 {
+        self.maintenance_bytes as f64 / (self.maintenance_time.max(1) as f64 / 1e9)
+    }
+
+    /// Of the work that was done, the share of its I/O that was not needed.
+    pub fn saved(&self) -> f64 {
+        1.0 - self.maintenance_bytes as f64 / self.work_bytes.max(1) as f64
+    }
+}
+
+/// See the module's head.
+pub struct World {
+    settings: Settings,
+    ground: Rc<Ground>,
+    duet: Arc<Duet>,
+    disk: Disk,
+    web: WebServer,
+    asked: VecDeque<Asked>,
+    in_flight: Option<(Ns, InFlight)>,
+    last_web_end: Ns,
+    log: (u64, u64),
+    next_write_back: Ns,
+    next_fetch: Ns,
+    runs: Vec<Run>,
+    turn: usize,
+    has_events: bool,
+    now: Ns,
+    outcome: Outcome,
+}
+
+impl World {
+    /// `busy` is what a request of the web server takes of the disk's time in the mean.
+    pub fn new(settings: Settings, load: Load, busy: Ns) -> Self {
+        let files = Files::new(&settings);
+        let frames_bytes = settings.cache_bytes / super::settings::CHUNK_BYTES * FRAME_BYTES as u64;
+        let duet = Duet::new(Options {
+            items_max: 1 << 20,
+            seed: settings.seed,
+        });
+        // Tables take their share of the real cache's memory; here files shall have all of it.
+        let options = page_cache::Options::new(frames_bytes + frames_bytes / 8, settings.seed);
+        let policy = Box::new(S3Fifo::new(options.bytes_max));
+        let events = Arc::clone(&duet);
+        let web = WebServer::new(load, &files, busy, Seed::new(settings.seed).part(4));
+        let fresh = files.log_address() + LOG_RING_BYTES;
+        Self {
+            settings,
+            ground: Rc::new(Ground {
+                cache: PageCache::new(options, policy, events),
+                files,
+                is_disk_free: Cell::new(false),
+                fresh_address: Cell::new(fresh),
+            }),
+            duet,
+            disk: Disk::new(settings.disk),
+            web,
+            asked: VecDeque::new(),
+            in_flight: None,
+            last_web_end: 0,
+            log: (0, 0),
+            next_write_back: settings.write_back,
+            next_fetch: settings.fetch,
+            runs: Vec::new(),
+            turn: 0,
+            has_events: false,
+            now: 0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// A whole experiment: warm-up, then maintenance.
+    pub fn experiment(mut self, tasks: &[Kind], has_events: bool) -> Outcome {
+        let settings = self.settings;
+        self.advance(settings.warm_up);
+        self.outcome = Outcome::default();
+        self.begin(tasks, has_events);
+        let end = settings.warm_up + settings.run;
+        self.advance(end);
+        let mut outcome = std::mem::take(&mut self.outcome);
+        outcome.is_complete = self.runs.iter().all(|run| run.finished_at.is_some());
+        outcome.web_busy.1 = settings.run;
+        outcome.maintenance_time = self
+            .runs
+            .iter()
+            .map(|run| run.finished_at.unwrap_or(end))
+            .max()
+            .unwrap_or(end)
+            - settings.warm_up;
+        let (mut files, mut done) = (0, 0);
+        for run in &self.runs {
+            let counts = run.driver.status(0).counts;
+            let waiting: u64 = run.task.wishes.iter().map(|wish| wish.request.bytes).sum();
+            let done_files = counts.pages_done / CHUNKS;
+            files += run.task.files();
+            done += done_files;
+            outcome.maintenance_bytes += run.task.device_bytes - waiting;
+            outcome.task_bytes += run.task.bytes();
+            outcome.work_bytes += run.task.bytes() / run.task.files().max(1) * done_files - waiting;
+        }
+        outcome.done_per_mille = done * 1000 / files.max(1);
+        outcome
+    }
+
+    /// Time of the disk for a request of the web server's, when it asks without a pause.
+    pub fn web_cost(mut self) -> Ns {
+        let settings = self.settings;
+        self.advance(settings.warm_up);
+        self.outcome = Outcome::default();
+        let served = self.web.served();
+        self.advance(settings.warm_up + settings.run / 6);
+        self.outcome.web_busy.0 / (self.web.served() - served).max(1)
+    }
+
+    fn begin(&mut self, tasks: &[Kind], has_events: bool) {
+        self.has_events = has_events;
+        for kind in tasks {
+            let mask = match (has_events, kind) {
+                // It hears of nothing: no page here is ever written.
+                (false, _) => Mask::FLUSHED,
+                (true, Kind::Scrub) => Mask::ADDED,
+                (true, _) => Mask::EXISTS,
+            };
+            let Ok(session) = self
+                .duet
+                .register(Space::Chunks, Scope::Everything, mask, 0)
+            else {
+                continue;
+            };
+            let options = match kind {
+                Kind::HostBackup => DriverOptions::nearly_in_order(),
+                _ => DriverOptions::default(),
+            };
+            self.runs.push(Run {
+                driver: Driver::new(session, options, Progress::new(0)),
+                task: FileTask::new(Rc::clone(&self.ground), *kind, has_events),
+                ready_at: self.now,
+                finished_at: None,
+            });
+        }
+    }
+
+    fn advance(&mut self, until: Ns) {
+        while self.now < until {
+            self.complete();
+            self.arrive();
+            if self.has_events && self.next_fetch <= self.now {
+                self.next_fetch = self.now + self.settings.fetch;
+                (0..self.runs.len()).for_each(|nth| self.work_in_memory(nth));
+            }
+            if self.in_flight.is_none() {
+                self.start();
+            }
+            self.now = self.next_event().min(until);
+        }
+    }
+
+    fn next_event(&self) -> Ns {
+        let mut next = self.next_write_back;
+        let mut at = |time: Ns| {
+            if time > self.now {
+                next = next.min(time);
+            }
+        };
+        if self.has_events {
+            at(self.next_fetch);
+        }
+        match &self.in_flight {
+            Some((end, _)) => at(*end),
+            None => {
+                at(self.last_web_end + self.settings.grace);
+                self.runs.iter().for_each(|run| at(run.ready_at));
+            }
+        }
+        if let Some(time) = self.web.next {
+            at(time);
+        }
+        next
+    }
+
+    fn complete(&mut self) {
+        let Some((_, done)) = self.in_flight.take_if(|(end, _)| *end <= self.now) else {
+            return;
+        };
+        match done {
+            InFlight::Web(asked) => {
+                self.last_web_end = self.now;
+                if let Some(file) = asked.file {
+                    (0..CHUNKS).for_each(|chunk| {
+                        self.ground.keep(
+                            Place {
+                                object: file,
+                                chunk,
+                            },
+                            Use::Demand,
+                        )
+                    });
+                    self.outcome.web.0 += 1;
+                    self.outcome.web.1 += self.now - asked.since;
+                }
+            }
+            InFlight::Maintenance(nth, wish) => {
+                if let Some(place) = wish.chunk {
+                    self.ground.keep(place, Use::Scan);
+                }
+                let Some(run) = self.runs.get_mut(nth) else {
+                    return;
+                };
+                if run.task.wishes.is_empty() {
+                    run.ready_at = self.now + self.settings.between_files;
+                    self.turn = nth + 1;
+                    self.note_finished(nth);
+                }
+            }
+        }
+    }
+
+    fn note_finished(&mut self, nth: usize) {
+        if let Some(run) = self.runs.get_mut(nth)
+            && run.finished_at.is_none()
+            && run.task.wishes.is_empty()
+            && run.has_done_all()
+        {
+            run.finished_at = Some(self.now);
+        }
+    }
+
+    fn arrive(&mut self) {
+        if self.next_write_back <= self.now {
+            self.next_write_back += self.settings.write_back;
+            let (at, mut pending) = self.log;
+            let mut at = at;
+            while pending > 0 {
+                let bytes = pending.min(WRITE_BYTES_MAX).min(LOG_RING_BYTES - at);
+                let address = self.ground.files.log_address() + at;
+                let request = Request {
+                    address,
+                    bytes,
+                    is_write: true,
+                };
+                self.asked.push_back(Asked {
+                    since: self.now,
+                    request,
+                    file: None,
+                });
+                (at, pending) = ((at + bytes) % LOG_RING_BYTES, pending - bytes);
+            }
+            self.log = (at, 0);
+        }
+        while let Some(since) = self.web.next.filter(|next| *next <= self.now) {
+            if self.web.is_saturating() && !self.asked.is_empty() {
+                break;
+            }
+            let file = self.web.pick(&self.ground.files);
+            self.log.1 += LOG_BYTES;
+            self.web.plan(since.max(self.now));
+            if self.ground.read_cached(file, Use::Demand).is_empty() {
+                self.outcome.web.0 += 1;
+                self.web.hit(self.now);
+                continue;
+            }
+            let request = Request {
+                address: self.ground.files.address(file),
+                bytes: FILE_BYTES,
+                is_write: false,
+            };
+            self.asked.push_back(Asked {
+                since,
+                request,
+                file: Some(file),
+            });
+        }
+    }
+
+    fn start(&mut self) {
+        if let Some(asked) = self.asked.pop_front() {
+            let end = self.disk.serve(self.now, asked.request);
+            self.outcome.web_busy.0 += end - self.now;
+            self.in_flight = Some((end, InFlight::Web(asked)));
+            return;
+        }
+        if self.now < self.last_web_end + self.settings.grace && self.last_web_end > 0 {
+            return;
+        }
+        for turn in 0..self.runs.len() {
+            let nth = (self.turn + turn) % self.runs.len();
+            self.work_on_disk(nth);
+            let Some(run) = self.runs.get_mut(nth) else {
+                continue;
+            };
+            if let Some(wish) = run.task.wishes.pop_front() {
+                // A task keeps the disk until its file is through.
+                self.turn = nth;
+                let end = self.disk.serve(self.now, wish.request);
+                self.in_flight = Some((end, InFlight::Maintenance(nth, wish)));
+                return;
+            }
+        }
+    }
+
+    /// The disk is free: any work.
+    fn work_on_disk(&mut self, nth: usize) {
+        self.ground.is_disk_free.set(true);
+        while let Some(run) = self.runs.get_mut(nth)
+            && run.task.wishes.is_empty()
+            && run.ready_at <= self.now
+            && run.finished_at.is_none()
+        {
+            let step = run
+                .driver
+                .step(&mut run.task, &self.ground.cache, self.now, FILE_BYTES);
+            self.note_finished(nth);
+            if !matches!(step, Ok(Step::Worked { .. } | Step::Looked)) {
+                break;
+            }
+        }
+        self.ground.is_disk_free.set(false);
+    }
+
+    /// Work on what is in memory. Who does one file after another waits for the disk instead.
+    fn work_in_memory(&mut self, nth: usize) {
+        let Some(run) = self
+            .runs
+            .get_mut(nth)
+            .filter(|run| run.finished_at.is_none())
+        else {
+            return;
+        };
+        if run.task.kind() == Kind::HostBackup {
+            self.work_on_disk(nth);
+            return;
+        }
+        while run.task.wishes.len() < WISHES_MAX
+            && let Ok(Step::Worked { processed, .. }) =
+                run.driver
+                    .step(&mut run.task, &self.ground.cache, self.now, FILE_BYTES)
+        {
+            if processed.bytes_read > 0 {
+                break;
+            }
+        }
+        self.note_finished(nth);
+    }
+}

@@ -1,0 +1,95 @@
+//! Duet's experiment: the disk's idle time at full scale, the table's shape at a fiftieth of it.
+
+use evaluation::maintenance::grid::{Grid, Tasks, highest, run};
+use evaluation::maintenance::page::IDLE_RATES;
+use evaluation::maintenance::settings::{Kind, Load, Picks, Settings};
+use evaluation::maintenance::world::World;
+
+fn load(utilisation: u64) -> Load {
+    Load {
+        utilisation,
+        overlap: 25,
+        picks: Picks::InRotation,
+    }
+}
+
+/// What the published cells imply for the time that a web server leaves.
+#[test]
+fn idle_time_is_worth_what_the_published_table_implies() {
+    let settings = Settings::PUBLISHED;
+    let busy = World::new(settings, load(100), 0).web_cost();
+    let mut last = f64::INFINITY;
+    for (utilisation, least, below) in IDLE_RATES {
+        let outcome =
+            World::new(settings, load(utilisation), busy).experiment(&[Kind::Backup], false);
+        let rate = outcome.maintenance_rate() / 1e6;
+        assert!(
+            (least..below).contains(&rate),
+            "{utilisation} %: {rate} MB/s, not {least} to {below}"
+        );
+        // Faster than 1 - U: gaps are cut to pieces, and the head has to come back.
+        let per_idle = rate / (100 - utilisation) as f64;
+        assert!(per_idle < last, "{utilisation} %: {per_idle}");
+        last = per_idle;
+        let (web_busy, of) = outcome.web_busy;
+        let is = web_busy * 100 / of;
+        assert!(
+            is.abs_diff(utilisation) <= 1,
+            "the web server has {is} %, {utilisation} wanted"
+        );
+    }
+}
+
+fn small() -> Grid {
+    let variants = [
+        (Tasks::Backup, false),
+        (Tasks::Backup, true),
+        (Tasks::Three, false),
+        (Tasks::Three, true),
+    ];
+    run(&Settings::SMALL, Picks::InRotation, &variants, 2)
+}
+
+#[test]
+fn who_hears_of_pages_ends_earlier_and_reads_less() {
+    let grid = small();
+    let at = |tasks, has_events, overlap| highest(&grid, (tasks, has_events), overlap);
+    for tasks in [Tasks::Backup, Tasks::Three] {
+        let mut before = None;
+        for overlap in [25, 50, 75, 100] {
+            let (with, without) = (at(tasks, true, overlap), at(tasks, false, overlap));
+            assert!(
+                with >= without,
+                "{tasks:?}, {overlap} %: {with:?}, {without:?} without"
+            );
+            // So few requests leave a step of chance at the lowest overlap.
+            let is_ahead = with > without || (tasks == Tasks::Backup && overlap == 25);
+            assert!(
+                is_ahead,
+                "{tasks:?}, {overlap} %: {with:?}, {without:?} without"
+            );
+            assert!(
+                with >= before,
+                "{tasks:?}: {overlap} % ends at {with:?}, less at {before:?}"
+            );
+            before = with;
+        }
+    }
+    assert!(at(Tasks::Backup, true, 100) > at(Tasks::Backup, true, 25));
+    for ((variant, overlap, utilisation), outcome) in &grid {
+        let saves = outcome.saved();
+        let what = format!("{variant:?}, {overlap} %, {utilisation} %: {saves}");
+        match variant {
+            (Tasks::Three, true) => assert!(saves >= 0.48, "{what}"),
+            (_, false) if *utilisation < 100 => assert!(saves < 0.25, "{what}"),
+            _ => {}
+        }
+        if *utilisation == 100 {
+            assert_eq!(
+                outcome.maintenance_bytes, 0,
+                "{what}: the disk was never idle"
+            );
+        }
+    }
+    assert_eq!(small(), grid, "the same seed gives the same results");
+}
