@@ -5,6 +5,9 @@
 //! thread or knows a clock but the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
+mod nothing;
+mod replicate;
 mod scrub;
 
+pub use replicate::{CopiedSnapshot, CopyCounts, CopyError, CopyOptions, CopyStep, Replication};
 pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};

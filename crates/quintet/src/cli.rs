@@ -5,6 +5,7 @@
 
 mod backup;
 mod collect;
+mod copy;
 mod image;
 mod inspect;
 mod keys;
@@ -21,6 +22,7 @@ mod volume;
 
 pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
+pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
@@ -77,6 +79,7 @@ Examples:
   quintet serve nbd --read-only --socket /run/quintet.sock
   quintet forget --keep-daily 7 --keep-weekly 5 --keep-monthly 12 --dry-run
   quintet gc
+  quintet copy --to /mnt/other/pool --all
   quintet check --read-data --subset 1/7"
     };
 }
@@ -94,6 +97,8 @@ Environment:
   QUINTET_PASSWORD_FILE     file whose first line is the password
   QUINTET_PASSWORD_COMMAND  program whose first line of output is the password
   QUINTET_PASSPHRASE_FD     number of an open file with the password in its first line
+  QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
+                            and _COMMAND: its password
   QUINTET_CACHE_DIR         directory for rebuildable files
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
@@ -189,6 +194,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Write a stored disk image to a file
     Export(ExportArgs),
+    /// Copy snapshots to another pool, only what is missing there
+    Copy(CopyArgs),
     /// Verify that everything is there and as it was written
     Check(CheckArgs),
     /// Set aside what is damaged, so that the next backup stores it anew

@@ -5,6 +5,7 @@
 
 mod backup;
 mod check;
+mod copy;
 mod diff;
 mod dump;
 mod failure;
@@ -163,6 +164,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Gc(args) => gc::run(invocation, &args),
         Command::Import(args) => image::import(invocation, &args),
         Command::Export(args) => image::export(invocation, &args),
+        Command::Copy(args) => copy::run(invocation, &args),
         Command::Check(args) => check::run(invocation, &args),
         Command::Repair(args) => repair::run(invocation, &args),
         Command::Scrub(args) => scrub::run(invocation, &args),

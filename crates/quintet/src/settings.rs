@@ -15,7 +15,7 @@ pub use password::{PasswordError, PasswordSource, PasswordSources};
 pub use recovery_key::RecoveryKey;
 pub use shares::{Shares, flow_name, kind_name};
 
-use crate::cli::GlobalArgs;
+use crate::cli::{GlobalArgs, ToArgs};
 use crate::console::Loudness;
 use crate::sizes;
 use chunking::Compression;
@@ -155,6 +155,25 @@ fn pool_location(
     local_path(&location)
         .map(Some)
         .map_err(|why| SettingError::new(name, why))
+}
+
+/// Where the pool is that receives copies, and its password.
+pub fn receiving_pool(
+    args: &ToArgs,
+    environment: &Environment,
+) -> Result<(PathBuf, PasswordSource), SettingError> {
+    const NAME: &str = "QUINTET_TO_REPOSITORY";
+    let location = match (&args.to, environment.value(NAME)) {
+        (Some(to), _) => ("--to", to.as_os_str()),
+        (None, Some(to)) => (NAME, to),
+        (None, None) => {
+            let why = "say where the copies go, with --to PATH or QUINTET_TO_REPOSITORY";
+            return Err(SettingError::new("receiving pool", why));
+        }
+    };
+    let path = local_path(location.1).map_err(|why| SettingError::new(location.0, why))?;
+    let password = PasswordSource::choose_to(&args.password, environment)?;
+    Ok((path, password))
 }
 
 /// A directory, also written `local:PATH`. What looks like another kind of place is refused: a

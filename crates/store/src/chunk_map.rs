@@ -138,6 +138,18 @@ impl ChunkMap {
         }
     }
 
+    /// True when the chunk is stored, or is being stored by the session of these claims. Claims
+    /// nothing.
+    pub fn holds(
+        &self,
+        claims: &Claims,
+        fingerprint: &Fingerprint,
+        near: &mut Near,
+    ) -> Result<bool> {
+        claims.renew(&self.quarantine);
+        Ok(claims.holds(fingerprint) || self.place(fingerprint, near)?.is_some())
+    }
+
     /// True when the chunk is stored, or is being stored by the session of these claims. When
     /// false, the caller stores it now: nobody else of the session is told so.
     pub fn claim(

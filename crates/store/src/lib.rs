@@ -43,4 +43,6 @@ pub use volumes::{
     AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
     States, Step, Switches, Thresholds, View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
 };
-pub use write_path::{Committed, Lane, LaneOptions, Probe, WriteCounts, WriteSession};
+pub use write_path::{
+    ChunkRun, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
+};

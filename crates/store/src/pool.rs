@@ -313,6 +313,13 @@ impl Pool {
         &self.config
     }
 
+    /// True when both pools give a chunk the same fingerprint: they share a dedup domain, and what
+    /// one of them has can be asked of the other without being read.
+    pub fn shares_fingerprints_with(&self, other: &Self) -> bool {
+        let of_nothing = |pool: &Self| pool.master.fingerprint_key().fingerprint(&[]);
+        of_nothing(self) == of_nothing(other)
+    }
+
     /// What was found damaged or missing while opening, in words.
     pub fn notes(&self) -> &[String] {
         &self.notes.damage

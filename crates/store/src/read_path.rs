@@ -127,6 +127,19 @@ impl Reader {
         Ok(chunk)
     }
 
+    /// True when something that is stored is known to be damaged, anywhere in the pool.
+    pub fn knows_damage(&self) -> bool {
+        self.chunks.quarantine.has_damage()
+    }
+
+    /// True when the chunk is stored where nothing is known to be damaged. Reads no data.
+    pub fn is_stored(&self, fingerprint: &Fingerprint) -> Result<bool> {
+        let mut near = std::mem::take(&mut *lock(&self.near));
+        let place = self.chunks.place(fingerprint, &mut near);
+        *lock(&self.near) = near;
+        Ok(place?.is_some())
+    }
+
     /// False when part of an object is known to be damaged or missing: who has its source reads it
     /// again. Costs nothing while nothing is set aside in the pool.
     pub fn is_believed_whole(&self, root: &ObjectRoot) -> bool {

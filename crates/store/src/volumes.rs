@@ -15,6 +15,7 @@ mod handle;
 mod live;
 mod overlay;
 mod reading;
+mod resident;
 mod round;
 mod states;
 mod tally;

@@ -4,9 +4,11 @@
 //! before a failure is adopted by the next writer. A chunk is stored once per session, however
 //! many lanes meet it. Called by pool; lanes are driven by the program's threads.
 
+mod growing;
 mod lane;
 mod session;
 
+pub use growing::{ChunkRun, GrowingObject};
 pub use lane::{Lane, LaneOptions, Probe};
 pub(crate) use session::{Base, Start};
 pub use session::{Committed, WriteCounts, WriteSession};

@@ -5,7 +5,8 @@
 //! of a server, or a command.
 
 use super::{Scrub, ScrubFindings, slots};
-use duet::{Driver, DriverOptions, Duet, Events, Mask, Page, Position, Present, Progress};
+use crate::nothing::Nothing;
+use duet::{Driver, DriverOptions, Duet, Mask, Progress};
 use duet::{Scope, Space, Step, TooManySessions};
 use format::scrub::{Pass, ScrubPhase, ScrubRecord};
 use media::MediaError;
@@ -86,23 +87,6 @@ pub enum ScrubStep {
     Finished,
     /// No pass is under way.
     Idle,
-}
-
-/// Nothing is told of what was read before a session began: that may be long ago.
-struct Nothing;
-
-impl Present for Nothing {
-    fn replay(
-        &self,
-        _: Space,
-        _: Option<Position>,
-        _: usize,
-        _: &mut dyn FnMut(&Page, Events),
-    ) -> Option<Position> {
-        None
-    }
-
-    fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
 }
 
 impl Scrubber {
@@ -192,6 +176,7 @@ impl Scrubber {
         let Some(Run { driver, task }) = &mut self.run else {
             return Ok(ScrubStep::Idle);
         };
+        // What was read before a session began is not told: that may be long ago.
         let step = driver.step(task, &Nothing, now_ns, budget_bytes)?;
         let counts = driver.status(0).counts;
         let found = std::mem::take(&mut task.findings);

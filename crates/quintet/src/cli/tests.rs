@@ -59,6 +59,8 @@ fn lines_that_must_parse() {
         "check --read-data --subset 1/7",
         "repair --subset 2/7 -n",
         "stats --by snapshot",
+        "copy --to /q --all -n --host h",
+        "copy --to /q --to-password-file p latest a@b --limit 5M --json",
         "status -v -v",
         "serve",
         "serve --metrics 127.0.0.1:9100 --journal 64M",

@@ -9,10 +9,11 @@ use crate::held::{
 };
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::settings::{Settings, parse_compression};
+use crate::settings::{PasswordSource, Settings, parse_compression};
 use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use std::path::Path;
 use std::sync::Arc;
 use store::{
     DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, SlotInfo, StoreError, StoreErrorKind,
@@ -70,8 +71,16 @@ impl Invocation {
         queue: Option<&Arc<DeviceQueue>>,
         create: bool,
     ) -> anyhow::Result<Media> {
+        Self::media_at(self.settings.pool()?, queue, create)
+    }
+
+    fn media_at(
+        path: &Path,
+        queue: Option<&Arc<DeviceQueue>>,
+        create: bool,
+    ) -> anyhow::Result<Media> {
         // A server's threads have other working directories.
-        let path = &std::path::absolute(self.settings.pool()?)?;
+        let path = &std::path::absolute(path)?;
         let disk = LocalDisk::new(path);
         if create {
             disk.create_top()
@@ -143,6 +152,26 @@ impl Invocation {
     pub fn open_behind(&self, queue: &Arc<DeviceQueue>) -> anyhow::Result<Pool> {
         let memory = pool_memory(self.settings.memory_bytes);
         let pool = self.open_own(Some(queue), OpenMode::Write, memory)?;
+        self.tell_notes(&pool);
+        Ok(pool)
+    }
+
+    /// Opens another pool in this process.
+    pub fn open_other(
+        &self,
+        path: &Path,
+        password: &PasswordSource,
+        mode: OpenMode,
+        memory_bytes: usize,
+    ) -> anyhow::Result<Pool> {
+        let media = Self::media_at(path, None, false)?;
+        let pool = match Pool::open(media.clone(), None, mode, memory_bytes) {
+            Err(e) if e.kind == StoreErrorKind::WrongKey => {
+                let secret = password.read_to(&self.caller)?;
+                Pool::open(media, Some(&secret), mode, memory_bytes)?
+            }
+            opened => opened?,
+        };
         self.tell_notes(&pool);
         Ok(pool)
     }

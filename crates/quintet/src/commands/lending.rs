@@ -37,6 +37,8 @@ impl Need {
         match command {
             Command::Backup(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Import(args) => unless(args.dry_run, Self::Writing { files }),
+            // Reads here, and writes where no server is; only a server knows what is in memory.
+            Command::Copy(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
@@ -114,6 +116,7 @@ impl Commands for ClientCommands {
 fn origin_of(command: &Command) -> Origin {
     match command {
         Command::Backup(_) | Command::Import(_) => Origin::Backup,
+        Command::Copy(_) => Origin::Replication,
         Command::Gc(_) => Origin::Collect,
         // Somebody waits for them; they are short, or read what is given back.
         _ => Origin::Restore,
@@ -142,6 +145,8 @@ mod tests {
         assert_eq!(need("forget latest"), Need::Writing { files: false });
         assert_eq!(need("gc"), Need::Writing { files: false });
         assert_eq!(need("gc --dry-run"), Need::Nothing);
+        assert_eq!(need("copy --to /x latest"), Need::Writing { files });
+        assert_eq!(need("copy --to /x latest -n"), Need::Nothing);
         assert_eq!(need("undelete"), Need::Nothing);
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
         assert_eq!(need("scrub status"), Need::Live);

@@ -9,7 +9,7 @@ use super::environment::{self, Environment};
 use super::recovery_key::RecoveryKey;
 use super::terminal;
 use crate::caller::Caller;
-use crate::cli::PasswordArgs;
+use crate::cli::{PasswordArgs, ToPasswordArgs};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -99,6 +99,10 @@ impl PasswordSources {
     pub const OPEN: Self = Self {
         prompt: "Password of the pool",
     };
+    /// The one that opens the pool that receives copies.
+    pub const TO: Self = Self {
+        prompt: "Password of the receiving pool",
+    };
     /// One that is set.
     pub const NEW: Self = Self {
         prompt: "New password",
@@ -109,41 +113,74 @@ impl PasswordSource {
     /// From flags, else from the environment, else the terminal.
     pub fn choose(args: &PasswordArgs, environment: &Environment) -> Result<Self, SettingError> {
         let flags = [
-            args.password_file.clone().map(Self::File),
-            args.password_command
-                .as_deref()
-                .map(|text| split_command("--password-command", text.as_bytes()))
-                .transpose()?,
-            args.key_file.clone().map(Self::RecoveryKeyFile),
+            ("--password-file", args.password_file.clone()),
+            ("--key-file", args.key_file.clone()),
         ];
-        let from_flags = only_one(
-            ["--password-file", "--password-command", "--key-file"],
-            flags,
-        )?;
+        let command = ("--password-command", args.password_command.as_deref());
+        let variables = [
+            "QUINTET_PASSWORD",
+            "QUINTET_PASSWORD_FILE",
+            "QUINTET_PASSWORD_COMMAND",
+            "QUINTET_PASSPHRASE_FD",
+        ];
+        Self::choose_among(flags, command, variables, environment)
+    }
+
+    /// The same for the other pool of `copy`.
+    pub fn choose_to(
+        args: &ToPasswordArgs,
+        environment: &Environment,
+    ) -> Result<Self, SettingError> {
+        let flags = [
+            ("--to-password-file", args.to_password_file.clone()),
+            ("--to-key-file", args.to_key_file.clone()),
+        ];
+        let command = ("--to-password-command", args.to_password_command.as_deref());
+        let variables = [
+            "QUINTET_TO_PASSWORD",
+            "QUINTET_TO_PASSWORD_FILE",
+            "QUINTET_TO_PASSWORD_COMMAND",
+            // A server is lent one open file only.
+            "",
+        ];
+        Self::choose_among(flags, command, variables, environment)
+    }
+
+    fn choose_among(
+        [file, key_file]: [(&str, Option<PathBuf>); 2],
+        command: (&str, Option<&str>),
+        variables: [&str; 4],
+        environment: &Environment,
+    ) -> Result<Self, SettingError> {
+        let flags = [
+            file.1.map(Self::File),
+            command
+                .1
+                .map(|text| split_command(command.0, text.as_bytes()))
+                .transpose()?,
+            key_file.1.map(Self::RecoveryKeyFile),
+        ];
+        let from_flags = only_one([file.0, command.0, key_file.0], flags)?;
         if let Some(source) = from_flags {
             return Ok(source);
         }
+        let [given, file, command, descriptor] = variables;
         let value = |name| environment.value(name);
         let from_environment = only_one(
+            variables,
             [
-                "QUINTET_PASSWORD",
-                "QUINTET_PASSWORD_FILE",
-                "QUINTET_PASSWORD_COMMAND",
-                "QUINTET_PASSPHRASE_FD",
-            ],
-            [
-                value("QUINTET_PASSWORD").map(|v| Self::Given(v.as_bytes().to_vec())),
-                value("QUINTET_PASSWORD_FILE").map(|v| Self::File(v.into())),
-                value("QUINTET_PASSWORD_COMMAND")
-                    .map(|v| split_command("QUINTET_PASSWORD_COMMAND", v.as_bytes()))
+                value(given).map(|v| Self::Given(v.as_bytes().to_vec())),
+                value(file).map(|v| Self::File(v.into())),
+                value(command)
+                    .map(|v| split_command(command, v.as_bytes()))
                     .transpose()?,
                 environment
-                    .text("QUINTET_PASSPHRASE_FD")?
+                    .text(descriptor)?
                     .map(|text| match text.trim().parse() {
                         Ok(number) => Ok(Self::Descriptor(number)),
                         Err(_) => {
                             let why = format!("{text:?} is not the number of an open file");
-                            Err(SettingError::new("QUINTET_PASSPHRASE_FD", why))
+                            Err(SettingError::new(descriptor, why))
                         }
                     })
                     .transpose()?,
@@ -163,6 +200,19 @@ impl PasswordSource {
     /// The secret that opens a pool.
     pub fn read(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
         self.read_as(PasswordSources::OPEN, false, caller)
+    }
+
+    /// The secret that opens the other pool of `copy`.
+    pub fn read_to(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
+        self.read_as(PasswordSources::TO, false, caller)
+            .map_err(|e| match e {
+                PasswordError::NoSource => {
+                    let why = "no password: set QUINTET_TO_PASSWORD_FILE, QUINTET_TO_PASSWORD_COMMAND \
+                               or QUINTET_TO_PASSWORD, or run on a terminal";
+                    SettingError::new("the receiving pool", why).into()
+                }
+                other => other,
+            })
     }
 
     /// A secret that is about to be set: on a terminal, typed twice.

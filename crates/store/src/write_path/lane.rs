@@ -107,6 +107,15 @@ impl Lane {
         self.store(ContainerClass::Recipe, node)
     }
 
+    /// True when the pool has the chunk, or this session stores it: who knows its fingerprint (a pool
+    /// of the same dedup domain) need not read it.
+    pub fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
+        let shared = &self.shared;
+        shared
+            .chunks
+            .holds(&shared.claims, fingerprint, &mut self.near)
+    }
+
     fn store(&mut self, class: ContainerClass, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.shared.fingerprints.fingerprint(chunk);
         let counts = &self.shared.counts;

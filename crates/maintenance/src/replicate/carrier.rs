@@ -1,0 +1,87 @@
+//! One chunk from here to there: found there, in memory here, or read.
+//!
+//! Invariant: bytes were verified against the fingerprint of their own pool by this process before
+//! they are sent; the receiving pool gives them its own. Called by the copies.
+
+use super::CopyError;
+use super::receiver::Receiver;
+use format::recipe::{Layout, ObjectRoot};
+use std::sync::Arc;
+use store::{Pool, Reader, Volumes};
+use units::Fingerprint;
+
+/// What copying cost, in plain bytes of chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyCounts {
+    /// Read from the pool.
+    pub read_bytes: u64,
+    /// Taken from the page cache.
+    pub cached_bytes: u64,
+    /// Not read, as the receiving pool has them.
+    pub known_bytes: u64,
+}
+
+/// See the module's head.
+pub(super) struct Carrier {
+    pub from: Arc<Pool>,
+    /// Of the server that runs this.
+    pub volumes: Option<Arc<Volumes>>,
+    pub to: Receiver,
+    pub is_one_domain: bool,
+    pub counts: CopyCounts,
+}
+
+impl Carrier {
+    pub fn source(&self) -> &Arc<Reader> {
+        self.from.reader()
+    }
+
+    /// What the receiving pool calls a chunk of `root` that stands for `len` bytes; it has it then.
+    pub fn carry(
+        &mut self,
+        root: &ObjectRoot,
+        fingerprint: &Fingerprint,
+        len: u64,
+    ) -> Result<Fingerprint, CopyError> {
+        if fingerprint.is_hole() {
+            return Ok(Fingerprint::HOLE);
+        }
+        if self.is_one_domain && self.to.holds(fingerprint)? {
+            self.counts.known_bytes += len;
+            return Ok(*fingerprint);
+        }
+        if self.to.is_dry_run() {
+            self.to.count(fingerprint, len);
+            return Ok(*fingerprint);
+        }
+        if let Some(sent) = self.carry_resident(root, fingerprint, len) {
+            self.counts.cached_bytes += len;
+            return sent;
+        }
+        let chunk = self.source().piece(root, fingerprint, len);
+        let chunk = chunk.map_err(CopyError::Source)?;
+        self.counts.read_bytes += len;
+        self.to.store_chunk(&chunk)
+    }
+
+    /// From the page cache of a server, when it has it.
+    fn carry_resident(
+        &mut self,
+        root: &ObjectRoot,
+        fingerprint: &Fingerprint,
+        len: u64,
+    ) -> Option<Result<Fingerprint, CopyError>> {
+        let expected = match root.layout {
+            Layout::Fixed(log2) => 1 << log2,
+            Layout::Variable => len,
+        };
+        let volumes = self.volumes.as_ref()?;
+        let (to, mut sent) = (&mut self.to, None);
+        volumes.with_resident_chunk(fingerprint, &mut |bytes| {
+            if bytes.len() as u64 == expected {
+                sent = Some(to.store_chunk(bytes));
+            }
+        });
+        sent
+    }
+}

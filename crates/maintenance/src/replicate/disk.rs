@@ -1,0 +1,130 @@
+//! A disk: an object in fixed chunks. Its parts are copied in any order.
+//!
+//! Invariant: a part is what one recipe node over chunks covers; parts that are equal in the base are
+//! not among those of the own order, and their nodes are not loaded. Called by the task.
+
+use super::CopyError;
+use super::carrier::Carrier;
+use super::pairs::Pair;
+use format::recipe::{FIXED_FANOUT, ObjectRoot};
+use std::ops::{ControlFlow, Range};
+use store::{ChunkRun, GrowingObject, Reader};
+use units::Fingerprint;
+
+/// log2 of the chunks of a part.
+pub(super) const PART_LOG2: u32 = FIXED_FANOUT.trailing_zeros();
+/// Runs that wait before they are put into the recipe: 256 parts, at 48 bytes a run.
+const RUNS_MAX: usize = 1 << 16;
+/// Nodes over nodes in memory, of 8 KiB: then what was sent is committed, and they can be read.
+const NODES_MAX: usize = 4096;
+
+/// See the module's head.
+pub(super) struct DiskCopy {
+    root: ObjectRoot,
+    log2: u8,
+    /// What the receiving pool has, as it is here.
+    before: ObjectRoot,
+    growing: GrowingObject,
+    runs: Vec<ChunkRun>,
+}
+
+impl DiskCopy {
+    pub fn new(root: ObjectRoot, log2: u8, base: Option<Pair>) -> Self {
+        let fits =
+            |pair: &Pair| pair.here.layout == root.layout && pair.there.layout == root.layout;
+        let (before, growing) = match base.filter(fits) {
+            Some(pair) => (pair.here, GrowingObject::over(pair.there, root.len)),
+            None => {
+                let empty = GrowingObject::empty(root.len, log2);
+                (empty.root(), empty)
+            }
+        };
+        Self {
+            root,
+            log2,
+            before,
+            growing,
+            runs: Vec::new(),
+        }
+    }
+
+    fn part_bytes(&self) -> u64 {
+        1 << (u32::from(self.log2) + PART_LOG2)
+    }
+
+    /// How many parts it has.
+    pub fn parts(&self) -> u64 {
+        self.root.len.div_ceil(self.part_bytes())
+    }
+
+    /// The next part that differs.
+    pub fn next(&self, after: Option<u64>, from: &Reader) -> Result<Option<u64>, CopyError> {
+        let first = after.map_or(0, |part| part + 1);
+        if first >= self.parts() {
+            return Ok(None);
+        }
+        let mut found = None;
+        let within = first * self.part_bytes()..self.root.len;
+        let visited = from.visit_differences(&self.before, &self.root, within, &mut |range| {
+            found = Some(range.start / self.part_bytes());
+            Ok(ControlFlow::Break(()))
+        });
+        visited.map_err(CopyError::Source)?;
+        Ok(found)
+    }
+
+    pub fn copy_part(&mut self, part: u64, carrier: &mut Carrier) -> Result<(), CopyError> {
+        for (first, count, fingerprint, len) in self.changes(part, carrier.source())? {
+            let fingerprint = carrier.carry(&self.root, &fingerprint, len)?;
+            self.runs.push(ChunkRun {
+                first,
+                count,
+                fingerprint,
+            });
+        }
+        if self.runs.len() >= RUNS_MAX {
+            carrier.to.grow(&mut self.growing, &mut self.runs)?;
+        }
+        if self.growing.nodes_in_memory() >= NODES_MAX {
+            carrier.to.commit(&[])?;
+            self.growing.committed();
+        }
+        Ok(())
+    }
+
+    /// What differs in a part: number of the first chunk, how many, what they are here, bytes.
+    fn changes(
+        &self,
+        part: u64,
+        from: &Reader,
+    ) -> Result<Vec<(u64, u64, Fingerprint, u64)>, CopyError> {
+        let start = part.saturating_mul(self.part_bytes());
+        let within = start..start.saturating_add(self.part_bytes()).min(self.root.len);
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut changes = Vec::new();
+        let visited = from.visit_differences(&self.before, &self.root, within, &mut |range| {
+            ranges.push(range);
+            Ok(ControlFlow::Continue(()))
+        });
+        visited.map_err(CopyError::Source)?;
+        for range in ranges {
+            let mut add = |offset: u64, len: u64, fingerprint| {
+                let at = offset.max(range.start);
+                let end = offset.saturating_add(len).min(range.end);
+                let len = end.saturating_sub(at);
+                let count = len.div_ceil(1 << self.log2);
+                changes.push((at >> self.log2, count, fingerprint, len));
+                Ok(ControlFlow::Continue(()))
+            };
+            from.visit_pieces(&self.root, range.start, range.end, &mut add)
+                .map_err(CopyError::Source)?;
+        }
+        Ok(changes)
+    }
+
+    /// The object there, when all its parts are.
+    pub fn finish(&mut self, carrier: &mut Carrier) -> Result<ObjectRoot, CopyError> {
+        carrier.to.grow(&mut self.growing, &mut self.runs)?;
+        Ok(self.growing.root())
+    }
+}

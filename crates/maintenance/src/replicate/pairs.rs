@@ -1,0 +1,89 @@
+//! Snapshots that both pools have: by their names, which are sixteen random bytes.
+//!
+//! Invariant: a pair holds the same bytes, as a snapshot never changes; each pool has its own
+//! fingerprints for them. Called by replication.
+
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::collections::BTreeMap;
+use units::SnapshotId;
+
+/// The same bytes in two pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair {
+    /// In the pool that is copied.
+    pub here: ObjectRoot,
+    /// In the one that receives.
+    pub there: ObjectRoot,
+}
+
+/// See the module's head.
+pub(super) struct Pairs {
+    here: Vec<Snapshot>,
+    /// By their keys in the catalog: time and name.
+    there: BTreeMap<Vec<u8>, Snapshot>,
+}
+
+impl Pairs {
+    pub fn new(here: Vec<Snapshot>, there: Vec<Snapshot>) -> Self {
+        Self {
+            here,
+            there: there.into_iter().map(|s| (s.key(), s)).collect(),
+        }
+    }
+
+    /// The snapshot there, if it is.
+    pub fn there(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
+        let found = self.there.get(&snapshot.key())?;
+        let is_alike = found.kind == snapshot.kind && found.root.len == snapshot.root.len;
+        is_alike.then_some(found)
+    }
+
+    /// Another snapshot there that is called the same, where names are for one.
+    pub fn namesake(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
+        let is_it = |other: &&Snapshot| {
+            other.kind == SnapshotKind::Volume
+                && other.name == snapshot.name
+                && other.id != snapshot.id
+        };
+        (snapshot.kind == SnapshotKind::Volume)
+            .then(|| self.there.values().find(is_it))
+            .flatten()
+    }
+
+    /// A snapshot was copied.
+    pub fn add(&mut self, there: Snapshot) {
+        self.there.insert(there.key(), there);
+    }
+
+    /// The pair that is most like a snapshot: itself, its parent, or the newest of its source.
+    pub fn base(&self, of: &Snapshot) -> Option<Pair> {
+        let pair = |here: &Snapshot| {
+            let there = self.there(here)?;
+            let is_like = (here.kind == SnapshotKind::Tree) == (of.kind == SnapshotKind::Tree)
+                && here.root.layout == of.root.layout;
+            is_like.then_some(Pair {
+                here: here.root,
+                there: there.root,
+            })
+        };
+        let by_id = |id: SnapshotId| self.here.iter().find(|s| s.id == id).and_then(pair);
+        let of_source = || {
+            let mut near: Vec<&Snapshot> = self.here.iter().filter(|s| is_of_one(s, of)).collect();
+            near.sort_by_key(|s| (s.taken > of.taken, s.taken.0.abs_diff(of.taken.0)));
+            near.into_iter().find_map(pair)
+        };
+        by_id(of.id).or_else(|| by_id(of.parent)).or_else(of_source)
+    }
+}
+
+/// True for states of one source.
+fn is_of_one(a: &Snapshot, b: &Snapshot) -> bool {
+    fn name(s: &Snapshot) -> &str {
+        match s.kind {
+            SnapshotKind::Volume => s.name.rsplit_once('@').map_or("", |(name, _)| name),
+            _ => &s.name,
+        }
+    }
+    a.kind == b.kind && a.host == b.host && a.paths == b.paths && name(a) == name(b)
+}

@@ -1,0 +1,167 @@
+//! The pool that receives: one session at a time, begun when something is to be stored.
+//!
+//! Invariant: in a dry run nothing is stored, and only what would be sent is counted. Called by the
+//! carrier and the copies.
+
+use super::CopyError;
+use format::recipe::ObjectRoot;
+use format::snapshot::Snapshot;
+use std::collections::HashSet;
+use std::sync::Arc;
+use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader, WriteCounts, WriteSession};
+use units::Fingerprint;
+
+/// Fingerprints that a dry run remembers, so that it counts what comes twice once.
+const COUNTED_MAX: usize = 1 << 20;
+/// Stands for whatever a dry run does not store.
+const NOT_STORED: Fingerprint = Fingerprint([1; 32]);
+
+/// See the module's head.
+pub(super) struct Receiver {
+    pub pool: Arc<Pool>,
+    lane: LaneOptions,
+    session: Option<WriteSession>,
+    /// Of sessions that ended.
+    ended: WriteCounts,
+    /// Set in a dry run.
+    counted: Option<HashSet<Fingerprint>>,
+    counts: WriteCounts,
+}
+
+type Result<T> = std::result::Result<T, CopyError>;
+
+impl Receiver {
+    pub fn new(pool: Arc<Pool>, lane: LaneOptions, dry_run: bool) -> Self {
+        Self {
+            pool,
+            lane,
+            session: None,
+            ended: WriteCounts::default(),
+            counted: dry_run.then(HashSet::new),
+            counts: WriteCounts::default(),
+        }
+    }
+
+    pub fn is_dry_run(&self) -> bool {
+        self.counted.is_some()
+    }
+
+    pub fn reader(&self) -> &Arc<Reader> {
+        self.pool.reader()
+    }
+
+    fn session(&mut self) -> Result<&mut WriteSession> {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => self.pool.begin(self.lane).map_err(CopyError::Receiver)?,
+        };
+        Ok(self.session.insert(session))
+    }
+
+    fn lane(&mut self) -> Result<&mut Lane> {
+        Ok(self.session()?.main())
+    }
+
+    /// True when the chunk need not be sent. Only for who shares the fingerprints of this pool.
+    pub fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
+        let holds = match &self.counted {
+            Some(counted) if counted.contains(fingerprint) => Ok(true),
+            Some(_) => self.reader().is_stored(fingerprint),
+            None => self.lane()?.holds(fingerprint),
+        };
+        holds.map_err(CopyError::Receiver)
+    }
+
+    /// Of a dry run: this chunk would be sent.
+    pub fn count(&mut self, fingerprint: &Fingerprint, len: u64) {
+        if let Some(counted) = &mut self.counted {
+            if counted.len() < COUNTED_MAX && !counted.insert(*fingerprint) {
+                return;
+            }
+            self.counts.new_bytes += len;
+            self.counts.chunks_new += 1;
+        }
+    }
+
+    pub fn store_chunk(&mut self, bytes: &[u8]) -> Result<Fingerprint> {
+        let stored = self.lane()?.store_chunk(bytes);
+        stored.map_err(CopyError::Receiver)
+    }
+
+    /// For builders of recipes.
+    pub fn store_node(&mut self, node: &[u8]) -> store::Result<Fingerprint> {
+        if self.is_dry_run() {
+            return Ok(NOT_STORED);
+        }
+        match self.lane() {
+            Ok(lane) => lane.store_node(node),
+            Err(CopyError::Source(e) | CopyError::Receiver(e)) => Err(e),
+        }
+    }
+
+    /// Cuts a directory at its own places, as a backup would.
+    pub fn store_directory(&mut self, bytes: &[u8]) -> Result<ObjectRoot> {
+        if self.is_dry_run() {
+            return Ok(ObjectRoot::EMPTY);
+        }
+        let stored = self.lane()?.store_object(bytes, true);
+        stored.map_err(CopyError::Receiver)
+    }
+
+    /// Puts chunks into an object, and forgets them.
+    pub fn grow(&mut self, object: &mut GrowingObject, runs: &mut Vec<ChunkRun>) -> Result<()> {
+        if !self.is_dry_run() {
+            let reader = Arc::clone(self.reader());
+            let put = object.put(runs, &reader, self.lane()?);
+            put.map_err(CopyError::Receiver)?;
+        }
+        runs.clear();
+        Ok(())
+    }
+
+    /// What was stored since the beginning.
+    pub fn counts(&self) -> WriteCounts {
+        let of_session = self.session.as_ref().map(WriteSession::counts);
+        [self.ended, of_session.unwrap_or_default()]
+            .iter()
+            .fold(self.counts, sum)
+    }
+
+    /// Closes what is open of data, so that the counts tell all of it.
+    pub fn seal(&mut self) -> Result<()> {
+        let sealed = self.session()?.seal_data();
+        sealed.map(drop).map_err(CopyError::Receiver)
+    }
+
+    /// Makes what was sent durable, and adds `snapshots`.
+    pub fn commit(&mut self, snapshots: &[Snapshot]) -> Result<()> {
+        self.session()?;
+        let Some(session) = self.session.take() else {
+            return Ok(());
+        };
+        let committed = self.pool.commit(session, snapshots, &[]);
+        let committed = committed.map_err(CopyError::Receiver)?;
+        self.ended = sum(self.ended, &committed.counts);
+        Ok(())
+    }
+
+    /// Stores what is open for the next run to find.
+    pub fn abandon(&mut self) -> Result<()> {
+        let Some(session) = self.session.take() else {
+            return Ok(());
+        };
+        self.ended = sum(self.ended, &session.counts());
+        session.abandon().map_err(CopyError::Receiver)
+    }
+}
+
+fn sum(a: WriteCounts, b: &WriteCounts) -> WriteCounts {
+    WriteCounts {
+        logical_bytes: a.logical_bytes + b.logical_bytes,
+        new_bytes: a.new_bytes + b.new_bytes,
+        chunks_new: a.chunks_new + b.chunks_new,
+        chunks_known: a.chunks_known + b.chunks_known,
+        stored_bytes: a.stored_bytes + b.stored_bytes,
+        containers: a.containers + b.containers,
+    }
+}

@@ -1,0 +1,271 @@
+//! A run of copies: what the program calls.
+//!
+//! Invariant: one snapshot after the other, each in bounded steps and with a commit of its own. What
+//! fails leaves the others as they are. Called by the program.
+
+use super::CopyError;
+use super::carrier::{Carrier, CopyCounts};
+use super::pairs::Pairs;
+use super::receiver::Receiver;
+use super::task::{Copied, Copying};
+use crate::nothing::Nothing;
+use duet::{Driver, DriverOptions, Duet, Mask, Members, Present};
+use duet::{Progress, Scope, Session, Space, Step};
+use format::snapshot::Snapshot;
+use std::sync::Arc;
+use store::{LaneOptions, Pool, StoreError, StoreErrorKind, Volumes, WriteCounts};
+
+/// Parts of a disk have numbers of so many bits: 2^64 bytes in parts of a MiB.
+const PART_BITS: u32 = 44;
+
+/// How to copy.
+#[derive(Clone)]
+pub struct CopyOptions {
+    /// How the receiving pool packs.
+    pub lane: LaneOptions,
+    /// Store nothing, count what would be sent.
+    pub dry_run: bool,
+    /// Bytes read and sent a second, at most.
+    pub bytes_per_s: Option<u64>,
+    /// The volumes of the server that runs this: what their page cache has is copied first.
+    pub volumes: Option<Arc<Volumes>>,
+}
+
+/// See the module's head.
+pub struct Replication {
+    task: Copying,
+    pairs: Pairs,
+    options: CopyOptions,
+    run: Option<Run>,
+}
+
+/// A snapshot that is being copied.
+struct Run {
+    snapshot: Snapshot,
+    driver: Driver,
+    /// Somebody tells what is in memory.
+    listens: bool,
+    before: (CopyCounts, WriteCounts),
+}
+
+/// What a step has done.
+#[derive(Debug)]
+pub enum CopyStep {
+    /// Some work.
+    Worked,
+    /// The rate limit does not allow more before this time, nanoseconds on the caller's clock.
+    Waiting {
+        /// When it does.
+        until_ns: u64,
+    },
+    /// It is paused.
+    Paused,
+    /// The snapshot is there, durable.
+    Copied(Box<CopiedSnapshot>),
+}
+
+/// A snapshot that was copied, or in a dry run would be.
+#[derive(Clone, Debug)]
+pub struct CopiedSnapshot {
+    /// As the receiving pool has it.
+    pub snapshot: Snapshot,
+    /// What reading it cost.
+    pub counts: CopyCounts,
+    /// What the receiving pool stored for it.
+    pub stored: WriteCounts,
+}
+
+/// Volumes whose chunks have the numbers of a snapshot's.
+struct Like(Vec<u64>);
+
+impl Members for Like {
+    fn contains(&self, object: u64, _: u32) -> bool {
+        self.0.contains(&object)
+    }
+}
+
+impl Replication {
+    /// Between two open pools; nobody else writes to `to`. `snapshots` are all of `from`.
+    pub fn new(
+        from: Arc<Pool>,
+        snapshots: Vec<Snapshot>,
+        to: Arc<Pool>,
+        options: CopyOptions,
+    ) -> Result<Self, CopyError> {
+        let there = to.snapshots().map_err(CopyError::Receiver)?;
+        let is_one_domain = from.shares_fingerprints_with(&to);
+        let receiver = Receiver::new(to, options.lane, options.dry_run);
+        let carrier = Carrier {
+            from,
+            volumes: options.volumes.clone(),
+            to: receiver,
+            is_one_domain,
+            counts: CopyCounts::default(),
+        };
+        Ok(Self {
+            task: Copying {
+                carrier,
+                copied: None,
+            },
+            pairs: Pairs::new(snapshots, there),
+            options,
+            run: None,
+        })
+    }
+
+    /// True when the receiving pool has the snapshot, and knows of no damage: nothing is to be sent.
+    pub fn is_there(&self, snapshot: &Snapshot) -> bool {
+        self.pairs.there(snapshot).is_some() && !self.task.carrier.to.reader().knows_damage()
+    }
+
+    /// The snapshot there that has the name which this one would have.
+    pub fn namesake(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
+        self.pairs.namesake(snapshot)
+    }
+
+    /// True when chunks that the receiving pool has are found there without being read here.
+    pub fn is_one_domain(&self) -> bool {
+        self.task.carrier.is_one_domain
+    }
+
+    /// Begins to copy a snapshot; one that was begun and did not end is given up.
+    pub fn begin(&mut self, snapshot: &Snapshot) -> Result<(), CopyError> {
+        self.give_up()?;
+        let before = (self.task.carrier.counts, self.task.carrier.to.counts());
+        let base = self.pairs.base(snapshot);
+        self.task.copied = Some(Copied::new(snapshot, base, &mut self.task.carrier)?);
+        let options = DriverOptions {
+            bytes_per_s: self.options.bytes_per_s,
+            ..DriverOptions::default()
+        };
+        let (session, listens) = self.session(snapshot)?;
+        self.run = Some(Run {
+            snapshot: snapshot.clone(),
+            listens,
+            driver: Driver::new(session, options, Progress::new(PART_BITS)),
+            before,
+        });
+        Ok(())
+    }
+
+    /// Hears of what is in memory, if there is anybody to hear it from.
+    fn session(&self, snapshot: &Snapshot) -> Result<(Session, bool), CopyError> {
+        let volumes = self.options.volumes.as_ref();
+        let like = volumes.map(|v| v.objects_like(snapshot));
+        if let (Some(volumes), Some(like)) = (volumes, like.filter(|like| !like.is_empty())) {
+            let scope = Scope::Snapshot(Box::new(Like(like)));
+            let mask = Mask::EXISTS;
+            if let Ok(session) = volumes
+                .duet()
+                .register(Space::Chunks, scope, mask, PART_BITS)
+            {
+                return Ok((session, true));
+            }
+        }
+        let alone = Duet::new(duet::Options {
+            items_max: 64,
+            seed: 0,
+        });
+        let silent = alone.register(Space::Chunks, Scope::Everything, Mask::EXISTS, PART_BITS);
+        let silent = silent.map_err(|e| {
+            let kind = StoreErrorKind::Invalid;
+            CopyError::Source(StoreError::new(kind, e.to_string()))
+        })?;
+        Ok((silent, false))
+    }
+
+    /// Does some work: about `budget_bytes` of reading. It is `now_ns`, nanoseconds since any moment.
+    /// After an error the snapshot is given up.
+    pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<CopyStep, CopyError> {
+        let Some(run) = &mut self.run else {
+            return Ok(CopyStep::Paused);
+        };
+        let volumes = self.options.volumes.as_ref().filter(|_| run.listens);
+        let present = volumes.map_or(&Nothing as &dyn Present, |v| v.present());
+        let task = &mut self.task;
+        Ok(
+            match run.driver.step(task, present, now_ns, budget_bytes)? {
+                Step::Worked { .. } | Step::Looked => CopyStep::Worked,
+                Step::Failed { error, .. } => return Err(error),
+                Step::Waiting { until_ns } => CopyStep::Waiting { until_ns },
+                Step::Paused | Step::Cancelled => CopyStep::Paused,
+                Step::Finished => CopyStep::Copied(Box::new(self.finish()?)),
+            },
+        )
+    }
+
+    fn finish(&mut self) -> Result<CopiedSnapshot, CopyError> {
+        let carrier = &mut self.task.carrier;
+        let root = match self.task.copied.take() {
+            Some(copied) => copied.finish(carrier)?,
+            None => None,
+        };
+        let (Some(run), Some(root)) = (self.run.take(), root) else {
+            let why = StoreError::new(StoreErrorKind::Invalid, "nothing is being copied");
+            return Err(CopyError::Receiver(why));
+        };
+        let mut snapshot = Snapshot {
+            root,
+            added_bytes: 0,
+            ..run.snapshot
+        };
+        if !carrier.to.is_dry_run() {
+            carrier.to.seal()?;
+            snapshot.added_bytes = carrier.to.counts().stored_bytes - run.before.1.stored_bytes;
+            match self.pairs.there(&snapshot).is_some() {
+                // What was damaged is stored anew, under the name that it has.
+                true => carrier.to.commit(&[])?,
+                false => carrier.to.commit(std::slice::from_ref(&snapshot))?,
+            }
+            verify(&snapshot, carrier)?;
+            self.pairs.add(snapshot.clone());
+        }
+        let (counts, stored) = run.before;
+        Ok(CopiedSnapshot {
+            snapshot,
+            counts: less(carrier.counts, &counts),
+            stored: less_stored(carrier.to.counts(), &stored),
+        })
+    }
+
+    /// What was copied of the current snapshot is stored for the next run to find.
+    pub fn give_up(&mut self) -> Result<(), CopyError> {
+        self.run = None;
+        self.task.copied = None;
+        self.task.carrier.to.abandon()
+    }
+
+    /// What all of it cost so far.
+    pub fn counts(&self) -> (CopyCounts, WriteCounts) {
+        (self.task.carrier.counts, self.task.carrier.to.counts())
+    }
+}
+
+fn less_stored(a: WriteCounts, b: &WriteCounts) -> WriteCounts {
+    WriteCounts {
+        logical_bytes: a.logical_bytes - b.logical_bytes,
+        new_bytes: a.new_bytes - b.new_bytes,
+        chunks_new: a.chunks_new - b.chunks_new,
+        chunks_known: a.chunks_known - b.chunks_known,
+        stored_bytes: a.stored_bytes - b.stored_bytes,
+        containers: a.containers - b.containers,
+    }
+}
+
+/// What the commit says can be read back, and is what its name says.
+fn verify(snapshot: &Snapshot, carrier: &Carrier) -> Result<(), CopyError> {
+    let root = snapshot.root.fingerprint;
+    if root.is_hole() {
+        return Ok(());
+    }
+    let read = carrier.to.reader().chunk(&root);
+    read.map(drop).map_err(CopyError::Receiver)
+}
+
+fn less(a: CopyCounts, b: &CopyCounts) -> CopyCounts {
+    CopyCounts {
+        read_bytes: a.read_bytes - b.read_bytes,
+        cached_bytes: a.cached_bytes - b.cached_bytes,
+        known_bytes: a.known_bytes - b.known_bytes,
+    }
+}

@@ -1,0 +1,215 @@
+//! A file tree: its directories are read, what is below is copied, and each is written anew with what
+//! the receiving pool calls that.
+//!
+//! Invariant: bounded steps; in memory are the directories from the root to where it is. A directory or
+//! file that is equal in the base is not read. Called by the task.
+
+use super::CopyError;
+use super::carrier::Carrier;
+use super::object::ObjectCopy;
+use super::pairs::Pair;
+use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind};
+use std::collections::HashMap;
+
+/// Objects of this tree that are remembered, for hard links and copies: about 150 bytes each.
+const OBJECTS_MAX: usize = 1 << 16;
+
+/// A directory on the way to where the copy is.
+struct Level {
+    /// Itself.
+    root: ObjectRoot,
+    /// What is not copied yet, in reverse order.
+    left: Vec<Entry>,
+    copied: Vec<Entry>,
+    base: Option<Listing>,
+}
+
+/// A directory that both pools have: the same names, one by one.
+struct Listing {
+    here: Vec<Entry>,
+    there: Vec<Entry>,
+}
+
+/// See the module's head.
+pub(super) struct TreeCopy {
+    levels: Vec<Level>,
+    file: Option<(Entry, ObjectCopy)>,
+    objects: HashMap<ObjectRoot, ObjectRoot>,
+    /// When nothing is left.
+    done: Option<ObjectRoot>,
+}
+
+impl TreeCopy {
+    pub fn new(
+        root: ObjectRoot,
+        base: Option<Pair>,
+        carrier: &mut Carrier,
+    ) -> Result<Self, CopyError> {
+        let mut copy = Self {
+            levels: Vec::new(),
+            file: None,
+            objects: HashMap::new(),
+            done: None,
+        };
+        match known(&root, base, true, carrier) {
+            Some(there) => copy.done = Some(there),
+            None => copy.descend(root, base, carrier)?,
+        }
+        Ok(copy)
+    }
+
+    fn descend(
+        &mut self,
+        root: ObjectRoot,
+        base: Option<Pair>,
+        carrier: &mut Carrier,
+    ) -> Result<(), CopyError> {
+        let mut left = carrier.source().directory(&root);
+        if let Ok(entries) = &mut left {
+            entries.reverse();
+        }
+        let base = base.and_then(|pair| {
+            // Without a base more is read, and nothing else.
+            let here = carrier.source().directory(&pair.here).ok()?;
+            let there = carrier.to.reader().directory(&pair.there).ok()?;
+            Some(Listing { here, there })
+        });
+        self.levels.push(Level {
+            root,
+            left: left.map_err(CopyError::Source)?,
+            copied: Vec::new(),
+            base,
+        });
+        Ok(())
+    }
+
+    /// Copies some of it, about `budget_bytes`. True when nothing is left.
+    pub fn step(&mut self, carrier: &mut Carrier, budget_bytes: u64) -> Result<bool, CopyError> {
+        let spent = |carrier: &Carrier| carrier.counts.read_bytes + carrier.counts.cached_bytes;
+        let before = spent(carrier);
+        for _ in 0..ENTRIES_MAX {
+            let rest = budget_bytes.saturating_sub(spent(carrier) - before);
+            if self.done.is_some() || rest == 0 {
+                break;
+            }
+            self.advance(carrier, rest)?;
+        }
+        Ok(self.done.is_some())
+    }
+
+    fn advance(&mut self, carrier: &mut Carrier, budget_bytes: u64) -> Result<(), CopyError> {
+        if let Some((entry, mut copy)) = self.file.take() {
+            if !copy.step(carrier, budget_bytes)? {
+                self.file = Some((entry, copy));
+                return Ok(());
+            }
+            let there = copy.finish(carrier)?;
+            self.copied(entry, there);
+            return Ok(());
+        }
+        let Some(level) = self.levels.last_mut() else {
+            return Ok(());
+        };
+        let Some(entry) = level.left.pop() else {
+            return self.ascend(carrier);
+        };
+        let (content, is_tree) = match &entry.kind {
+            EntryKind::File { content, .. } => (*content, false),
+            EntryKind::Directory { content } => (*content, true),
+            _ => {
+                level.copied.push(entry);
+                return Ok(());
+            }
+        };
+        let base = level.base.as_ref().and_then(|base| base.pair(&entry));
+        let there = known(&content, base, is_tree, carrier);
+        if let Some(there) = there.or_else(|| self.objects.get(&content).copied()) {
+            self.copied(entry, there);
+        } else if is_tree {
+            level.left.push(entry);
+            self.descend(content, base, carrier)?;
+        } else {
+            self.file = Some((entry, ObjectCopy::new(content, base, carrier)));
+        }
+        Ok(())
+    }
+
+    /// All of the directory is copied: it is written, and its entry in the one above is done.
+    fn ascend(&mut self, carrier: &mut Carrier) -> Result<(), CopyError> {
+        let Some(level) = self.levels.pop() else {
+            return Ok(());
+        };
+        let bytes = Entry::encode_directory(&level.copied);
+        let there = carrier.to.store_directory(&bytes)?;
+        self.remember(level.root, there);
+        match self.levels.last_mut().and_then(|above| above.left.pop()) {
+            Some(entry) => self.copied(entry, there),
+            None => self.done = Some(there),
+        }
+        Ok(())
+    }
+
+    fn copied(&mut self, mut entry: Entry, there: ObjectRoot) {
+        let here = match &mut entry.kind {
+            EntryKind::File { content, .. } | EntryKind::Directory { content } => {
+                std::mem::replace(content, there)
+            }
+            _ => there,
+        };
+        self.remember(here, there);
+        if let Some(level) = self.levels.last_mut() {
+            level.copied.push(entry);
+        }
+    }
+
+    fn remember(&mut self, here: ObjectRoot, there: ObjectRoot) {
+        if self.objects.len() < OBJECTS_MAX {
+            self.objects.insert(here, there);
+        }
+    }
+
+    /// The tree there, when nothing is left.
+    pub fn root(&self) -> Option<ObjectRoot> {
+        self.done
+    }
+}
+
+/// Entries of a step, at most.
+const ENTRIES_MAX: usize = 4096;
+
+/// What an object is called there without looking at it: it is empty, or equal in the base.
+fn known(
+    content: &ObjectRoot,
+    base: Option<Pair>,
+    is_tree: bool,
+    carrier: &Carrier,
+) -> Option<ObjectRoot> {
+    if content.len == 0 {
+        return Some(*content);
+    }
+    let there = base.filter(|pair| pair.here == *content)?.there;
+    let reader = carrier.to.reader();
+    let is_whole = match is_tree {
+        // Of what is below nothing is known but that something there is damaged.
+        true => !reader.knows_damage(),
+        false => reader.is_believed_whole(&there),
+    };
+    is_whole.then_some(there)
+}
+
+impl Listing {
+    /// The object of that name and type.
+    fn pair(&self, entry: &Entry) -> Option<Pair> {
+        let content = |entries: &[Entry]| {
+            let at = entries.binary_search_by(|e| e.name.cmp(&entry.name)).ok()?;
+            match (&entries.get(at)?.kind, &entry.kind) {
+                (EntryKind::File { content, .. }, EntryKind::File { .. })
+                | (EntryKind::Directory { content }, EntryKind::Directory { .. }) => Some(*content),
+                _ => None,
+            }
+        };
+        let (here, there) = (content(&self.here)?, content(&self.there)?);
+        (here.len == there.len).then_some(Pair { here, there })
+    }
+}

@@ -1,0 +1,264 @@
+//! Copies between real pools on simulated disks: what is sent, what is read, what arrives.
+
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use chunking::Compression;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::tree::{Entry, EntryKind};
+use maintenance::{CopiedSnapshot, CopyError, CopyOptions, CopyStep, Replication};
+use sim::{Image, SimDisk};
+use specimen::{Specimen, noise, options, store_image, store_stream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, InitOptions, OpenMode, Pool};
+
+const WITH: Compression = Compression::Zstd(1);
+
+fn copy_options() -> CopyOptions {
+    CopyOptions {
+        lane: options(WITH),
+        dry_run: false,
+        bytes_per_s: None,
+        volumes: None,
+    }
+}
+
+fn source(seed: u64) -> (Specimen, Arc<SimDisk>) {
+    let of = Specimen::new(seed, true);
+    let disk = of.disk();
+    (of, disk)
+}
+
+fn open_source((of, disk): &(Specimen, Arc<SimDisk>)) -> Arc<Pool> {
+    Arc::new(of.open(disk, 7, OpenMode::Write).unwrap())
+}
+
+/// An empty pool with keys of its own.
+fn receiver(seed: u64) -> Arc<SimDisk> {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&specimen::media(&disk, seed), &init).unwrap();
+    disk
+}
+
+fn open_receiver(disk: &Arc<SimDisk>, seed: u64) -> Arc<Pool> {
+    Arc::new(specimen::open(disk, seed, None, OpenMode::Write).unwrap())
+}
+
+fn replication(from: &Arc<Pool>, to: &Arc<Pool>) -> Replication {
+    let all = from.snapshots().unwrap();
+    Replication::new(Arc::clone(from), all, Arc::clone(to), copy_options()).unwrap()
+}
+
+fn copy(run: &mut Replication, snapshot: &Snapshot) -> Result<CopiedSnapshot, CopyError> {
+    run.begin(snapshot)?;
+    for _ in 0..1_000_000 {
+        match run.step(0, 10_000)? {
+            CopyStep::Worked => {}
+            CopyStep::Copied(copied) => return Ok(*copied),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("no end");
+}
+
+fn copy_all(from: &Arc<Pool>, to: &Arc<Pool>) -> Vec<CopiedSnapshot> {
+    let mut run = replication(from, to);
+    let all = from.snapshots().unwrap();
+    let missing: Vec<_> = all.into_iter().filter(|s| !run.is_there(s)).collect();
+    let copied = missing.iter().map(|s| copy(&mut run, s).unwrap());
+    copied.collect()
+}
+
+/// Every byte, name and attribute; fingerprints are each pool's own.
+fn assert_same(pools: [&Pool; 2], roots: [&ObjectRoot; 2], is_tree: bool) {
+    let [here, there] = [0, 1].map(|n| pools[n].reader());
+    if !is_tree {
+        let read = |n: usize| pools[n].reader().read_whole(roots[n], 1 << 30).unwrap();
+        assert!(read(0) == read(1), "other bytes");
+        return;
+    }
+    let (here, there) = (here.directory(roots[0]), there.directory(roots[1]));
+    let (here, there) = (here.unwrap(), there.unwrap());
+    assert_eq!(here.len(), there.len());
+    for (a, b) in here.iter().zip(&there) {
+        let kind = a.kind.clone();
+        assert_eq!(*a, Entry { kind, ..b.clone() });
+        match (&a.kind, &b.kind) {
+            (
+                EntryKind::File { content: x, sparse },
+                EntryKind::File {
+                    content: y,
+                    sparse: s,
+                },
+            ) => {
+                assert_eq!(sparse, s);
+                assert_same(pools, [x, y], false);
+            }
+            (EntryKind::Directory { content: x }, EntryKind::Directory { content: y }) => {
+                assert_same(pools, [x, y], true);
+            }
+            (x, y) => assert_eq!(x, y),
+        }
+    }
+}
+
+/// All snapshots are there, with their names and contents, and the pool is sound.
+fn assert_copied(from: &Pool, to: &Pool) {
+    let there = to.snapshots().unwrap();
+    for here in from.snapshots().unwrap() {
+        let found = there
+            .iter()
+            .find(|s| s.key() == here.key())
+            .expect("copied");
+        assert_same(
+            [from, to],
+            [&here.root, &found.root],
+            here.kind == SnapshotKind::Tree,
+        );
+        let record = Snapshot {
+            root: here.root,
+            added_bytes: here.added_bytes,
+            ..found.clone()
+        };
+        assert_eq!(record, here);
+    }
+    assert_sound(to);
+}
+
+fn assert_sound(pool: &Pool) {
+    let all = CheckDepth::Data { part: 1, parts: 1 };
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let report = pool.check(all, go_on).unwrap();
+    assert!(report.is_sound(), "{:?}", report.damage);
+}
+
+#[test]
+fn a_pool_with_other_keys_gets_all_of_it_once() {
+    let world = source(1);
+    let (from, disk) = (open_source(&world), receiver(50));
+    let to = open_receiver(&disk, 51);
+    assert!(!from.shares_fingerprints_with(&to));
+    let copied = copy_all(&from, &to);
+    assert_eq!(copied.len(), world.0.truths.len());
+    assert_copied(&from, &to);
+    // The recipe is the one that storing it there would give: a backup of the same finds all of it.
+    let before = to.record().stored_bytes;
+    world.0.store_again(&to);
+    let added = to.record().stored_bytes - before;
+    assert!(added < 40_000, "{added} bytes were stored again");
+    assert!(copy_all(&from, &to).is_empty());
+}
+
+#[test]
+fn what_did_not_change_since_the_last_copy_is_not_read() {
+    let world = source(2);
+    let (from, disk) = (open_source(&world), receiver(60));
+    let image = noise(5, 3 << 20);
+    let stream = noise(6, 2 << 20);
+    store_image(&from, "large", &image, WITH);
+    store_stream(&from, "long", &stream);
+    copy_all(&from, &open_receiver(&disk, 61));
+    let mut changed = image.clone();
+    changed[1_500_000] ^= 1;
+    changed.truncate((2 << 20) + 100);
+    store_image(&from, "large", &changed, WITH);
+    // Longer than it was, with zeroes at the end.
+    changed.resize(5 << 20, 0);
+    store_image(&from, "large", &changed, WITH);
+    let inserted = [&stream[..700_000], b"inserted", &stream[700_000..]].concat();
+    store_stream(&from, "long", &inserted);
+    let to = open_receiver(&disk, 62);
+    for copied in copy_all(&from, &to) {
+        let counts = copied.counts;
+        assert!(counts.read_bytes <= 40_000, "{copied:?}");
+        assert!(copied.stored.new_bytes <= 60_000, "{copied:?}");
+    }
+    assert_copied(&from, &to);
+}
+
+#[test]
+fn a_pool_of_the_same_domain_is_asked_for_chunks() {
+    let world = source(3);
+    let from = open_source(&world);
+    // As the pool was one commit earlier, copied to another disk.
+    let disk = SimDisk::unrecorded(world.0.older.clone());
+    let to = Arc::new(world.0.open(&disk, 9, OpenMode::Write).unwrap());
+    assert!(from.shares_fingerprints_with(&to));
+    let copied = copy_all(&from, &to);
+    assert_eq!(copied.len(), world.0.newest);
+    for copied in &copied {
+        assert_eq!(copied.counts.read_bytes, copied.stored.logical_bytes);
+        assert!(copied.counts.read_bytes < copied.snapshot.logical_bytes.max(1 << 20) / 2);
+    }
+    let roots = |pool: &Pool| -> Vec<_> {
+        let all = pool.snapshots().unwrap();
+        all.into_iter().map(|s| (s.id, s.root)).collect()
+    };
+    assert_eq!(roots(&from), roots(&to));
+    assert_copied(&from, &to);
+}
+
+#[test]
+fn a_dry_run_counts_and_stores_nothing() {
+    let world = source(4);
+    let (from, disk) = (open_source(&world), receiver(70));
+    let to = open_receiver(&disk, 71);
+    let before = to.record();
+    let dry = CopyOptions {
+        dry_run: true,
+        ..copy_options()
+    };
+    let all = from.snapshots().unwrap();
+    let mut run = Replication::new(Arc::clone(&from), all.clone(), Arc::clone(&to), dry).unwrap();
+    let would: u64 = all
+        .iter()
+        .map(|s| copy(&mut run, s).unwrap().stored.new_bytes)
+        .sum();
+    assert_eq!(to.record(), before);
+    assert_eq!(run.counts().0.read_bytes, 0);
+    let sent: u64 = copy_all(&from, &to)
+        .iter()
+        .map(|copied| copied.stored.logical_bytes)
+        .sum();
+    assert!(would > 0 && would <= sent, "{would} of {sent}");
+}
+
+#[test]
+fn what_was_sent_before_an_interruption_is_found() {
+    let world = source(5);
+    let (from, disk) = (open_source(&world), receiver(80));
+    let all = from.snapshots().unwrap();
+    let mut stored = 0;
+    for (n, snapshot) in (0..).zip(all.iter().cycle().take(12)) {
+        let to = open_receiver(&disk, 81 + n);
+        let mut run = replication(&from, &to);
+        if run.is_there(snapshot) {
+            continue;
+        }
+        run.begin(snapshot).unwrap();
+        for _ in 0..=n {
+            let _ = run.step(0, 10_000).unwrap();
+        }
+        // Half of them are killed: what is in containers is found.
+        if n % 2 == 0 {
+            run.give_up().unwrap();
+        }
+        stored += run.counts().1.new_bytes;
+    }
+    assert!(stored > 0);
+    let to = open_receiver(&disk, 99);
+    copy_all(&from, &to);
+    assert_copied(&from, &to);
+    let undisturbed = open_receiver(&receiver(100), 101);
+    copy_all(&from, &undisturbed);
+    let (a, b) = (to.space().unwrap(), undisturbed.space().unwrap());
+    assert_eq!(a.duplicate_bytes, 0);
+    // But for the catalog, which names more containers.
+    assert!(a.live_bytes.abs_diff(b.live_bytes) < 1000, "{a:?} {b:?}");
+}

@@ -1,0 +1,321 @@
+//! `copy`: snapshots to another pool, only what is missing there.
+//!
+//! Invariant: takes no turn in a server, as it only reads the pool that is served. A snapshot that cannot
+//! be read is told, the others are copied; interrupted, what was sent is found by the next run.
+
+use super::backup::REGION_BYTES;
+use super::invocation::Invocation;
+use super::known_snapshots::KnownSnapshots;
+use super::snapshot_choice::{SnapshotFilter, choose, choose_named, choose_several, short_id};
+use crate::cli::CopyArgs;
+use crate::exit::Exit;
+use crate::json::Object;
+use crate::progress::Progress;
+use crate::settings::receiving_pool;
+use crate::sizes;
+use anyhow::{Context, bail};
+use format::snapshot::{Snapshot, SnapshotKind};
+use maintenance::{CopiedSnapshot, CopyCounts, CopyError, CopyOptions, CopyStep, Replication};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{OpenMode, Pool, WriteCounts};
+
+/// Bytes of a step: the user who interrupts waits so long.
+const STEP_BYTES: u64 = 4 << 20;
+
+pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Exit> {
+    let filter = SnapshotFilter::new(&args.filter)?;
+    if args.snapshots.is_empty() && !args.all && filter.is_empty() {
+        bail!("which snapshots? name them, or use --all, --host, --tag or --path");
+    }
+    let (to_path, password) = receiving_pool(&args.to, &invocation.caller.environment)?;
+    if is_one_place(invocation.settings.pool()?, &to_path) {
+        bail!("{}: is the pool that is to be copied", to_path.display());
+    }
+    let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
+    let from = invocation.open(OpenMode::Read)?;
+    // Beside a server's other commands.
+    let _hold = from.hold();
+    let known = KnownSnapshots::of(invocation, &from)?;
+    let chosen = known.found(chosen(&known, args, &filter))?;
+    let mode = match args.dry_run {
+        true => OpenMode::Read,
+        false => OpenMode::Write,
+    };
+    let memory = invocation.settings.memory_bytes;
+    let to = Arc::new(
+        invocation
+            .open_other(&to_path, &password, mode, memory)
+            .context("the receiving pool")?,
+    );
+    let options = CopyOptions {
+        lane,
+        dry_run: args.dry_run,
+        bytes_per_s: args.limit,
+        volumes: invocation.held().map(|held| Arc::clone(&held.volumes)),
+    };
+    let from: &Arc<Pool> = &from;
+    let replication = Replication::new(Arc::clone(from), known.to_vec(), to, options)?;
+    let mut copying = Copying {
+        invocation,
+        replication,
+        is_dry_run: args.dry_run,
+        started: Instant::now(),
+        copied: 0,
+        present: 0,
+        damaged: 0,
+    };
+    copying.refuse_namesakes(&chosen)?;
+    copying.all(&chosen)?;
+    copying.summary(&to_path)?;
+    let exit = known.exit_of_several(&args.snapshots, Exit::Done);
+    Ok(if copying.damaged > 0 {
+        Exit::Damaged
+    } else {
+        exit
+    })
+}
+
+/// The same directory, however it is written.
+fn is_one_place(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// What the user means, oldest first; disks and streams may be called by their names too.
+fn chosen(
+    known: &[Snapshot],
+    args: &CopyArgs,
+    filter: &SnapshotFilter,
+) -> anyhow::Result<Vec<Snapshot>> {
+    if args.snapshots.is_empty() {
+        let all = choose_several(known, &[], filter)?;
+        return Ok(all.into_iter().cloned().collect());
+    }
+    let mut chosen = Vec::new();
+    for text in &args.snapshots {
+        let found = choose(known, text, None, filter);
+        chosen.push(match found {
+            Ok(snapshot) => snapshot.clone(),
+            Err(why) => choose_named(known, text, filter).map_err(|_| why)?.clone(),
+        });
+    }
+    chosen.sort_by_key(|s| (s.taken, s.id));
+    chosen.dedup_by_key(|s| s.id);
+    Ok(chosen)
+}
+
+struct Copying<'a> {
+    invocation: &'a Invocation,
+    replication: Replication,
+    is_dry_run: bool,
+    started: Instant,
+    copied: u64,
+    present: u64,
+    damaged: u64,
+}
+
+impl Copying<'_> {
+    /// Two snapshots VOLUME@NAME in one pool could not be told apart.
+    fn refuse_namesakes(&self, chosen: &[Snapshot]) -> anyhow::Result<()> {
+        for snapshot in chosen {
+            if let Some(other) = self.replication.namesake(snapshot) {
+                bail!(
+                    "{}: the receiving pool has another snapshot of this name, {}: nothing was copied",
+                    snapshot.name,
+                    short_id(other)
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn all(&mut self, chosen: &[Snapshot]) -> anyhow::Result<()> {
+        let progress = self.invocation.progress("copying");
+        for snapshot in chosen {
+            progress.add_total(0, size_of(snapshot));
+        }
+        progress.totals_known();
+        for snapshot in chosen {
+            let until = progress.bytes_done() + size_of(snapshot);
+            progress.set_current(words(snapshot).as_bytes());
+            self.one(snapshot, &progress)?;
+            progress.add_bytes(until.saturating_sub(progress.bytes_done()));
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, snapshot: &Snapshot, progress: &Progress) -> anyhow::Result<()> {
+        let console = &self.invocation.console;
+        if self.replication.is_there(snapshot) {
+            self.present += 1;
+            console.message(
+                Object::message("present").text("snapshot_id", &snapshot.id.to_string()),
+            )?;
+            console.note(format_args!("{}: is there", words(snapshot)));
+            return Ok(());
+        }
+        match self.copy(snapshot, progress) {
+            Ok(copied) => {
+                self.copied += 1;
+                self.tell(&copied)
+            }
+            Err(e) => {
+                let stored = self.replication.give_up();
+                match e.downcast_ref() {
+                    // Of others it may be all there.
+                    Some(CopyError::Source(why)) if why.is_corruption() => {
+                        console.warn(format_args!("{}: not copied: {why}", words(snapshot)));
+                        self.damaged += 1;
+                        Ok(stored?)
+                    }
+                    _ => Err(e),
+                }
+            }
+        }
+    }
+
+    fn copy(
+        &mut self,
+        snapshot: &Snapshot,
+        progress: &Progress,
+    ) -> anyhow::Result<Box<CopiedSnapshot>> {
+        let interrupt = &self.invocation.interrupt;
+        let limit = progress.bytes_done() + size_of(snapshot);
+        self.replication.begin(snapshot)?;
+        loop {
+            interrupt.check()?;
+            let before = passed(&self.replication.counts().0);
+            let now_ns = self.started.elapsed().as_nanos() as u64;
+            let step = self.replication.step(now_ns, STEP_BYTES)?;
+            let now = passed(&self.replication.counts().0);
+            let left = limit.saturating_sub(progress.bytes_done());
+            progress.add_bytes((now - before).min(left));
+            match step {
+                CopyStep::Worked => {}
+                CopyStep::Copied(copied) => return Ok(copied),
+                CopyStep::Waiting { until_ns } => {
+                    let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+                    interrupt.wait(wait.min(Duration::from_secs(1)));
+                }
+                CopyStep::Paused => {
+                    interrupt.wait(Duration::from_millis(100));
+                }
+            }
+        }
+    }
+
+    fn tell(&self, copied: &CopiedSnapshot) -> anyhow::Result<()> {
+        let console = &self.invocation.console;
+        let CopiedSnapshot {
+            snapshot,
+            counts,
+            stored,
+        } = copied;
+        let message = Object::message(match self.is_dry_run {
+            true => "would_copy",
+            false => "copied",
+        });
+        let message = message
+            .text("snapshot_id", &snapshot.id.to_string())
+            .path("name", snapshot.name.as_bytes())
+            .integer("total_bytes", size_of(snapshot));
+        console.message(numbers(message, counts, stored))?;
+        let size = sizes::display;
+        console.line(match self.is_dry_run {
+            true => format!(
+                "{}: would be copied, {}{} of {} to send",
+                words(snapshot),
+                self.at_most(),
+                size(stored.new_bytes),
+                size(size_of(snapshot)),
+            ),
+            false => format!(
+                "{}: copied, {} sent of {}",
+                words(snapshot),
+                size(stored.new_bytes),
+                size(size_of(snapshot)),
+            ),
+        })?;
+        Ok(())
+    }
+
+    /// Without common keys only the receiving pool finds out what it has.
+    fn at_most(&self) -> &'static str {
+        match self.replication.is_one_domain() {
+            true => "",
+            false => "at most ",
+        }
+    }
+
+    fn summary(&self, to: &Path) -> anyhow::Result<()> {
+        let console = &self.invocation.console;
+        let (counts, stored) = self.replication.counts();
+        let seconds = self.started.elapsed().as_secs_f64();
+        let message = Object::message("summary")
+            .boolean("dry_run", self.is_dry_run)
+            .integer("snapshots_copied", self.copied)
+            .integer("snapshots_present", self.present)
+            .integer("snapshots_damaged", self.damaged);
+        let message = numbers(message, &counts, &stored).number("total_duration", seconds);
+        console.message(message)?;
+        let size = sizes::display;
+        if self.is_dry_run {
+            console.line(format!(
+                "{} snapshots would be copied to {}, {} are there; {}{} to send",
+                self.copied,
+                to.display(),
+                self.present,
+                self.at_most(),
+                size(stored.new_bytes),
+            ))?;
+            return Ok(());
+        }
+        console.line(format!(
+            "{} snapshots copied to {}, {} were there; sent {} in {} chunks, stored {}",
+            self.copied,
+            to.display(),
+            self.present,
+            size(stored.new_bytes),
+            stored.chunks_new,
+            size(stored.stored_bytes),
+        ))?;
+        console.line(format!(
+            "read {}, from memory {}, known there {}, in {seconds:.2} s",
+            size(counts.read_bytes),
+            size(counts.cached_bytes),
+            size(counts.known_bytes),
+        ))?;
+        Ok(())
+    }
+}
+
+fn numbers(message: Object, counts: &CopyCounts, stored: &WriteCounts) -> Object {
+    message
+        .integer("read_bytes", counts.read_bytes)
+        .integer("cached_bytes", counts.cached_bytes)
+        .integer("known_bytes", counts.known_bytes)
+        .integer("data_added", stored.new_bytes)
+        .integer("data_added_packed", stored.stored_bytes)
+        .integer("chunks_new", stored.chunks_new)
+}
+
+fn passed(counts: &CopyCounts) -> u64 {
+    counts.read_bytes + counts.cached_bytes + counts.known_bytes
+}
+
+/// Bytes as the source counts them.
+fn size_of(snapshot: &Snapshot) -> u64 {
+    match snapshot.kind {
+        SnapshotKind::Tree => snapshot.logical_bytes,
+        _ => snapshot.root.len,
+    }
+}
+
+/// What people call it.
+fn words(snapshot: &Snapshot) -> String {
+    match snapshot.name.is_empty() {
+        true => format!("snapshot {}", short_id(snapshot)),
+        false => format!("snapshot {} ({})", short_id(snapshot), snapshot.name),
+    }
+}

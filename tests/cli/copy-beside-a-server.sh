@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# A server that holds the pool copies: what its clients have read is sent from memory; they go on writing; a state of a
+# volume is copied as it was. The receiving pool must not be held.
+. "$(dirname "$0")/common.sh"
+requires nbdcopy
+other=$dir/other
+export QUINTET_TO_REPOSITORY=$other QUINTET_TO_PASSWORD='another horse'
+o() {
+    QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
+}
+number() {
+    grep '"message_type":"summary"' "$dir/out" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"
+}
+noise "$dir/image" 48
+noise "$dir/image2" 48
+mkdir "$dir/src"
+noise "$dir/src/file" 4
+new_pool
+exits 0 o init
+exits 0 q backup "$dir/src"
+start_server --nbd-socket "$dir/nbd" --memory 256M
+exits 0 q volume create disk --size 48M
+nbdcopy "$dir/image" "nbd+unix:///disk?socket=$dir/nbd"
+exits 0 q volume snapshot disk@monday
+# What a client has read is in memory, as much as finds room.
+stop_server
+start_server --nbd-socket "$dir/nbd" --memory 256M
+read_it() {
+    nbdcopy "nbd+unix:///disk?socket=$dir/nbd" "$dir/read"
+}
+read_it
+cmp "$dir/image" "$dir/read"
+
+# Clients go on writing; what is copied is the state.
+nbdcopy "$dir/image2" "nbd+unix:///disk?socket=$dir/nbd" &
+writing=$!
+exits 0 q copy disk@monday --json
+wait "$writing"
+[ "$(number snapshots_copied)" = 1 ] || fail "$(cat "$dir/out")"
+cached=$(number cached_bytes) read=$(number read_bytes)
+[ "$((cached + read))" -eq $((48 << 20)) ] || fail "$cached and $read"
+[ "$cached" -gt $((16 << 20)) ] || fail "only $cached bytes came from memory, $read were read"
+exits 0 o export -f raw disk@monday "$dir/there"
+cmp "$dir/image" "$dir/there"
+exits 0 q copy --all
+stop_server
+exits 0 o check --read-data
+
+# A pool that a server holds does not receive.
+QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" serve >"$dir/serve" 2>&1 &
+server=$!
+wait_until is_serving
+exits 11 q copy --all
+kill -TERM $server
+wait $server
+server=
+sound
