@@ -110,6 +110,36 @@ fn what_is_forgotten_becomes_space() {
     is_sound(&disk, &pool, &specimen.truths[3..]);
 }
 
+/// Garbage that lies evenly in all containers is worth nothing in any of them, but it adds up.
+#[test]
+fn little_garbage_stays_however_it_is_spread() {
+    let mut unused = Vec::new();
+    for unused_percent_max in [0, 5, 100] {
+        let (disk, pool) = new_pool();
+        let all = noise(9, 4 << 20);
+        let forgotten = store_image(&pool, "all", &all, Compression::None);
+        let chunks = all.chunks(4096).enumerate();
+        let most = chunks.filter(|(number, _)| number % 10 != 3);
+        let most: Vec<u8> = most.flat_map(|(_, chunk)| chunk.to_vec()).collect();
+        let needed = store_image(&pool, "most", &most, Compression::None);
+        pool.forget(&[forgotten.snapshot]).expect("forget");
+        let policy = GcPolicy {
+            unused_percent_max,
+            ..GcPolicy::with_trash_period(0)
+        };
+        collect(&pool, policy);
+        let live = collect(&pool, policy).live_bytes;
+        unused.push(pool.record().stored_bytes.saturating_sub(live) * 1000 / live);
+        is_sound(&disk, &pool, &[needed]);
+    }
+    // Thousandths; containers have headers and directories too. A ninth was forgotten.
+    let [none, some, all] = unused[..] else {
+        panic!("three policies")
+    };
+    assert!(all - none >= 100, "{unused:?}");
+    assert!((25..=55).contains(&(some - none)), "{unused:?}");
+}
+
 #[test]
 fn runs_come_to_rest() {
     let specimen = Specimen::new(8, false);

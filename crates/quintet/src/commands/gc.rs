@@ -31,6 +31,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     let policy = GcPolicy {
         copy_bytes_max: args.max_copy.unwrap_or(u64::MAX),
         gain_bytes_min: GAIN_BYTES_MIN,
+        unused_percent_max: args.max_unused,
         dry_run: args.dry_run,
         ..GcPolicy::with_trash_period(args.trash_period.nanoseconds())
     };

@@ -21,22 +21,32 @@ pub(super) struct Candidate {
     pub live_bytes: u64,
     /// It is in the trash already, and somebody needs it again.
     pub in_trash: bool,
+    /// It is worth it only while much is unused.
+    is_full: bool,
     /// What collecting it gives, about.
     gain_bytes: u64,
     benefit: u128,
 }
 
 impl Collector {
-    /// Makes the plan: the best first, as much as may be copied; then in the order of their numbers,
+    /// Makes the plan: the best first, as much as may be copied, full ones only until little enough is
+    /// unused; then in the order of their numbers,
     /// the newest first, so that of several copies the newest stays.
     pub(super) fn choose(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<()> {
         let mut found = self.candidates(pool, cached)?;
-        found.sort_by_key(|c| (!c.in_trash, std::cmp::Reverse(c.benefit), c.id));
+        found.sort_by_key(|c| (!c.in_trash, c.is_full, std::cmp::Reverse(c.benefit), c.id));
         let mut room = self.policy.copy_bytes_max;
+        let live = self.marking.live.bytes;
+        let may_stay = live.saturating_mul(self.policy.unused_percent_max) / 100;
+        let mut unused: u64 = found.iter().map(|candidate| candidate.gain_bytes).sum();
         found.retain(|candidate| {
-            let fits = candidate.in_trash || candidate.live_bytes <= room;
-            room = room.saturating_sub(if fits { candidate.live_bytes } else { 0 });
-            fits
+            let is_wanted = !candidate.is_full || unused > may_stay;
+            let goes = candidate.in_trash || is_wanted && candidate.live_bytes <= room;
+            if goes {
+                room = room.saturating_sub(candidate.live_bytes);
+                unused = unused.saturating_sub(candidate.gain_bytes);
+            }
+            goes
         });
         let gain: u64 = found.iter().map(|c| c.gain_bytes).sum();
         if gain < self.policy.gain_bytes_min {
@@ -78,6 +88,7 @@ impl Collector {
                         id,
                         live_bytes: live.live_bytes,
                         in_trash: true,
+                        is_full: false,
                         gain_bytes: 0,
                         benefit: 0,
                     });
@@ -106,6 +117,7 @@ impl Collector {
                 id,
                 live_bytes: 0,
                 in_trash: false,
+                is_full: false,
                 gain_bytes: pool.containers().stored_len(id).unwrap_or(0),
                 benefit: u128::MAX,
             }));
@@ -119,9 +131,8 @@ impl Collector {
             false => cached_bytes(pool, cached, id, live)?,
         };
         let to_copy = bytes - in_memory.min(bytes);
-        if to_copy.saturating_mul(100) > plain.saturating_mul(self.policy.live_percent_max) {
-            return Ok(None);
-        }
+        let is_full =
+            to_copy.saturating_mul(100) > plain.saturating_mul(self.policy.live_percent_max);
         let made = match pool.containers().shape(id) {
             Err(e) if e.is_corruption() => return Ok(None),
             shape => shape?.header.generation.0,
@@ -130,6 +141,7 @@ impl Collector {
             id,
             live_bytes: bytes,
             in_trash: false,
+            is_full,
             gain_bytes: plain - bytes,
             benefit: benefit(to_copy, plain, now.saturating_sub(made) + 1),
         }))

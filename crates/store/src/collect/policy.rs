@@ -16,8 +16,10 @@ pub struct GcPolicy {
     /// Containers that were given up stay for so long, nanoseconds: for processes that read the
     /// pool and have opened it before.
     pub reader_period_ns: i64,
-    /// Containers of which more is live, percent of their bytes, are left alone.
+    /// Containers of which more is live, percent of their bytes, are left alone while little is unused.
     pub live_percent_max: u64,
+    /// What may stay unused in them, percent of all that is live; beyond that the best of them go too.
+    pub unused_percent_max: u64,
     /// Live bytes that one run copies at most.
     pub copy_bytes_max: u64,
     /// Nothing is copied or given up for less than this, bytes: a commit costs something too.
@@ -32,6 +34,7 @@ impl Default for GcPolicy {
             trash_period_ns: 7 * DAY_NS,
             reader_period_ns: DAY_NS,
             live_percent_max: 80,
+            unused_percent_max: 5,
             copy_bytes_max: u64::MAX,
             gain_bytes_min: 0,
             dry_run: false,
