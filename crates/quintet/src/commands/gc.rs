@@ -14,8 +14,8 @@ use crate::sizes;
 use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
-    Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, MaintenanceTurn, NothingCached,
-    OpenMode, Pool, Volumes,
+    CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, MaintenanceTurn,
+    NothingCached, OpenMode, Pool, Volumes,
 };
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
@@ -85,6 +85,7 @@ impl Run<'_> {
             deleted_bytes: first.deleted_bytes + second.deleted_bytes,
             chunks_copied: first.chunks_copied + second.chunks_copied,
             copied_bytes: first.copied_bytes + second.copied_bytes,
+            cached_bytes: first.cached_bytes + second.cached_bytes,
             ..second
         })
     }
@@ -92,6 +93,10 @@ impl Run<'_> {
     fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let progress = self.invocation.progress("collecting");
         let mut collector = Collector::new(pool, self.policy, self.lane)?;
+        let cached: &dyn CachedChunks = match volumes {
+            Some(volumes) => volumes,
+            None => &NothingCached,
+        };
         let started = Instant::now();
         let mut shown = GcStage::Done;
         loop {
@@ -99,7 +104,7 @@ impl Run<'_> {
             let before = collector.counts().copied_bytes;
             let turn = self.turn()?;
             let bytes = turn.as_ref().map_or(STEP_BYTES, |_| STEP_BYTES_BESIDE);
-            let step = collector.step(pool, volumes, &NothingCached, bytes)?;
+            let step = collector.step(pool, volumes, cached, bytes)?;
             drop(turn);
             let counts = collector.counts();
             if collector.stage() != shown {
@@ -167,6 +172,7 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             .integer("live_bytes", counts.live_bytes)
             .integer("mark_memory_bytes", counts.bit_bytes)
             .integer("copied_bytes", counts.copied_bytes)
+            .integer("cached_bytes", counts.cached_bytes)
             .integer("copied_chunks", counts.chunks_copied)
             .integer("discarded_containers", counts.containers_discarded)
             .integer("discarded_bytes", counts.discarded_bytes)
@@ -188,10 +194,11 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
         counts.containers
     ))?;
     console.line(format!(
-        "{} containers of {} {would}put into the trash, {} {would}copied out of them",
+        "{} containers of {} {would}put into the trash, {} {would}copied out of them, {} from memory",
         counts.containers_discarded,
         size(counts.discarded_bytes),
-        size(counts.copied_bytes)
+        size(counts.copied_bytes),
+        size(counts.cached_bytes)
     ))?;
     console.line(format!(
         "{} containers of {} {would}deleted from the trash",

@@ -260,10 +260,16 @@ fn copy_region(
         }
     };
     if wanted.iter().all(|(_, (f, _))| cached.holds(f)) {
-        for (_, (fingerprint, _)) in wanted {
-            store(fingerprint, &pool.reader().chunk(fingerprint)?)?;
+        let (mut chunk, mut in_memory) = (Vec::new(), 0);
+        for (_, (fingerprint, len)) in wanted {
+            if cached.copy(fingerprint, &mut chunk) {
+                in_memory += u64::from(*len);
+                store(fingerprint, &chunk)?;
+            } else {
+                store(fingerprint, &pool.reader().chunk(fingerprint)?)?;
+            }
         }
-        return Ok((bytes, bytes));
+        return Ok((bytes, in_memory));
     }
     match pool
         .containers()

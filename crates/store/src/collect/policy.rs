@@ -96,6 +96,9 @@ pub trait CachedChunks {
     /// True when the chunk's bytes are in memory.
     fn holds(&self, fingerprint: &Fingerprint) -> bool;
 
+    /// Replaces `bytes` by the chunk's; false when they are not in memory any more.
+    fn copy(&self, fingerprint: &Fingerprint, bytes: &mut Vec<u8>) -> bool;
+
     /// True when it would say no to everything.
     fn is_empty(&self) -> bool {
         false
@@ -107,6 +110,10 @@ pub struct NothingCached;
 
 impl CachedChunks for NothingCached {
     fn holds(&self, _: &Fingerprint) -> bool {
+        false
+    }
+
+    fn copy(&self, _: &Fingerprint, _: &mut Vec<u8>) -> bool {
         false
     }
 

@@ -1,0 +1,68 @@
+//! The collector takes what is in memory from there (Duet, SOSP'15, table of tasks).
+
+mod specimen;
+
+use chunking::Compression;
+use sim::SimDisk;
+use specimen::volumes::{CONTEXT, is_sound, made, open, write};
+use specimen::{noise, options};
+use std::sync::Arc;
+use store::{CachedChunks, Collector, GcCounts, GcPolicy, GcStep, NothingCached, Volumes};
+use volume::Volume;
+
+const CHUNK: usize = 4096;
+const CHUNKS: u64 = 256;
+
+/// A volume of which three quarters were overwritten; what is left of the first writing has been read.
+fn mostly_gone() -> (Arc<SimDisk>, Volumes) {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let size = CHUNKS * CHUNK as u64;
+    let volume = volumes.create("v", size, 12).expect("create");
+    write(&volume, 0, &noise(1, size as usize));
+    volumes.checkpoint().expect("checkpoint");
+    for n in (0..CHUNKS).filter(|n| n % 4 != 0) {
+        write(&volume, n * CHUNK as u64, &noise(2 + n, CHUNK));
+    }
+    volumes.checkpoint().expect("checkpoint");
+    let mut bytes = vec![0; CHUNK];
+    for n in (0..CHUNKS).step_by(4) {
+        let at = n * CHUNK as u64;
+        volume.read(CONTEXT, at, &mut bytes).expect("read");
+    }
+    (disk, volumes)
+}
+
+/// What it did, and bytes read from the device.
+fn collect(disk: &SimDisk, volumes: &Volumes, cached: &dyn CachedChunks) -> (GcCounts, u64) {
+    let pool = volumes.pool();
+    let policy = GcPolicy::with_trash_period(0);
+    let mut collector = Collector::new(pool, policy, options(Compression::None)).expect("alone");
+    let before = disk.counts().read_bytes;
+    while collector
+        .step(pool, Some(volumes), cached, 10_000)
+        .expect("step")
+        == GcStep::Working
+    {}
+    let read = disk.counts().read_bytes - before;
+    is_sound(volumes);
+    (collector.counts(), read)
+}
+
+#[test]
+fn what_is_in_memory_is_not_read_to_be_copied() {
+    let (disk, volumes) = mostly_gone();
+    let (counts, read) = collect(&disk, &volumes, &volumes);
+    let live = CHUNKS / 4 * CHUNK as u64;
+    assert!(counts.copied_bytes >= live, "{counts:?}");
+    assert!(counts.cached_bytes >= live * 9 / 10, "{counts:?}");
+
+    let (disk, volumes) = mostly_gone();
+    let (counts, read_without) = collect(&disk, &volumes, &NothingCached);
+    assert!(counts.copied_bytes >= live, "{counts:?}");
+    assert_eq!(counts.cached_bytes, 0);
+    assert!(
+        read_without - read >= live * 9 / 10,
+        "{read} and {read_without} bytes read"
+    );
+}
