@@ -33,6 +33,10 @@ pub enum Kind {
     Journal = 6,
     /// How far a scrub has come.
     Scrub = 7,
+    /// Which chunks defragmentation has moved.
+    Moved = 8,
+    /// Which ranges were read of late.
+    Trace = 9,
 }
 
 impl Kind {

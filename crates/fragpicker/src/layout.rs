@@ -29,6 +29,16 @@ pub trait Layout {
     /// first and the last; holes are left out.
     fn pieces(&self, object: u64, range: Range<u64>) -> Result<Vec<Piece>, Self::Error>;
 
+    /// In how many places these pieces lie, as [`Layout::pieces`] gave them, cut to a range. A hole
+    /// between two of them does not part them; nor does the order, where it costs nothing.
+    fn fragments(&self, pieces: &[Piece]) -> u64 {
+        let breaks = pieces.windows(2).filter(|pair| match pair {
+            [first, second] => first.place.saturating_add(first.len) != second.place,
+            _ => false,
+        });
+        breaks.count() as u64 + u64::from(!pieces.is_empty())
+    }
+
     /// In how many pieces so many bytes lie at best: one, unless pieces have a size.
     fn pieces_needed(&self, _len: u64) -> u64 {
         1

@@ -32,7 +32,7 @@ mod trace;
 
 pub use analysis::{HotRange, hottest};
 pub use layout::{Layout, Piece};
-pub use plan::{Plan, PlanOptions, bypass, plan};
+pub use plan::{Plan, PlanOptions, bypass, plan, windows};
 pub use trace::{Access, REQUEST_WEIGHT, Trace, TraceOptions};
 
 /// Ranges begin and end at multiples of this, bytes.

@@ -6,6 +6,7 @@
 use crate::WINDOW_BYTES;
 use crate::analysis::HotRange;
 use crate::layout::{Layout, Piece};
+use crate::trace::REQUEST_WEIGHT;
 use std::ops::Range;
 
 /// What may be moved.
@@ -42,10 +43,19 @@ pub fn plan<L: Layout>(
 
 /// Without a trace: each window of 128 KiB that lies in more pieces than it needs.
 pub fn bypass<L: Layout>(layout: &L, object: u64, options: PlanOptions) -> Result<Plan, L::Error> {
-    let size = layout.size(object)?;
-    let windows = (0..size.div_ceil(WINDOW_BYTES)).map(|n| n * WINDOW_BYTES);
-    let ranges = windows.map(|start| start..size.min(start.saturating_add(WINDOW_BYTES)));
+    let ranges = windows(layout.size(object)?).map(|window| window.start..window.end);
     decide(layout, object, ranges, options)
+}
+
+/// The windows of an object of so many bytes, as if each had been requested once: what [`bypass`]
+/// looks at, for who looks at some of them at a time.
+pub fn windows(size: u64) -> impl Iterator<Item = HotRange> {
+    let starts = (0..size.div_ceil(WINDOW_BYTES)).map(|n| n * WINDOW_BYTES);
+    starts.map(move |start| HotRange {
+        start,
+        end: size.min(start.saturating_add(WINDOW_BYTES)),
+        weight: REQUEST_WEIGHT,
+    })
 }
 
 fn decide<L: Layout>(
@@ -59,7 +69,7 @@ fn decide<L: Layout>(
         let pieces = layout.pieces(object, range.clone())?;
         let pieces: Vec<Piece> = pieces.iter().filter_map(|p| within(p, &range)).collect();
         let bytes = pieces.iter().map(|p| p.len).sum();
-        if fragments(&pieces) <= layout.pieces_needed(bytes) {
+        if layout.fragments(&pieces) <= layout.pieces_needed(bytes) {
             plan.whole += 1;
         } else if pieces.iter().any(|p| p.is_shared) && !options.moves_shared {
             plan.shared += 1;
@@ -81,15 +91,6 @@ fn within(piece: &Piece, range: &Range<u64>) -> Option<Piece> {
         place: piece.place.saturating_add(start - piece.offset),
         is_shared: piece.is_shared,
     })
-}
-
-/// In how many places the pieces lie; a hole between two of them does not part them.
-fn fragments(pieces: &[Piece]) -> u64 {
-    let breaks = pieces.windows(2).filter(|pair| match pair {
-        [first, second] => first.place.saturating_add(first.len) != second.place,
-        _ => false,
-    });
-    breaks.count() as u64 + u64::from(!pieces.is_empty())
 }
 
 #[cfg(test)]

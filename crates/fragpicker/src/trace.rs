@@ -123,6 +123,10 @@ impl Trace {
     }
 
     fn add(&mut self, object: u64, start: u64, end: u64) {
+        self.weigh(object, start, end, REQUEST_WEIGHT);
+    }
+
+    fn weigh(&mut self, object: u64, start: u64, end: u64, more: u64) {
         let key = Key { object, start, end };
         let epoch = self.epoch();
         if self.ranges.len() >= self.options.ranges_max && !self.ranges.contains_key(&key) {
@@ -130,7 +134,7 @@ impl Trace {
         }
         let nothing = Weight { then: 0, epoch };
         let weight = self.ranges.entry(key).or_insert(nothing);
-        let now = weight.now(epoch) + REQUEST_WEIGHT;
+        let now = weight.now(epoch).saturating_add(more);
         let then = u32::try_from(now).unwrap_or(u32::MAX);
         *weight = Weight { then, epoch };
     }
@@ -211,6 +215,32 @@ impl Trace {
         objects.retain(|(_, weight)| *weight > 0);
         objects.sort_by_key(|(object, weight)| (std::cmp::Reverse(*weight), *object));
         objects
+    }
+
+    /// Everything that is remembered, for who stores it: objects, and their ranges as they were
+    /// requested.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, HotRange)> + '_ {
+        let epoch = self.epoch();
+        self.ranges.iter().filter_map(move |(key, weight)| {
+            let range = HotRange {
+                start: key.start,
+                end: key.end,
+                weight: weight.now(epoch),
+            };
+            (range.weight > 0).then_some((key.object, range))
+        })
+    }
+
+    /// What was stored of an earlier trace: adds to what is known of the range.
+    pub fn remember(&mut self, object: u64, range: HotRange) {
+        if range.start < range.end && range.weight > 0 {
+            self.weigh(object, range.start, range.end, range.weight);
+        }
+    }
+
+    /// Requests that an earlier trace had seen.
+    pub fn remember_requests(&mut self, requests: u64) {
+        self.requests = self.requests.saturating_add(requests);
     }
 
     /// Requests that were recorded.

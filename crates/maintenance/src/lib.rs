@@ -5,9 +5,13 @@
 //! thread or knows a clock but the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
+mod defrag;
 mod nothing;
 mod replicate;
 mod scrub;
 
+pub use defrag::{
+    DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat, Toll,
+};
 pub use replicate::{CopiedSnapshot, CopyCounts, CopyError, CopyOptions, CopyStep, Replication};
 pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};

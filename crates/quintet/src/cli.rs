@@ -6,6 +6,7 @@
 mod backup;
 mod collect;
 mod copy;
+mod defrag;
 mod image;
 mod inspect;
 mod keys;
@@ -23,6 +24,7 @@ mod volume;
 pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
+pub use defrag::{DefragArgs, PercentArg};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};
@@ -205,6 +207,8 @@ pub enum Command {
     /// Show or set who gets how much of a server's device
     #[command(subcommand)]
     Qos(QosCommand),
+    /// Put together what is read at once and lies in pieces
+    Defrag(DefragArgs),
     /// Show how much is stored, and how well
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything

@@ -6,6 +6,7 @@
 mod backup;
 mod check;
 mod copy;
+mod defrag;
 mod diff;
 mod dump;
 mod failure;
@@ -169,6 +170,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Repair(args) => repair::run(invocation, &args),
         Command::Scrub(args) => scrub::run(invocation, &args),
         Command::Qos(command) => qos::run(invocation, &command),
+        Command::Defrag(args) => defrag::run(invocation, &args),
         Command::Stats(args) => stats::run(invocation, &args),
         Command::Status => status::run(invocation),
         Command::Mount(args) => mount::run(invocation, &args),

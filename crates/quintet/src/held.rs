@@ -14,7 +14,8 @@ mod volumes;
 
 pub use live::{ExportReading, Live};
 pub use volumes::{
-    JOURNAL_BYTES_DEFAULT, OpenVolumes, directory_memory, lost_writes, open_volumes, pool_memory,
+    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
+    pool_memory,
 };
 
 use crate::interrupt::Interrupt;

@@ -10,6 +10,7 @@
 mod claims;
 mod directory;
 mod keeper;
+mod moved;
 mod quarantine;
 mod retired;
 mod search;
@@ -19,6 +20,7 @@ mod tests;
 pub(crate) use claims::Claims;
 pub(crate) use directory::{ChunkPlace, LoadedDirectory, Near};
 pub(crate) use keeper::{Indexed, Kept};
+pub(crate) use moved::{FORWARD_WRITERS, Moved};
 pub(crate) use quarantine::Quarantine;
 
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
@@ -94,6 +96,8 @@ struct Counters {
 pub(crate) struct ChunkMap {
     pub index: FingerprintIndex,
     pub quarantine: Quarantine,
+    /// Chunks that have newer copies.
+    pub moved: Moved,
     containers: Arc<ContainerReader>,
     cache: Mutex<Cache>,
     /// Signalled when a directory was read, or could not be.
@@ -116,6 +120,7 @@ impl ChunkMap {
         Self {
             index,
             quarantine: Quarantine::default(),
+            moved: Moved::default(),
             containers,
             cache: Mutex::default(),
             loaded: Condvar::new(),
@@ -196,7 +201,10 @@ impl ChunkMap {
     /// Where the chunk lies, by directories and index, in a region that is not set aside; without
     /// the rescue of [`Self::locate`].
     pub fn place(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
-        if let Some(place) = near.find(fingerprint, &self.quarantine) {
+        let near_by = near.find(fingerprint, &self.quarantine);
+        if let Some(place) = near_by
+            && !self.moved.is_elsewhere(place.region.container, fingerprint)
+        {
             count(&self.counters.directory_hits);
             return Ok(Some(place));
         }
@@ -205,6 +213,7 @@ impl ChunkMap {
         let mut denied = false;
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
+        moved::forward_first(&mut candidates);
         for candidate in candidates {
             if self.quarantine.retired.holds(candidate.container) {
                 continue;
@@ -230,6 +239,7 @@ impl ChunkMap {
                 }
             }
         }
+        let found = found.or(near_by);
         if denied && found.is_none() {
             lock(&self.colliding).insert(*fingerprint);
         }
@@ -248,6 +258,7 @@ impl ChunkMap {
         hints.retain(|hint| {
             !self.quarantine.retired.holds(hint.container) && !self.quarantine.holds(place(hint))
         });
+        moved::forward_first(hints);
         Ok(())
     }
 

@@ -28,6 +28,7 @@ use units::{Fingerprint, Generation, PoolId};
 mod collect;
 mod examine;
 mod holds;
+mod moved;
 mod repair;
 mod scrub;
 mod sessions;
@@ -290,7 +291,7 @@ impl Pool {
                 "commit {lost} cannot be read: what it added is lost"
             ));
         }
-        Ok(Self {
+        let pool = Self {
             media,
             config,
             master,
@@ -305,7 +306,9 @@ impl Pool {
             holds: Arc::default(),
             collecting: Mutex::default(),
             lock,
-        })
+        };
+        pool.load_moved()?;
+        Ok(pool)
     }
 
     /// Settings of the pool.

@@ -6,7 +6,7 @@
 //! foreign index is filled from directories. Called by pool.
 
 use crate::catalog::{InventoryEntry, visit};
-use crate::chunk_map::ChunkMap;
+use crate::chunk_map::{ChunkMap, FORWARD_WRITERS};
 use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
 use crate::error::{Result, StoreError};
 use crate::index::FingerprintIndex;
@@ -22,9 +22,15 @@ use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 /// Where the index lies in the pool.
 const INDEX_PATH: &str = "cache/fpi";
 /// Numbers of this program's containers: backups and the like, checkpoints of volumes, large
-/// writes to volumes, what the collector copies. Their sessions go on
+/// writes to volumes, what the collector copies, what defragmentation copies. Their sessions go on
 /// side by side, so each has a sequence of its own.
-pub(crate) const WRITERS: [WriterId; 4] = [WriterId(1), WriterId(2), WriterId(3), WriterId(4)];
+pub(crate) const WRITERS: [WriterId; 5] = [
+    WriterId(1),
+    WriterId(2),
+    WriterId(3),
+    FORWARD_WRITERS[0],
+    FORWARD_WRITERS[1],
+];
 
 /// Shares of the memory budget, in sixteenths; the rest is the read cache.
 const INDEX_SHARE: usize = 3;

@@ -43,7 +43,7 @@ use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
 use live::LiveVolume;
 use overlay::{DirectChunks, Overlay, PIECE_BYTES, Piece, Source};
-use page_cache::PageCache;
+use page_cache::{PageCache, Use};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -210,6 +210,26 @@ impl Volumes {
     /// The pages that are in memory, for its sessions.
     pub fn present(&self) -> &dyn duet::Present {
         &self.engine.cache
+    }
+
+    /// Hands a chunk to `use_bytes` if it is in memory.
+    pub(crate) fn with_cached(
+        &self,
+        fingerprint: &Fingerprint,
+        use_bytes: &mut dyn FnMut(&[u8]),
+    ) -> bool {
+        let frame = self.engine.cache.by_content(fingerprint, None, Use::Scan);
+        frame.is_some_and(|frame| {
+            use_bytes(&frame);
+            true
+        })
+    }
+
+    /// The volumes, and their numbers in the page cache.
+    pub(crate) fn cache_numbers(&self) -> Vec<(VolumeId, u64)> {
+        let registry = lock(&self.engine.registry);
+        let numbers = registry.iter().map(|(id, r)| (*id, r.volume.object));
+        numbers.collect()
     }
 
     /// What the page cache did.

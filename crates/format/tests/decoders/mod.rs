@@ -18,11 +18,13 @@ use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
 use format::key_slot::KeySlot;
 use format::map_node::MapNode;
 use format::mirrored;
+use format::moved::MovedRecord;
 use format::preamble::{Kind, Preamble};
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
 use format::snapshot::Snapshot;
+use format::trace::TraceRecord;
 use format::tree::Entry;
 use std::fmt::Debug;
 use units::PoolId;
@@ -48,6 +50,8 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("journal_slot", journal_slot),
     ("journal_record", journal_record),
     ("scrub", scrub),
+    ("moved", moved),
+    ("trace", trace),
 ];
 
 /// The pool that bucket and tail samples belong to.
@@ -301,6 +305,24 @@ pub fn journal_record(bytes: &[u8]) {
 /// Slots of a scrub's record.
 pub fn scrub(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ScrubRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Which chunks defragmentation has moved.
+pub fn moved(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| MovedRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Slots of a trace.
+pub fn trace(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| TraceRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));

@@ -14,10 +14,12 @@ use format::container::{
 };
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::map_node::{MapChild, MapNode};
+use format::moved::MovedRecord;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubPhase, ScrubRecord};
 use format::snapshot::{Snapshot, SnapshotKind};
+use format::trace::{TraceEntry, TraceRecord};
 use format::tree::{Entry, EntryKind, Timestamp};
 use units::{ContainerId, Fingerprint, Generation, SnapshotId, UnixNanos, WriterId};
 
@@ -45,7 +47,31 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
         "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],
+        "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
+        "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
         other => panic!("no samples for {other}"),
+    }
+}
+
+fn moved() -> MovedRecord {
+    MovedRecord {
+        sequence: 3,
+        entries: 40,
+        words: (0..16).map(|n| 0x0101_0101 << n).collect(),
+    }
+}
+
+fn trace() -> TraceRecord {
+    let entry = |n: u64| TraceEntry {
+        object: 77,
+        start: n << 17,
+        end: (n + 1) << 17,
+        weight: 256 * n,
+    };
+    TraceRecord {
+        sequence: 4,
+        requests: 1000,
+        entries: (0..4).map(entry).collect(),
     }
 }
 

@@ -43,6 +43,7 @@ impl Need {
             Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
             Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Defrag(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Undelete(args) => {
                 let only_lists = args.snapshots.is_empty();
                 unless(only_lists, Self::Writing { files: false })
@@ -118,6 +119,7 @@ fn origin_of(command: &Command) -> Origin {
         Command::Backup(_) | Command::Import(_) => Origin::Backup,
         Command::Copy(_) => Origin::Replication,
         Command::Gc(_) => Origin::Collect,
+        Command::Defrag(_) => Origin::Defragment,
         // Somebody waits for them; they are short, or read what is given back.
         _ => Origin::Restore,
     }
@@ -147,6 +149,8 @@ mod tests {
         assert_eq!(need("gc --dry-run"), Need::Nothing);
         assert_eq!(need("copy --to /x latest"), Need::Writing { files });
         assert_eq!(need("copy --to /x latest -n"), Need::Nothing);
+        assert_eq!(need("defrag a b"), Need::Writing { files: false });
+        assert_eq!(need("defrag -n"), Need::Nothing);
         assert_eq!(need("undelete"), Need::Nothing);
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
         assert_eq!(need("scrub status"), Need::Live);

@@ -20,7 +20,7 @@ const SLOTS: u64 = 32;
 const SLOT_BYTES_MIN: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = 4096;
 /// Raw bytes of a region of a volume: a random read unpacks one (docs/evaluation/access-patterns.md).
-const REGION_BYTES: usize = 16 << 10;
+pub const REGION_BYTES: usize = 16 << 10;
 const CONTAINER_BYTES: usize = 16 << 20;
 /// Sixteenths of the memory that the pool gets: index, directories, regions. What clients read is
 /// in the page cache of the volumes, which gets the rest.
@@ -108,6 +108,11 @@ impl OpenVolumes {
             volumes: Arc::clone(&held.volumes),
             held: Some(Arc::clone(held)),
         }
+    }
+
+    /// For who keeps them.
+    pub fn shared(&self) -> Arc<Volumes> {
+        Arc::clone(&self.volumes)
     }
 
     /// Connections that use a volume.

@@ -28,6 +28,8 @@ pub(crate) enum Purpose {
     Direct = 2,
     /// What the collector copies, and its commits.
     Collect = 3,
+    /// What defragmentation copies, and its commits.
+    Defragment = 4,
 }
 
 impl Pool {

@@ -131,6 +131,17 @@ impl Lane {
             counts.chunks_known.fetch_add(1, Ordering::Relaxed);
             return Ok(fingerprint);
         }
+        self.push(class, fingerprint, chunk)?;
+        Ok(fingerprint)
+    }
+
+    fn push(
+        &mut self,
+        class: ContainerClass,
+        fingerprint: Fingerprint,
+        chunk: &[u8],
+    ) -> Result<()> {
+        let counts = &self.shared.counts;
         counts.chunks_new.fetch_add(1, Ordering::Relaxed);
         counts
             .new_bytes
@@ -140,7 +151,34 @@ impl Lane {
         if filling.region.len() >= filling.region_bytes {
             self.flush_region(class)?;
         }
+        Ok(())
+    }
+
+    /// Stores one chunk of user data although the pool has it: its newer copy is read from then on. A
+    /// chunk of zeroes is no chunk.
+    pub(crate) fn store_again(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
+        if is_zero(chunk) {
+            return Ok(Fingerprint::HOLE);
+        }
+        let fingerprint = self.shared.fingerprints.fingerprint(chunk);
+        self.push(ContainerClass::Data, fingerprint, chunk)?;
         Ok(fingerprint)
+    }
+
+    /// The next `bytes` of data lie side by side: in the open region if they fit, else from a new one
+    /// on, and in one container if one can take them.
+    pub(crate) fn begin_run(&mut self, bytes: usize) -> Result<()> {
+        let class = ContainerClass::Data;
+        let (target, filling) = (self.options.container_bytes, &self.data);
+        let open = filling.region.len();
+        if open > 0 && open + bytes > filling.region_bytes {
+            self.flush_region(class)?;
+        }
+        let is_full = |c: &ContainerBuilder| c.is_full(self.data.region.len() + bytes, target);
+        if bytes <= target / 2 && self.data.container.as_ref().is_some_and(is_full) {
+            self.close(class)?;
+        }
+        Ok(())
     }
 
     /// Splits a whole object at content-defined places and stores it. For what fits in memory:

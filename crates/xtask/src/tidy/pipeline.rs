@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const ROOM: &str = "store";
 const ROOT: &str = "crates/store/src/lib.rs";
 /// Left to right.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "error",
     "device",
     "superblock",
@@ -26,6 +26,7 @@ const ORDER: [&str; 17] = [
     "pool",
     "volumes",
     "collect",
+    "defragment",
 ];
 
 /// See the module's head.

@@ -1,0 +1,120 @@
+//! Which chunks defragmentation has copied forward, about: a cache, one file.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 32 | preamble |
+//! | 32 | 8 | containers of defragmentation below this number are in it |
+//! | 40 | 8 | chunks that were entered |
+//! | 48 | 8 | words that follow |
+//! | 56 | 8 each | the words: blocks of eight, a block for a chunk, six bits each |
+//! | ... | 8 | checksum of all before |
+//!
+//! Invariant: a chunk that was entered is found; one that was not may be. Called by the store.
+
+use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
+use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use units::PoolId;
+
+/// Version that this program reads and writes.
+pub const VERSION: u16 = 1;
+/// Words of a block: a chunk's bits lie in one.
+pub const BLOCK_WORDS: usize = 8;
+/// Most blocks: 32 MiB.
+pub const BLOCKS_MAX: usize = 1 << 19;
+/// Largest file that is read, bytes.
+pub const MOVED_BYTES_MAX: u64 = (64 + BLOCKS_MAX * BLOCK_WORDS * 8) as u64;
+
+const WHAT: &str = "moved chunks";
+
+/// See the module's head.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MovedRecord {
+    /// Containers below this sequence number are in it.
+    pub sequence: u64,
+    /// Chunks that were entered.
+    pub entries: u64,
+    /// Blocks of [`BLOCK_WORDS`] words; none, or a power of two.
+    pub words: Vec<u64>,
+}
+
+impl MovedRecord {
+    /// The bytes of this record.
+    pub fn encode(&self, pool: PoolId) -> Vec<u8> {
+        let mut w = Writer::new();
+        Preamble::encode(Kind::Moved, VERSION, pool, &mut w);
+        w.u64(self.sequence).u64(self.entries);
+        w.u64(self.words.len() as u64);
+        self.words.iter().for_each(|word| {
+            w.u64(*word);
+        });
+        let sum = checksum(Kind::Moved.seed(), &w.0);
+        w.u64(sum);
+        w.0
+    }
+
+    /// Verifies the bytes of a record of this pool.
+    pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Moved, VERSION)?;
+        if preamble.pool != pool {
+            return Err(FormatError::new(WHAT, Fault::Misplaced));
+        }
+        let mut r = Reader::new(WHAT, bytes);
+        let summed = r.take(bytes.len().saturating_sub(8))?;
+        verify(WHAT, Kind::Moved.seed(), summed, r.u64()?)?;
+        let mut r = Reader::new(WHAT, summed);
+        r.take(PREAMBLE_BYTES)?;
+        let (sequence, entries, count) = (r.u64()?, r.u64()?, r.u64()?);
+        let rest = r.rest();
+        let words: Vec<u64> = rest
+            .chunks_exact(8)
+            .filter_map(|word| word.try_into().ok().map(u64::from_le_bytes))
+            .collect();
+        let blocks = words.len() / BLOCK_WORDS;
+        let is_whole = rest.len().is_multiple_of(8) && words.len() as u64 == count;
+        let is_blocks =
+            words.len().is_multiple_of(BLOCK_WORDS) && (blocks == 0 || blocks.is_power_of_two());
+        if !is_whole || !is_blocks || blocks > BLOCKS_MAX {
+            return r.invalid("length");
+        }
+        Ok(Self {
+            sequence,
+            entries,
+            words,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_no_torn_one_does() {
+        let pool = PoolId([3; 16]);
+        let record = MovedRecord {
+            sequence: 9,
+            entries: 2,
+            words: (0..16).collect(),
+        };
+        let bytes = record.encode(pool);
+        assert_eq!(bytes.len(), 56 + 16 * 8 + 8);
+        assert_eq!(MovedRecord::decode(&bytes, pool), Ok(record));
+        let other = MovedRecord::decode(&bytes, PoolId([4; 16]));
+        assert_eq!(other.unwrap_err().fault, Fault::Misplaced);
+        for cut in 0..bytes.len() {
+            assert!(MovedRecord::decode(&bytes[..cut], pool).is_err(), "{cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut torn = bytes.clone();
+            torn[at] ^= 0x10;
+            assert!(MovedRecord::decode(&torn, pool).is_err(), "{at}");
+        }
+        for words in [1, 9, 24] {
+            let record = MovedRecord {
+                words: vec![0; words],
+                ..MovedRecord::default()
+            };
+            assert!(MovedRecord::decode(&record.encode(pool), pool).is_err());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which ranges of volumes and served snapshots were read of late, and how often: a cache, kept in two
+//! slots.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 32 | preamble |
+//! | 32 | 8 | sequence number of this record |
+//! | 40 | 8 | requests that were seen |
+//! | 48 | 8 | entries that follow |
+//! | 56 | 32 each | object, first byte, first byte after it, weight: eight bytes each |
+//! | ... | 8 | checksum of all before |
+//!
+//! An object is named by the first eight bytes of its volume's or snapshot's id.
+//!
+//! Invariant: slots are written in turn, so a torn one leaves its predecessor; without any,
+//! defragmentation knows no heat. Called by the store.
+
+use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
+use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use units::PoolId;
+
+/// Version that this program reads and writes.
+pub const VERSION: u16 = 1;
+/// Most entries of a record.
+pub const ENTRIES_MAX: usize = 1 << 18;
+/// Largest record that is read, bytes.
+pub const TRACE_BYTES_MAX: u64 = (64 + ENTRIES_MAX * 32) as u64;
+
+const WHAT: &str = "trace";
+
+/// A range of an object, and its requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TraceEntry {
+    /// Which object.
+    pub object: u64,
+    /// First byte.
+    pub start: u64,
+    /// First byte after it.
+    pub end: u64,
+    /// Requests, as `fragpicker` weighs them.
+    pub weight: u64,
+}
+
+/// See the module's head.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TraceRecord {
+    /// Grows by one with each record.
+    pub sequence: u64,
+    /// Requests that were seen.
+    pub requests: u64,
+    /// Ranges.
+    pub entries: Vec<TraceEntry>,
+}
+
+impl TraceRecord {
+    /// The bytes of this record.
+    pub fn encode(&self, pool: PoolId) -> Vec<u8> {
+        let mut w = Writer::new();
+        Preamble::encode(Kind::Trace, VERSION, pool, &mut w);
+        w.u64(self.sequence).u64(self.requests);
+        w.u64(self.entries.len() as u64);
+        for entry in &self.entries {
+            w.u64(entry.object)
+                .u64(entry.start)
+                .u64(entry.end)
+                .u64(entry.weight);
+        }
+        let sum = checksum(Kind::Trace.seed(), &w.0);
+        w.u64(sum);
+        w.0
+    }
+
+    /// Verifies the bytes of a record of this pool.
+    pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
+        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Trace, VERSION)?;
+        if preamble.pool != pool {
+            return Err(FormatError::new(WHAT, Fault::Misplaced));
+        }
+        let mut r = Reader::new(WHAT, bytes);
+        let summed = r.take(bytes.len().saturating_sub(8))?;
+        verify(WHAT, Kind::Trace.seed(), summed, r.u64()?)?;
+        let mut r = Reader::new(WHAT, summed);
+        r.take(PREAMBLE_BYTES)?;
+        let (sequence, requests, count) = (r.u64()?, r.u64()?, r.u64()?);
+        if count > ENTRIES_MAX as u64 || r.rest().len() as u64 != count * 32 {
+            return r.invalid("length");
+        }
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let entry = TraceEntry {
+                object: r.u64()?,
+                start: r.u64()?,
+                end: r.u64()?,
+                weight: r.u64()?,
+            };
+            if entry.start >= entry.end {
+                return r.invalid("range");
+            }
+            entries.push(entry);
+        }
+        Ok(Self {
+            sequence,
+            requests,
+            entries,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_no_torn_one_does() {
+        let pool = PoolId([3; 16]);
+        let entry = |n: u64| TraceEntry {
+            object: n,
+            start: n * 4096,
+            end: (n + 1) * 4096,
+            weight: 256,
+        };
+        let record = TraceRecord {
+            sequence: 9,
+            requests: 7,
+            entries: (0..5).map(entry).collect(),
+        };
+        let bytes = record.encode(pool);
+        assert_eq!(bytes.len(), 56 + 5 * 32 + 8);
+        assert_eq!(TraceRecord::decode(&bytes, pool), Ok(record));
+        let other = TraceRecord::decode(&bytes, PoolId([4; 16]));
+        assert_eq!(other.unwrap_err().fault, Fault::Misplaced);
+        for cut in 0..bytes.len() {
+            assert!(TraceRecord::decode(&bytes[..cut], pool).is_err(), "{cut}");
+        }
+        for at in 0..bytes.len() {
+            let mut torn = bytes.clone();
+            torn[at] ^= 0x10;
+            assert!(TraceRecord::decode(&torn, pool).is_err(), "{at}");
+        }
+        let empty = TraceRecord {
+            entries: vec![TraceEntry::default()],
+            ..TraceRecord::default()
+        };
+        assert!(TraceRecord::decode(&empty.encode(pool), pool).is_err());
+    }
+}

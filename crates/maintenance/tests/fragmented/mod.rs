@@ -1,0 +1,197 @@
+//! A real volume of which every 256 KiB are 32 pieces of 4 KiB, written at different times, and one of
+//! 128 KiB (FragPicker, SOSP'21, section 5).
+//!
+//! Invariant: nothing depends on the machine or the time.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use chunking::Compression;
+use maintenance::{DefragOptions, DefragReport, DefragSource, DefragStep, Defragmenter, Heat};
+use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use sim::{Image, SimDisk};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{
+    AccessOptions, CheckDepth, DirectLimits, InitOptions, JournalOptions, LaneOptions, OpenMode,
+    Pool, Switches, Thresholds, Volumes, VolumesOptions,
+};
+use units::UnixNanos;
+use volume::{Durability, RequestContext, Volume};
+
+pub const KIB: u64 = 1 << 10;
+/// Blocks of 256 KiB.
+pub const BLOCK: u64 = 256 * KIB;
+pub const CONTEXT: RequestContext = RequestContext {
+    origin: units::Origin::Foreground,
+    class: units::IoClass(0),
+};
+
+pub fn lane() -> LaneOptions {
+    LaneOptions {
+        compression: Compression::None,
+        region_bytes: 16 << 10,
+        container_bytes: 2 << 20,
+    }
+}
+
+pub fn media(disk: &Arc<SimDisk>, seed: u64) -> Media {
+    let disk: Arc<dyn media::Disk> = Arc::clone(disk) as _;
+    Media {
+        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+        disk,
+        clock: Arc::new(FixedClock::new(UnixNanos(seed as i64 * 1_000_000_000_000))),
+        random: Arc::new(SeededRandom::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+    }
+}
+
+pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Arc<Volumes> {
+    let pool = Pool::open(media(disk, seed), None, OpenMode::Write, 8 << 20).expect("open");
+    let options = VolumesOptions {
+        journal: JournalOptions {
+            bytes_max: 16 << 20,
+            slot_bytes: 1 << 20,
+            buffer_bytes: 2 << 20,
+        },
+        memory_bytes: 4 << 20,
+        thresholds: Thresholds::default(),
+        lane: lane(),
+        direct: DirectLimits::default(),
+        access: AccessOptions {
+            switches: Switches {
+                prefetch: false,
+                ..Switches::default()
+            },
+            fetch_threads: 0,
+            ..AccessOptions::default()
+        },
+    };
+    Arc::new(Volumes::open(Arc::new(pool), &options).expect("volumes"))
+}
+
+pub fn noise(seed: u64, len: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    media::Random::fill(&SeededRandom::new(seed), &mut bytes);
+    bytes
+}
+
+/// Numbers below `count`, shuffled.
+pub fn shuffled(count: u64, mut seed: u64) -> Vec<u64> {
+    let mut numbers: Vec<u64> = (0..count).collect();
+    for at in (1..numbers.len()).rev() {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        numbers.swap(at, (seed >> 33) as usize % (at + 1));
+    }
+    numbers
+}
+
+pub fn write(volume: &dyn Volume, offset: u64, bytes: &[u8]) {
+    volume
+        .write(CONTEXT, offset, bytes, Durability::Volatile)
+        .expect("write");
+}
+
+/// The pool, and what the volume `disk` holds.
+pub fn made(blocks: u64) -> (Arc<SimDisk>, Vec<u8>) {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&media(&disk, 1), &init).expect("init");
+    let volumes = open(&disk, 2);
+    let bytes = noise(3, blocks * BLOCK);
+    let volume = volumes.create("disk", blocks * BLOCK, 12).expect("create");
+    let part = |offset: u64, len: u64| &bytes[offset as usize..(offset + len) as usize];
+    // Four pieces a checkpoint: a region of 16 KiB, of things that are far from each other.
+    for four in shuffled(blocks * 32, 5).chunks(4) {
+        for piece in four {
+            let offset = piece / 32 * BLOCK + piece % 32 * 4 * KIB;
+            write(&volume, offset, part(offset, 4 * KIB));
+        }
+        volumes.checkpoint().expect("checkpoint");
+    }
+    for block in 0..blocks {
+        let offset = block * BLOCK + 128 * KIB;
+        write(&volume, offset, part(offset, 128 * KIB));
+        if block % 8 == 7 {
+            volumes.checkpoint().expect("checkpoint");
+        }
+    }
+    volumes.checkpoint().expect("checkpoint");
+    drop((volume, volumes));
+    (disk, bytes)
+}
+
+pub fn options() -> DefragOptions {
+    DefragOptions {
+        hot_percent: 100,
+        moves_shared: false,
+        rewrites_all: false,
+        dry_run: false,
+        bytes_per_s: None,
+        lane: lane(),
+    }
+}
+
+/// The key of an object.
+pub fn key(volumes: &Volumes, name: &str) -> u64 {
+    let all = volumes.fragmentables().expect("objects");
+    all.iter().find(|one| one.name == name).expect("there").key
+}
+
+pub fn finish(mut run: Defragmenter) -> DefragReport {
+    loop {
+        match run.step(0, 1 << 20).expect("step") {
+            DefragStep::Finished => return run.report(),
+            DefragStep::Worked { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Defragments the volume `disk`.
+pub fn defragment(
+    volumes: &Arc<Volumes>,
+    heat: Option<Heat>,
+    options: DefragOptions,
+) -> DefragReport {
+    let objects = [key(volumes, "disk")];
+    let source = DefragSource::Volumes(Arc::clone(volumes));
+    finish(Defragmenter::new(source, &objects, heat, options).expect("begin"))
+}
+
+/// Everything is there.
+pub fn is_sound(volumes: &Volumes) {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let report = volumes.pool().check(depth, go_on).expect("check");
+    assert!(report.is_sound(), "{report:?}");
+}
+
+/// Reads ranges, with a cold cache; the regions that had to be read for it.
+pub fn read_cost(disk: &Arc<SimDisk>, bytes: &[u8], ranges: &[(u64, u64)]) -> u64 {
+    let volumes = open(disk, 77);
+    let volume = volumes.volume("disk").expect("there");
+    let before = volumes.pool().read_counts().region_reads;
+    for (offset, len) in ranges {
+        let mut into = vec![0; *len as usize];
+        volume.read(CONTEXT, *offset, &mut into).expect("read");
+        let expected = &bytes[*offset as usize..(offset + len) as usize];
+        assert!(into == expected, "at {offset}");
+    }
+    volumes.pool().read_counts().region_reads - before
+}
+
+/// Reads of 128 KiB from the start to the end.
+pub fn sequential(blocks: u64) -> Vec<(u64, u64)> {
+    let reads = (0..blocks * 2).map(|n| (n * 128 * KIB, 128 * KIB));
+    reads.collect()
+}
+
+/// Reads of 128 KiB, 288 KiB apart.
+pub fn stride(blocks: u64) -> Vec<(u64, u64)> {
+    let reads = (0..).map(|n| (n * 416 * KIB, 128 * KIB));
+    reads
+        .take_while(|(at, len)| at + len <= blocks * BLOCK)
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! Defragmentation of volumes and snapshots (FragPicker, SOSP'21; decision 25): where the bytes of an object
+//! lie, whom moving some of them would hurt, and copying them forward.
+//!
+//! Chunks are found by their content, so no recipe changes: a copy in a container of writer 5 is found
+//! before the others (`chunk_map::Moved`). The old copies are not needed any more, and are collected as everything
+//! else that nobody needs.
+//!
+//! Invariant: nothing is removed here, and nothing refers to what was not stored before: after a crash
+//! there are more copies than needed, or not. Called by maintenance.
+
+mod mover;
+mod owners;
+mod places;
+
+pub use mover::{MoveCounts, Mover};
+pub use owners::{Move, Moves};
+pub use places::{Cost, Places};
+
+use crate::error::Result;
+use crate::pool::Pool;
+use crate::volumes::Volumes;
+use format::recipe::ObjectRoot;
+use format::snapshot::SnapshotKind;
+use units::Fingerprint;
+
+/// Something that is read in place: a volume, or a snapshot of one, of an image or of a stream.
+#[derive(Clone, Debug)]
+pub struct Fragmentable {
+    /// As people call it.
+    pub name: String,
+    /// Hexadecimal digits of its id.
+    pub id: String,
+    /// Its number in traces: the first eight bytes of its id.
+    pub key: u64,
+    /// Its number in the page cache, where it has one.
+    pub cached_as: Option<u64>,
+    /// It can be written to.
+    pub is_volume: bool,
+    /// What it consists of now; of a volume, without what is not folded in yet.
+    pub root: ObjectRoot,
+}
+
+/// The number of a volume or snapshot in traces.
+pub(crate) fn key_of(id: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(id.first_chunk().copied().unwrap_or_default())
+}
+
+/// Who has chunks in memory: they need not be read to be copied.
+pub trait ChunksInMemory {
+    /// Hands the bytes of a chunk to `use_bytes` if they are in memory; false when they are not.
+    fn with_chunk(&self, fingerprint: &Fingerprint, use_bytes: &mut dyn FnMut(&[u8])) -> bool;
+}
+
+/// Nothing is.
+pub struct NoChunksInMemory;
+
+impl ChunksInMemory for NoChunksInMemory {
+    fn with_chunk(&self, _: &Fingerprint, _: &mut dyn FnMut(&[u8])) -> bool {
+        false
+    }
+}
+
+impl ChunksInMemory for Volumes {
+    fn with_chunk(&self, fingerprint: &Fingerprint, use_bytes: &mut dyn FnMut(&[u8])) -> bool {
+        self.with_cached(fingerprint, use_bytes)
+    }
+}
+
+impl Pool {
+    /// What can be defragmented, by the newest commit: volumes by name, then snapshots, oldest first. What
+    /// of the catalog cannot be read is not among it.
+    pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
+        let volumes = self.volumes()?.into_iter().map(|volume| Fragmentable {
+            id: volume.id.to_string(),
+            key: key_of(&volume.id.0),
+            cached_as: None,
+            is_volume: true,
+            root: volume.root,
+            name: volume.name,
+        });
+        let mut all: Vec<_> = volumes.collect();
+        let (snapshots, _) = self.snapshots_readable()?;
+        let is_tree = |kind| kind == SnapshotKind::Tree;
+        let snapshots = snapshots.into_iter().filter(|s| !is_tree(s.kind));
+        all.extend(snapshots.map(|snapshot| Fragmentable {
+            id: snapshot.id.to_string(),
+            key: key_of(&snapshot.id.0),
+            cached_as: None,
+            is_volume: false,
+            root: snapshot.root,
+            name: snapshot.name,
+        }));
+        Ok(all)
+    }
+}
+
+impl Volumes {
+    /// The same, with the numbers that the page cache has for open volumes.
+    pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
+        let mut all = self.pool().fragmentables()?;
+        let open = self.cache_numbers();
+        for one in all.iter_mut().filter(|one| one.is_volume) {
+            let found = open.iter().find(|(id, _)| key_of(&id.0) == one.key);
+            one.cached_as = found.map(|(_, number)| *number);
+        }
+        Ok(all)
+    }
+}

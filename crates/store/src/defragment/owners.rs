@@ -1,0 +1,210 @@
+//! Whom moving chunks would hurt: others who have them too, and have them well placed.
+//!
+//! A move hurts another owner when something that he reads at once would lie in more pieces after it: a
+//! range that the trace has of him, or, without a trace, a window of 128 KiB. An owner who has the same
+//! chunks side by side moves along and is not hurt.
+//!
+//! Invariant: a move that hurts more requests than it serves is not made. Called by maintenance.
+
+use super::places::{Extent, Finder, runs};
+use crate::chunk_map::{FingerprintMap, FingerprintSet};
+use crate::error::Result;
+use crate::pool::Pool;
+use format::recipe::{Layout, ObjectRoot};
+use fragpicker::WINDOW_BYTES;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use units::{ContainerId, Fingerprint};
+
+/// A range that is to be moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Of which object: its key.
+    pub object: u64,
+    /// Bytes of it.
+    pub range: Range<u64>,
+    /// Weight of its requests.
+    pub weight: u64,
+    /// Runs of regions that it lies in.
+    pub runs: u64,
+    /// Weight of other owners' requests, for each run that they would lie in besides.
+    pub hurts: u64,
+}
+
+impl Move {
+    /// True when it is worth what it costs others.
+    pub fn is_fair(&self) -> bool {
+        let serves = self.weight.saturating_mul(self.runs.saturating_sub(1));
+        self.hurts == 0 || serves > self.hurts
+    }
+}
+
+/// Moves that are judged together.
+pub struct Moves {
+    pool: Arc<Pool>,
+    finder: Finder,
+    moves: Vec<Move>,
+    /// Of each chunk that is moved: by which move.
+    chunks: FingerprintMap<usize>,
+    /// Nodes of recipes that were looked at.
+    seen: FingerprintSet,
+}
+
+impl Moves {
+    /// Takes moves up, and reads which chunks they are of. `root` gives objects by their key.
+    pub fn new(
+        pool: &Arc<Pool>,
+        moves: Vec<Move>,
+        root: &dyn Fn(u64) -> Option<ObjectRoot>,
+    ) -> Result<Self> {
+        let mut chunks = FingerprintMap::default();
+        for (number, one) in moves.iter().enumerate() {
+            let Some(root) = root(one.object) else {
+                continue;
+            };
+            let Range { start, end } = one.range;
+            pool.reader()
+                .visit_pieces(&root, start, end, &mut |_, _, f| {
+                    if !f.is_hole() {
+                        chunks.entry(f).or_insert(number);
+                    }
+                    Ok(ControlFlow::Continue(()))
+                })?;
+        }
+        Ok(Self {
+            pool: Arc::clone(pool),
+            finder: Finder::new(pool),
+            moves,
+            chunks,
+            seen: FingerprintSet::default(),
+        })
+    }
+
+    /// What they came to.
+    pub fn into_moves(self) -> Vec<Move> {
+        self.moves
+    }
+
+    /// An owner reads this range of an object at once, with this weight.
+    pub fn weigh(&mut self, root: &ObjectRoot, range: Range<u64>, weight: u64) -> Result<()> {
+        let mut window = Vec::new();
+        let Range { start, end } = range;
+        let visit = &mut |_, _, f| {
+            window.push(f);
+            Ok(ControlFlow::Continue(()))
+        };
+        self.pool.reader().visit_pieces(root, start, end, visit)?;
+        self.weigh_window(&window, weight)
+    }
+
+    /// An owner reads all windows of an object, with this weight; parts that objects share are looked
+    /// at once.
+    pub fn weigh_windows(&mut self, root: &ObjectRoot, weight: u64) -> Result<()> {
+        let mut at = 0;
+        while at < root.len {
+            let (next, windows) = self.leaf(root, at)?;
+            for window in windows {
+                self.weigh_window(&window, weight)?;
+            }
+            at = next.max(at + 1);
+        }
+        Ok(())
+    }
+
+    /// Windows of the recipe's leaf under `at`, unless it was looked at, and where it ends.
+    fn leaf(&mut self, root: &ObjectRoot, at: u64) -> Result<(u64, Vec<Vec<Fingerprint>>)> {
+        let mut fingerprint = root.fingerprint;
+        let (mut from, mut to) = (0u64, root.len);
+        for level in (1..=root.level).rev() {
+            if fingerprint.is_hole() {
+                return Ok((to, Vec::new()));
+            }
+            if level == 1 {
+                break;
+            }
+            // Somebody else has begun with all that is below.
+            if at == from && !self.seen.insert(fingerprint) {
+                return Ok((to, Vec::new()));
+            }
+            let node = self.pool.reader().recipe_node(&fingerprint)?;
+            let mut start = from;
+            for (number, child) in node.children.iter().enumerate() {
+                let len = match root.layout {
+                    Layout::Fixed(log2) => {
+                        format::recipe::RecipeNode::fixed_child_bytes(log2, level)
+                    }
+                    Layout::Variable => node.lengths.get(number).copied().unwrap_or(0),
+                };
+                let end = start.saturating_add(len).min(to);
+                if at < end {
+                    (fingerprint, from, to) = (*child, start, end);
+                    break;
+                }
+                start = end;
+            }
+        }
+        if root.level == 0 || fingerprint.is_hole() || !self.seen.insert(fingerprint) {
+            return Ok((to, Vec::new()));
+        }
+        let mut windows: Vec<Vec<Fingerprint>> = Vec::new();
+        let mut last = None;
+        let visit = &mut |offset: u64, _, f| {
+            let number = offset / WINDOW_BYTES;
+            if last.replace(number) != Some(number) {
+                windows.push(Vec::new());
+            }
+            if let Some(window) = windows.last_mut() {
+                window.push(f);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.pool
+            .reader()
+            .visit_pieces(root, from.max(at), to, visit)?;
+        Ok((to, windows))
+    }
+
+    fn weigh_window(&mut self, window: &[Fingerprint], weight: u64) -> Result<()> {
+        let moved = |f: &Fingerprint| self.chunks.get(f).copied();
+        if !window.iter().any(|f| moved(f).is_some()) {
+            return Ok(());
+        }
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let mut involved = Vec::new();
+        for f in window.iter().filter(|f| !f.is_hole()) {
+            // What is damaged is read from nowhere.
+            let Some(extent) = self.finder.find(f)? else {
+                continue;
+            };
+            before.push(extent);
+            match moved(f) {
+                Some(number) => {
+                    involved.push(number);
+                    after.push(elsewhere(number));
+                }
+                None => after.push(extent),
+            }
+        }
+        let more = runs(&mut after).saturating_sub(runs(&mut before));
+        if more > 0 {
+            involved.sort_unstable();
+            involved.dedup();
+            for number in involved {
+                if let Some(one) = self.moves.get_mut(number) {
+                    let hurt = weight.saturating_mul(more);
+                    one.hurts = one.hurts.saturating_add(hurt);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stands for where a move puts its chunks: no place of anything else, adjacent to none.
+fn elsewhere(number: usize) -> Extent {
+    Extent {
+        container: ContainerId(u64::MAX - number as u64),
+        first: 0,
+        end: 0,
+    }
+}

@@ -1,0 +1,221 @@
+//! Where the bytes of an object lie: regions of containers, as FragPicker wants to know it.
+//!
+//! Regions that follow each other in one container are one piece: the device reads them in one go. The order
+//! of chunks within them costs nothing, since a region is decoded as a whole.
+//!
+//! Invariant: the places are those that a reader is told. Called by maintenance.
+
+use crate::chunk_map::{ChunkMap, ChunkPlace, Near};
+use crate::error::{Result, StoreError};
+use crate::pool::Pool;
+use format::container::region_sectors;
+use format::recipe::ObjectRoot;
+use fragpicker::{Layout, Piece};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use units::{ContainerId, Fingerprint};
+
+/// Sectors of a region, in its container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Extent {
+    pub container: ContainerId,
+    pub first: u32,
+    pub end: u32,
+}
+
+impl Extent {
+    fn of(place: &ChunkPlace) -> Self {
+        let first = place.region.sector;
+        Self {
+            container: place.region.container,
+            first,
+            end: first.saturating_add(region_sectors(place.stored_bytes)),
+        }
+    }
+}
+
+/// In how many runs of adjacent regions these lie.
+pub(super) fn runs(extents: &mut Vec<Extent>) -> u64 {
+    extents.sort_unstable();
+    extents.dedup();
+    let breaks = extents.windows(2).filter(|pair| match pair {
+        [first, second] => first.container != second.container || first.end != second.first,
+        _ => false,
+    });
+    breaks.count() as u64 + u64::from(!extents.is_empty())
+}
+
+/// What a range costs whoever reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bytes of its chunks, without holes.
+    pub bytes: u64,
+    /// Regions that hold them.
+    pub regions: u64,
+    /// Runs of adjacent regions: device reads, at best.
+    pub runs: u64,
+}
+
+/// Looks chunks up, those of one object after the other.
+pub(super) struct Finder {
+    chunks: Arc<ChunkMap>,
+    near: RefCell<Near>,
+}
+
+impl Finder {
+    pub fn new(pool: &Pool) -> Self {
+        Self {
+            chunks: Arc::clone(pool.chunks()),
+            near: RefCell::default(),
+        }
+    }
+
+    /// `None`: the chunk is nowhere.
+    pub fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Extent>> {
+        let mut near = self.near.borrow_mut();
+        let place = self.chunks.locate(fingerprint, &mut near)?;
+        Ok(place.as_ref().map(Extent::of))
+    }
+}
+
+/// See the module's head.
+pub struct Places<'a> {
+    pool: &'a Pool,
+    container_bytes: u64,
+    objects: &'a BTreeMap<u64, ObjectRoot>,
+    finder: Finder,
+    /// Regions of the pieces that were told last: the upper bits of a place are a number in here.
+    extents: RefCell<Vec<Extent>>,
+    /// Bytes of them, within the range that was asked for.
+    bytes: Cell<u64>,
+}
+
+/// Bits of a place that say where in its region.
+const OFFSET_BITS: u32 = 44;
+
+impl<'a> Places<'a> {
+    /// Of these objects. A copy is closed with its container at `container_bytes`.
+    pub fn new(
+        pool: &'a Pool,
+        objects: &'a BTreeMap<u64, ObjectRoot>,
+        container_bytes: usize,
+    ) -> Self {
+        Self {
+            pool,
+            container_bytes: (container_bytes as u64).max(1),
+            objects,
+            finder: Finder::new(pool),
+            extents: RefCell::default(),
+            bytes: Cell::default(),
+        }
+    }
+
+    fn root(&self, object: u64) -> Result<ObjectRoot> {
+        let root = self.objects.get(&object).copied();
+        root.ok_or_else(|| StoreError::corruption("object", object, "not among those"))
+    }
+
+    /// What reading a range costs now.
+    pub fn cost(&self, object: u64, range: Range<u64>) -> Result<Cost> {
+        self.pieces(object, range)?;
+        Ok(self.cost_of_last())
+    }
+
+    /// The same for the range whose pieces were told last.
+    pub fn cost_of_last(&self) -> Cost {
+        let mut extents = self.extents.borrow().clone();
+        let runs = runs(&mut extents);
+        Cost {
+            bytes: self.bytes.get(),
+            regions: extents.len() as u64,
+            runs,
+        }
+    }
+
+    /// Bytes of an object that are no holes.
+    pub fn mapped_bytes(&self, object: u64) -> Result<u64> {
+        let root = self.root(object)?;
+        let mut bytes = 0;
+        let visit = &mut |_, len: u64, chunk: Fingerprint| {
+            bytes += if chunk.is_hole() { 0 } else { len };
+            Ok(ControlFlow::Continue(()))
+        };
+        self.pool.reader().visit_pieces(&root, 0, root.len, visit)?;
+        Ok(bytes)
+    }
+}
+
+impl Layout for Places<'_> {
+    type Error = StoreError;
+
+    fn size(&self, object: u64) -> Result<u64> {
+        Ok(self.root(object)?.len)
+    }
+
+    fn pieces(&self, object: u64, range: Range<u64>) -> Result<Vec<Piece>> {
+        let root = self.root(object)?;
+        let mut extents = self.extents.borrow_mut();
+        extents.clear();
+        self.bytes.set(0);
+        let mut pieces: Vec<Piece> = Vec::new();
+        let reader = self.pool.reader();
+        reader.visit_pieces(&root, range.start, range.end, &mut |offset, len, chunk| {
+            if chunk.is_hole() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let Some(extent) = self.finder.find(&chunk)? else {
+                let found = "needed, and in no container that can be read";
+                return Err(StoreError::corruption("chunk", chunk, found));
+            };
+            let (start, end) = (offset.max(range.start), (offset + len).min(range.end));
+            self.bytes.set(self.bytes.get() + end.saturating_sub(start));
+            if let Some(last) = pieces.last_mut()
+                && extents.last() == Some(&extent)
+                && last.offset + last.len == offset
+            {
+                last.len += len;
+                return Ok(ControlFlow::Continue(()));
+            }
+            pieces.push(Piece {
+                offset,
+                len,
+                place: (extents.len() as u64) << OFFSET_BITS,
+                is_shared: false,
+            });
+            extents.push(extent);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(pieces)
+    }
+
+    fn fragments(&self, pieces: &[Piece]) -> u64 {
+        let extents = self.extents.borrow();
+        let numbers = pieces.iter().map(|p| (p.place >> OFFSET_BITS) as usize);
+        runs(&mut numbers.filter_map(|n| extents.get(n).copied()).collect())
+    }
+
+    fn pieces_needed(&self, len: u64) -> u64 {
+        1 + len / self.container_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_regions_are_one_run_whatever_the_order() {
+        let at = |container, first, end| Extent {
+            container: ContainerId(container),
+            first,
+            end,
+        };
+        assert_eq!(runs(&mut vec![]), 0);
+        let mut extents = vec![at(1, 20, 30), at(1, 10, 20), at(1, 20, 30), at(1, 30, 31)];
+        assert_eq!(runs(&mut extents), 1);
+        assert_eq!(runs(&mut vec![at(1, 10, 20), at(2, 20, 30)]), 2);
+        assert_eq!(runs(&mut vec![at(1, 10, 20), at(1, 21, 30)]), 2);
+    }
+}

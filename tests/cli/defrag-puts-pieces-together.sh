@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# A volume that was written here and there is defragmented: the pieces of 128 KiB are together, the rest stays
+# where it is, every byte is the same; a second run has nothing to do, and lost caches change nothing.
+. "$(dirname "$0")/common.sh"
+requires qemu-io cmp nbdcopy
+new_pool
+exits 0 q volume create disk --size 4M
+disk="nbd+unix:///disk?socket=$dir/nbd"
+# Of every 256 KiB the first 128 are 32 pieces, an eighth of them at a time; the rest is one piece.
+for round in 0 1 2 3 4 5 6 7; do
+    start_server --nbd-socket "$dir/nbd"
+    writes=()
+    for block in $(seq 0 15); do
+        for piece in $(seq $round 8 31); do
+            writes+=(-c "write -P $((1 + (block * 7 + piece) % 250)) $((block * 256 + piece * 4))k 4k")
+        done
+        [ $round -ne 7 ] || writes+=(-c "write -P $((251 + block % 4)) $((block * 256 + 128))k 128k")
+    done
+    qemu-io -f raw "$disk" "${writes[@]}" -c flush >"$dir/io" || fail "$(cat "$dir/io")"
+    [ $round -ne 7 ] || nbdcopy "$disk" "$dir/before"
+    stop_server
+done
+number() {
+    grep -o "\"$1\":[0-9.]*" "$dir/out" | tail -n "${2:-1}" | head -n 1 | cut -d: -f2
+}
+exits 0 q defrag --dry-run
+says "would be copied"
+exits 1 q defrag nothing-like-it
+exits 0 q defrag --json
+# Patterns repeat, so some windows share chunks; all that lay in pieces and could be moved is together.
+[ "$(number ranges_in_pieces)" -ge 16 ] || fail "$(cat "$dir/out")"
+[ "$(number ranges_moved)" -ge 1 ] || fail "$(cat "$dir/out")"
+before=$(number places 2)
+after=$(number places 1)
+[ "$after" -lt "$before" ] || fail "$before places before, $after after"
+exits 0 q defrag --json disk
+sound
+rm "$pool"/cache/moved "$pool"/cache/fpi
+start_server --nbd-socket "$dir/nbd"
+nbdcopy "$disk" "$dir/after"
+cmp "$dir/before" "$dir/after" || fail "other bytes"
+exits 0 q defrag
+stop_server
+exits 0 q gc --trash-period 0
+exits 0 q gc --trash-period 0
+sound
+start_server --nbd-socket "$dir/nbd"
+rm "$dir/after"
+nbdcopy "$disk" "$dir/after"
+cmp "$dir/before" "$dir/after" || fail "other bytes after gc"
