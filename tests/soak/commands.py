@@ -21,6 +21,8 @@ class Commands:
         self.disks = {}
         self.in_use = set()
         self.made = 0
+        # What the other pool holds, by name.
+        self.copies = {}
         self.counts = Counter()
         # How often garbage is collected, without any time in the trash: the other commands have about 16 in all.
         self.collect_weight = collect_weight
@@ -136,6 +138,25 @@ class Commands:
         """Begins or goes on, or waits: whatever it reads must be whole."""
         self.run("scrub", self.random.choice(["start", "start", "pause"]))
 
+    def copy(self):
+        """A snapshot to the other pool, which has other keys."""
+        snapshot = self.any(lambda disk: "@" in disk.name and disk.name not in self.copies)
+        if snapshot and self.run("copy", snapshot.name):
+            self.copies[snapshot.name] = [page[-1] for page in snapshot.states]
+
+    def copies_are_whole(self):
+        """Every copy is what was copied."""
+        path = self.server.room / "exported"
+        self.server.must("check", "--read-data", environment=self.server.other)
+        for name, pages in self.copies.items():
+            self.server.must("export", name, str(path), environment=self.server.other)
+            data = path.read_bytes()
+            path.unlink()
+            found = [vector(data[at:at + PAGE_BYTES], at // PAGE_BYTES) for at in range(0, len(data), PAGE_BYTES)]
+            complaint = History([[page] for page in pages]).difference(found)
+            if complaint:
+                raise Failure(f"the copy of {name}: {complaint}")
+
     def removed(self, disk, good):
         if good:
             del self.disks[disk.name]
@@ -150,6 +171,6 @@ class Commands:
         chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
         chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
         chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
-        chosen += [(self.collect, self.collect_weight), (self.scrub, 1)]
+        chosen += [(self.collect, self.collect_weight), (self.scrub, 1), (self.copy, 2)]
         commands, weights = zip(*chosen)
         self.random.choices(commands, weights)[0]()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Kills a server while clients write and commands run, starts it again, and looks: every page of every volume,
-snapshot and image holds what was flushed or a later write; `check --read-data` finds nothing. Again and again.
+snapshot and image holds what was flushed or a later write; copies in another pool are what was copied; `check --read-data` finds
+nothing. Again and again.
 
     tests/soak/killed-servers.py --rounds 24 --seed 7            # what ./test runs
     tests/soak/killed-servers.py --minutes 30                    # a long run
@@ -134,6 +135,7 @@ class Soak:
 
     def run(self, rounds, seconds):
         self.server.must("init")
+        self.server.must("init", environment=self.server.other)
         self.server.launch()
         self.server.ready()
         for _ in range(2):
@@ -143,6 +145,8 @@ class Soak:
         while number < rounds or time.monotonic() - started < seconds:
             number += 1
             self.round()
+            if number % 20 == 0:
+                self.commands.copies_are_whole()
             if number % 50 == 0:
                 print(f"round {number}, {time.monotonic() - started:.0f} s: {self.said()}", flush=True)
         self.start()
@@ -150,6 +154,7 @@ class Soak:
         if not self.server.stop(60):
             raise Failure("the server does not stop")
         self.server.must("check", "--read-data")
+        self.commands.copies_are_whole()
         print(f"{number} rounds in {time.monotonic() - started:.0f} s: {self.said()}")
 
     def said(self):

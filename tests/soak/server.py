@@ -22,19 +22,22 @@ class Server:
             "PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": str(self.room),
             "QUINTET_REPOSITORY": str(self.room / "pool"), "QUINTET_PASSWORD": "soak",
             "QUINTET_CACHE_DIR": str(self.room / "caches"),
+            "QUINTET_TO_REPOSITORY": str(self.room / "other"), "QUINTET_TO_PASSWORD": "other",
         }
+        # The pool that copies go to.
+        self.other = {**self.environment, "QUINTET_REPOSITORY": str(self.room / "other"), "QUINTET_PASSWORD": "other"}
 
     def uri(self, name):
         return f"nbd+unix:///{name}?socket={self.socket}"
 
-    def command(self, *args):
+    def command(self, *args, environment=None):
         """Runs a command to its end: (exit code, what it said)."""
-        done = subprocess.run([self.program, *args], env=self.environment, stdin=subprocess.DEVNULL,
+        done = subprocess.run([self.program, *args], env=environment or self.environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
         return done.returncode, done.stdout
 
-    def must(self, *args):
-        code, said = self.command(*args)
+    def must(self, *args, environment=None):
+        code, said = self.command(*args, environment=environment)
         if code != 0:
             raise Failure(f"quintet {' '.join(args)} exited with {code}: {said[-2000:]}")
         return said
