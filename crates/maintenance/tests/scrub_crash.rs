@@ -1,0 +1,151 @@
+//! Power losses under a scrub: its record is one that was written, or none; the next scrub goes on
+//! from it, verifies everything, and finds no damage that is none.
+
+use duet::Duet;
+use format::scrub::{Pass, ScrubPhase};
+use maintenance::{ScrubStep, Scrubber};
+use sim::pool_histories::{
+    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
+};
+use sim::{Expected, Explorer, History, Scenario, Seed, SimDisk};
+use std::sync::Arc;
+use store::{OpenMode, Pool};
+
+const STEP_BYTES: u64 = 4096;
+
+/// What a record says.
+type Said = (ScrubPhase, Pass, Pass);
+
+/// Backups and scrubs take turns; passes are paused, left behind by dead processes, and ended.
+struct Scrubs {
+    seed: u64,
+}
+
+fn open(disk: &Arc<SimDisk>, salt: u64) -> Result<Arc<Pool>, String> {
+    let media = media(Arc::clone(disk) as _, salt);
+    let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES);
+    pool.map(Arc::new).map_err(|e| e.to_string())
+}
+
+fn back_up(pool: &Pool, seed: u64) -> Result<(), String> {
+    let source = Source::new(What::Image, &mut Seed::new(seed));
+    let mut session = pool.begin(lane_options()).map_err(|e| e.to_string())?;
+    let root = source
+        .put(&mut session, 0, lane_options())
+        .map_err(|e| e.to_string())?;
+    let record = snapshot(pool, What::Image, &source, root);
+    pool.commit(session, &[record], &[])
+        .map_err(|e| e.to_string())?;
+    Ok(())
+}
+
+fn said(scrubber: &Scrubber) -> Said {
+    let status = scrubber.status();
+    (status.phase, status.pass, status.last)
+}
+
+fn record(scrubber: &mut Scrubber, history: &History<Said>) -> Result<(), String> {
+    let ticket = history.begin(said(scrubber));
+    scrubber.record().map_err(|e| e.to_string())?;
+    history.ack(ticket);
+    Ok(())
+}
+
+/// Steps, each followed by a record; true when the pass is over.
+fn steps(scrubber: &mut Scrubber, count: usize, history: &History<Said>) -> Result<bool, String> {
+    for _ in 0..count {
+        let step = scrubber.step(0, STEP_BYTES).map_err(|e| e.to_string())?;
+        record(scrubber, history)?;
+        match step {
+            ScrubStep::Worked { .. } => {}
+            ScrubStep::Finished => return Ok(true),
+            other => return Err(format!("{other:?}")),
+        }
+    }
+    Ok(false)
+}
+
+impl Scenario for Scrubs {
+    type Op = Said;
+    type Model = Vec<Said>;
+
+    fn apply(&self, model: &mut Vec<Said>, op: &Said) {
+        model.push(*op);
+    }
+
+    fn run(&self, disk: &Arc<SimDisk>, history: &History<Said>) -> Result<(), String> {
+        let disk_media = media(Arc::clone(disk) as _, self.seed);
+        Pool::init(&disk_media, &init_options(&[])).map_err(|e| e.to_string())?;
+        let mut pool = open(disk, self.seed + 1)?;
+        back_up(&pool, self.seed)?;
+        history.explore_from_here();
+        for life in 0..3 {
+            let duet = Duet::new(duet::Options {
+                items_max: 64,
+                seed: life,
+            });
+            let mut scrubber = Scrubber::new(Arc::clone(&pool), duet);
+            scrubber.start(None).map_err(|e| e.to_string())?;
+            steps(&mut scrubber, 3, history)?;
+            back_up(&pool, self.seed + 10 + life)?;
+            if life == 1 {
+                let ticket = history.begin((
+                    ScrubPhase::Paused,
+                    scrubber.status().pass,
+                    scrubber.status().last,
+                ));
+                scrubber.pause().map_err(|e| e.to_string())?;
+                history.ack(ticket);
+                scrubber.start(None).map_err(|e| e.to_string())?;
+            }
+            while life > 0 && !steps(&mut scrubber, 1, history)? {}
+            drop(scrubber);
+            drop(pool);
+            pool = open(disk, self.seed + 2 + life)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
+        let pool = open(disk, 99)?;
+        let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+        let found = said(&scrubber);
+        let written = expected.acked.iter().chain(&expected.in_flight);
+        let none = (ScrubPhase::default(), Pass::default(), Pass::default());
+        if found != none && !written.clone().any(|record| *record == found) {
+            return Err(format!("a record that nobody wrote: {found:?}"));
+        }
+        scrubber.start(None).map_err(|e| e.to_string())?;
+        for _ in 0..10_000 {
+            match scrubber.step(0, 1 << 20).map_err(|e| e.to_string())? {
+                ScrubStep::Worked { .. } => {}
+                ScrubStep::Finished => {
+                    let (status, findings) = (scrubber.status(), scrubber.take_findings());
+                    let all = status.last.containers == status.containers;
+                    return match all && findings.is_empty() && status.verified().is_some() {
+                        true => Ok(()),
+                        false => Err(format!("{status:?}, {findings:?}")),
+                    };
+                }
+                other => return Err(format!("{other:?}")),
+            }
+        }
+        Err("the scrub does not end".to_owned())
+    }
+}
+
+#[test]
+fn a_power_loss_under_a_scrub_costs_work_only() {
+    let mut states = 0;
+    for seed in [1, 2] {
+        let mut explorer = Explorer::new(seed, 400);
+        explorer.recovery_depth = 1;
+        explorer.recovery_every = 12;
+        explorer.recovery_states_max = 16;
+        explorer.threads = 2;
+        let report = explorer.explore(&Scrubs { seed });
+        report.expect_none();
+        states += report.states + report.recovery_states;
+    }
+    assert!(states > 600, "{states}");
+}
