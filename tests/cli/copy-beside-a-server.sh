@@ -42,7 +42,31 @@ cached=$(number cached_bytes) read=$(number read_bytes)
 [ "$cached" -gt $((16 << 20)) ] || fail "only $cached bytes came from memory, $read were read"
 exits 0 o export -f raw disk@monday "$dir/there"
 cmp "$dir/image" "$dir/there"
+
+# Its status shows a copy; it can be paused.
+exits 1 o copy --pause
+says 'no server holds this pool'
+noise "$dir/image" 32
+nbdcopy "$dir/image" "nbd+unix:///disk?socket=$dir/nbd"
+exits 0 q volume snapshot disk@tuesday
+status_says() {
+    q status | grep -q "$1"
+}
+background copied "$QUINTET" copy --all --limit 4M
+copy=$!
+wait_until status_says "copy.*to $other: under way.*from memory"
+exits 0 q copy --pause
+says '1 copies paused'
+wait_until status_says "copy.*paused"
+q status --json | grep -q '"copies":\[{"to":' || fail "$(q status --json)"
+kill -0 $copy || fail "$(cat "$dir/copied")"
+exits 0 q copy --resume
+kill -INT $copy
+code=0
+wait $copy || code=$?
+[ $code -eq 130 ] || fail "an interrupted copy ended with $code: $(cat "$dir/copied")"
 exits 0 q copy --all
+! status_says 'copy *to' || fail "the copy has ended: $(q status)"
 stop_server
 exits 0 o check --read-data
 

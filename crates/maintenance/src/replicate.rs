@@ -33,6 +33,15 @@ pub enum CopyError {
     Receiver(StoreError),
 }
 
+impl CopyError {
+    /// What a pool said.
+    pub fn into_cause(self) -> StoreError {
+        match self {
+            Self::Source(e) | Self::Receiver(e) => e,
+        }
+    }
+}
+
 impl std::fmt::Display for CopyError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -8,11 +8,13 @@ use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use maintenance::{CopiedSnapshot, CopyError, CopyOptions, CopyStep, Replication};
-use sim::{Image, SimDisk};
+use sim::{Damage, Image, SimDisk};
+use specimen::volumes::{self, small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, OpenMode, Pool};
+use store::{CheckDepth, InitOptions, OpenMode, Pool, Volumes};
+use volume::Volume;
 
 const WITH: Compression = Compression::Zstd(1);
 
@@ -59,7 +61,7 @@ fn copy(run: &mut Replication, snapshot: &Snapshot) -> Result<CopiedSnapshot, Co
     run.begin(snapshot)?;
     for _ in 0..1_000_000 {
         match run.step(0, 10_000)? {
-            CopyStep::Worked => {}
+            CopyStep::Worked | CopyStep::Sent(_) => {}
             CopyStep::Copied(copied) => return Ok(*copied),
             other => panic!("{other:?}"),
         }
@@ -261,4 +263,111 @@ fn what_was_sent_before_an_interruption_is_found() {
     assert_eq!(a.duplicate_bytes, 0);
     // But for the catalog, which names more containers.
     assert!(a.live_bytes.abs_diff(b.live_bytes) < 1000, "{a:?} {b:?}");
+}
+
+/// Flips a bit in the middle of the largest container.
+fn flip(disk: &Arc<SimDisk>) {
+    let image = disk.image();
+    let containers = image
+        .files()
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("containers/"));
+    let largest = containers.max_by_key(|(_, bytes)| *bytes).unwrap();
+    let at = 8 * (largest.1 / 2);
+    disk.damage(&largest.0, &Damage::FlipBit(at)).unwrap();
+}
+
+#[test]
+fn what_was_damaged_there_is_stored_anew() {
+    let world = source(6);
+    let (from, disk) = (open_source(&world), receiver(110));
+    copy_all(&from, &open_receiver(&disk, 111));
+    flip(&disk);
+    let to = open_receiver(&disk, 112);
+    // Nobody knows yet.
+    assert!(copy_all(&from, &to).is_empty());
+    let all = CheckDepth::Data { part: 1, parts: 1 };
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    to.repair(all, options(WITH), go_on).unwrap();
+    let before = to.snapshots().unwrap();
+    let again = copy_all(&from, &to);
+    assert_eq!(again.len(), world.0.truths.len());
+    let stored: u64 = again.iter().map(|c| c.stored.new_bytes).sum();
+    assert!(stored > 0 && stored < 60_000, "{stored}");
+    assert_eq!(to.snapshots().unwrap(), before);
+    assert_copied(&from, &to);
+}
+
+#[test]
+fn damage_here_is_told_and_spares_the_others() {
+    let world = source(7);
+    flip(&world.1);
+    let (from, disk) = (open_source(&world), receiver(120));
+    let to = open_receiver(&disk, 121);
+    let mut run = replication(&from, &to);
+    let (mut failed, mut copied) = (0, 0);
+    for snapshot in from.snapshots().unwrap() {
+        match copy(&mut run, &snapshot) {
+            Ok(_) => copied += 1,
+            Err(CopyError::Source(e)) => {
+                assert!(e.is_corruption(), "{e}");
+                run.give_up().unwrap();
+                failed += 1;
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert!(failed > 0 && copied > 0, "{failed} failed, {copied} copied");
+    assert_eq!(to.snapshots().unwrap().len(), copied);
+    assert_sound(&to);
+}
+
+#[test]
+fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
+    const BYTES: usize = 6 << 20;
+    let disk = volumes::made();
+    let held = Arc::new(volumes::open(&disk, 3));
+    let old = noise(9, BYTES);
+    held.create("disk", BYTES as u64, 12).unwrap();
+    write(&held.volume("disk").unwrap(), 0, &old);
+    let snapshot = held.snapshot("disk", "monday").unwrap();
+    drop(held);
+    // A new process has nothing in memory; then somebody reads the last MiB and overwrites the first.
+    let pool = Arc::new(specimen::open(&disk, 4, None, OpenMode::Write).unwrap());
+    let held = Arc::new(Volumes::open(pool, &small()).unwrap());
+    let live = held.volume("disk").unwrap();
+    let mut read = vec![0; 1 << 20];
+    live.read(volumes::CONTEXT, (BYTES - (1 << 20)) as u64, &mut read)
+        .unwrap();
+    write(&live, 0, &noise(10, 300_000));
+    let there = receiver(130);
+    let to = open_receiver(&there, 131);
+    let from = Arc::clone(held.pool());
+    let options = CopyOptions {
+        volumes: Some(Arc::clone(&held)),
+        ..copy_options()
+    };
+    let all = from.snapshots().unwrap();
+    let mut run = Replication::new(Arc::clone(&from), all, Arc::clone(&to), options).unwrap();
+    run.begin(&snapshot).unwrap();
+    // The part that is in memory is the first.
+    let mut steps = 0;
+    while run.counts().0.cached_bytes < 1 << 20 {
+        assert!(matches!(run.step(0, 1 << 20).unwrap(), CopyStep::Worked));
+        steps += 1;
+        assert!(steps < 4, "{:?}", run.counts().0);
+    }
+    let before = run.counts().0.read_bytes;
+    assert!(before <= 1 << 20, "{before} bytes were read before it");
+    let copied = loop {
+        match run.step(0, 1 << 20).unwrap() {
+            CopyStep::Worked | CopyStep::Sent(_) => {}
+            CopyStep::Copied(copied) => break copied,
+            other => panic!("{other:?}"),
+        }
+    };
+    let counts = copied.counts;
+    assert_eq!(counts.cached_bytes + counts.read_bytes, BYTES as u64);
+    let arrived = to.reader().read_whole(&copied.snapshot.root, 1 << 30);
+    assert!(arrived.unwrap() == old);
 }

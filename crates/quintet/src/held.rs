@@ -5,6 +5,7 @@
 //! need no turn: their room lets changes of names follow each other. Called by the commands and the
 //! server.
 
+mod copies;
 mod live;
 mod open_files;
 mod scrubbing;
@@ -12,6 +13,7 @@ mod trouble;
 mod turns;
 mod volumes;
 
+pub use copies::{Copies, CopyEntry, CopyState};
 pub use live::{ExportReading, Live};
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
@@ -50,6 +52,8 @@ pub struct Held {
     /// Where all that uses the pool's device takes turns.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
+    /// Copies to other pools.
+    pub copies: Arc<Copies>,
     turns: Arc<Turns>,
     /// What volumes were asked to store and could not.
     pub refused: Arc<Trouble>,
@@ -81,6 +85,7 @@ impl Held {
             pool,
             volumes: Arc::new(volumes),
             since: Instant::now(),
+            copies: Arc::default(),
             turns: Arc::default(),
             refused: Arc::default(),
             stuck: Trouble::default(),

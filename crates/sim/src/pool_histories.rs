@@ -8,6 +8,7 @@
 mod examine;
 mod model;
 mod ops;
+mod origin;
 mod process;
 mod setup;
 mod source;

@@ -95,7 +95,7 @@ impl Receiver {
         }
         match self.lane() {
             Ok(lane) => lane.store_node(node),
-            Err(CopyError::Source(e) | CopyError::Receiver(e)) => Err(e),
+            Err(e) => Err(e.into_cause()),
         }
     }
 

@@ -45,6 +45,8 @@ struct Run {
     driver: Driver,
     /// Somebody tells what is in memory.
     listens: bool,
+    /// All of it is sent: what the commit will say.
+    sent: Option<Snapshot>,
     before: (CopyCounts, WriteCounts),
 }
 
@@ -60,6 +62,8 @@ pub enum CopyStep {
     },
     /// It is paused.
     Paused,
+    /// All of it is sent, and this is what the receiving pool will say: the next step commits it.
+    Sent(Box<Snapshot>),
     /// The snapshot is there, durable.
     Copied(Box<CopiedSnapshot>),
 }
@@ -142,6 +146,7 @@ impl Replication {
         self.run = Some(Run {
             snapshot: snapshot.clone(),
             listens,
+            sent: None,
             driver: Driver::new(session, options, Progress::new(PART_BITS)),
             before,
         });
@@ -180,6 +185,9 @@ impl Replication {
         let Some(run) = &mut self.run else {
             return Ok(CopyStep::Paused);
         };
+        if run.sent.is_some() {
+            return Ok(CopyStep::Copied(Box::new(self.commit()?)));
+        }
         let volumes = self.options.volumes.as_ref().filter(|_| run.listens);
         let present = volumes.map_or(&Nothing as &dyn Present, |v| v.present());
         let task = &mut self.task;
@@ -189,29 +197,37 @@ impl Replication {
                 Step::Failed { error, .. } => return Err(error),
                 Step::Waiting { until_ns } => CopyStep::Waiting { until_ns },
                 Step::Paused | Step::Cancelled => CopyStep::Paused,
-                Step::Finished => CopyStep::Copied(Box::new(self.finish()?)),
+                Step::Finished => CopyStep::Sent(Box::new(self.finish()?)),
             },
         )
     }
 
-    fn finish(&mut self) -> Result<CopiedSnapshot, CopyError> {
+    fn finish(&mut self) -> Result<Snapshot, CopyError> {
         let carrier = &mut self.task.carrier;
         let root = match self.task.copied.take() {
             Some(copied) => copied.finish(carrier)?,
             None => None,
         };
-        let (Some(run), Some(root)) = (self.run.take(), root) else {
-            let why = StoreError::new(StoreErrorKind::Invalid, "nothing is being copied");
-            return Err(CopyError::Receiver(why));
+        let (Some(run), Some(root)) = (&mut self.run, root) else {
+            return Err(nothing_to_commit());
         };
         let mut snapshot = Snapshot {
             root,
             added_bytes: 0,
-            ..run.snapshot
+            ..run.snapshot.clone()
         };
         if !carrier.to.is_dry_run() {
             carrier.to.seal()?;
             snapshot.added_bytes = carrier.to.counts().stored_bytes - run.before.1.stored_bytes;
+        }
+        Ok(run.sent.insert(snapshot).clone())
+    }
+
+    fn commit(&mut self) -> Result<CopiedSnapshot, CopyError> {
+        let carrier = &mut self.task.carrier;
+        let run = self.run.take().ok_or_else(nothing_to_commit)?;
+        let snapshot = run.sent.ok_or_else(nothing_to_commit)?;
+        if !carrier.to.is_dry_run() {
             match self.pairs.there(&snapshot).is_some() {
                 // What was damaged is stored anew, under the name that it has.
                 true => carrier.to.commit(&[])?,
@@ -239,6 +255,11 @@ impl Replication {
     pub fn counts(&self) -> (CopyCounts, WriteCounts) {
         (self.task.carrier.counts, self.task.carrier.to.counts())
     }
+}
+
+fn nothing_to_commit() -> CopyError {
+    let why = StoreError::new(StoreErrorKind::Invalid, "nothing is being copied");
+    CopyError::Receiver(why)
 }
 
 fn less_stored(a: WriteCounts, b: &WriteCounts) -> WriteCounts {

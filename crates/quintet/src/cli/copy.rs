@@ -13,12 +13,14 @@ Examples:
   quintet copy --to /mnt/other/pool --to-password-file /root/other.password latest
   quintet copy --to /mnt/other/pool disk@monday --limit 50M
   quintet copy --to /mnt/other/pool --host web1 --dry-run
+  quintet copy --pause
 
 The pools may have different passwords and keys. A snapshot keeps its name, so copying it again sends
 nothing, and a newer one of the same source sends what changed since. What is sent is verified first.
 Interrupted or killed, the next run finds what was sent and does not send it again.
 
-In the server that holds the pool, if there is one, it takes first what is in memory. The receiving
+In the server that holds the pool, if there is one, it takes first what is in memory; `status` shows it,
+and --pause and --resume switch it. The receiving
 pool must not be held by a server. Its password: --to-password-file, --to-password-command or
 --to-key-file, else QUINTET_TO_PASSWORD, QUINTET_TO_PASSWORD_FILE or QUINTET_TO_PASSWORD_COMMAND,
 else it is asked for.")]
@@ -41,6 +43,12 @@ pub struct CopyArgs {
     /// Bytes read and sent a second, at most
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit: Option<u64>,
+    /// Let the copies that a server is making stop, until --resume
+    #[arg(long, conflicts_with_all = ["snapshots", "all", "dry_run", "resume"])]
+    pub pause: bool,
+    /// Let them go on
+    #[arg(long, conflicts_with_all = ["snapshots", "all", "dry_run"])]
+    pub resume: bool,
     /// How what is sent is stored there: zstd, zstd:LEVEL, lz4, none, auto or max
     #[arg(long, value_name = "HOW")]
     pub compression: Option<String>,

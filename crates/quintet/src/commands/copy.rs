@@ -9,6 +9,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_named, choose_several, short_id};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
+use crate::held::{CopyEntry, CopyState};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
@@ -25,6 +26,9 @@ use store::{OpenMode, Pool, WriteCounts};
 const STEP_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Exit> {
+    if args.pause || args.resume {
+        return switch(invocation, args.pause);
+    }
     let filter = SnapshotFilter::new(&args.filter)?;
     if args.snapshots.is_empty() && !args.all && filter.is_empty() {
         bail!("which snapshots? name them, or use --all, --host, --tag or --path");
@@ -62,6 +66,13 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         replication,
         is_dry_run: args.dry_run,
         started: Instant::now(),
+        entry: invocation.held().map(|held| {
+            held.copies.begin(CopyState {
+                to: to_path.display().to_string(),
+                total_bytes: chosen.iter().map(size_of).sum(),
+                ..CopyState::default()
+            })
+        }),
         copied: 0,
         present: 0,
         damaged: 0,
@@ -75,6 +86,23 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     } else {
         exit
     })
+}
+
+/// Pauses, or resumes, what a server copies.
+fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
+    let Some(held) = invocation.held() else {
+        bail!("no server holds this pool: interrupt the copy, the next one goes on");
+    };
+    let count = held.copies.pause(pause) as u64;
+    let console = &invocation.console;
+    console.message(
+        Object::message("summary")
+            .boolean("paused", pause)
+            .integer("copies", count),
+    )?;
+    let done = if pause { "paused" } else { "resumed" };
+    console.line(format!("{count} copies {done}"))?;
+    Ok(Exit::Done)
 }
 
 /// The same directory, however it is written.
@@ -109,6 +137,8 @@ struct Copying<'a> {
     invocation: &'a Invocation,
     replication: Replication,
     is_dry_run: bool,
+    /// In a server: what its status shows.
+    entry: Option<CopyEntry>,
     started: Instant,
     copied: u64,
     present: u64,
@@ -185,6 +215,10 @@ impl Copying<'_> {
         self.replication.begin(snapshot)?;
         loop {
             interrupt.check()?;
+            if self.is_paused(snapshot, progress) {
+                interrupt.wait(Duration::from_millis(200));
+                continue;
+            }
             let before = passed(&self.replication.counts().0);
             let now_ns = self.started.elapsed().as_nanos() as u64;
             let step = self.replication.step(now_ns, STEP_BYTES)?;
@@ -192,7 +226,7 @@ impl Copying<'_> {
             let left = limit.saturating_sub(progress.bytes_done());
             progress.add_bytes((now - before).min(left));
             match step {
-                CopyStep::Worked => {}
+                CopyStep::Worked | CopyStep::Sent(_) => {}
                 CopyStep::Copied(copied) => return Ok(copied),
                 CopyStep::Waiting { until_ns } => {
                     let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
@@ -203,6 +237,20 @@ impl Copying<'_> {
                 }
             }
         }
+    }
+
+    /// Tells the server how far it is; true when somebody paused it.
+    fn is_paused(&self, snapshot: &Snapshot, progress: &Progress) -> bool {
+        let Some(entry) = &self.entry else {
+            return false;
+        };
+        let (counts, stored) = self.replication.counts();
+        entry.update(|state| {
+            state.snapshot = words(snapshot);
+            state.done_bytes = progress.bytes_done();
+            state.counts = counts;
+            state.sent_bytes = stored.new_bytes;
+        })
     }
 
     fn tell(&self, copied: &CopiedSnapshot) -> anyhow::Result<()> {

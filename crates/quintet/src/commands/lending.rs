@@ -37,6 +37,7 @@ impl Need {
         match command {
             Command::Backup(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Import(args) => unless(args.dry_run, Self::Writing { files }),
+            Command::Copy(args) if args.pause || args.resume => Self::Live,
             // Reads here, and writes where no server is; only a server knows what is in memory.
             Command::Copy(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
@@ -151,6 +152,7 @@ mod tests {
         assert_eq!(need("copy --to /x latest -n"), Need::Nothing);
         assert_eq!(need("defrag a b"), Need::Writing { files: false });
         assert_eq!(need("defrag -n"), Need::Nothing);
+        assert_eq!(need("copy --pause"), Need::Live);
         assert_eq!(need("undelete"), Need::Nothing);
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
         assert_eq!(need("scrub status"), Need::Live);

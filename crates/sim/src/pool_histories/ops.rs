@@ -39,6 +39,9 @@ pub enum PoolOp {
     Backup(What, usize),
     /// The source changes a little, and the session does not end with a commit.
     Interrupted(What, usize, Ending),
+    /// The source changes a little, is backed up in another pool with keys of its own, and all
+    /// that is missing here is copied from there.
+    Copy(What),
     /// Removes the oldest so many snapshots.
     Forget(usize),
     /// Replaces the record of the newest snapshot.
@@ -75,7 +78,7 @@ pub fn killed(after: u64, op: PoolOp) -> PoolOp {
 /// The scripted histories: each explores its part of a pool's life from the first operation on.
 pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
     use PoolOp::{
-        AddKey, Backup, ChangeKey, Collect, CollectSteps, Discard, Forget, Init, Interrupted,
+        AddKey, Backup, ChangeKey, Collect, CollectSteps, Copy, Discard, Forget, Init, Interrupted,
         LoseIndex, RemoveKey, Reopen, Repair, Rot, Tag, Tags, Undelete,
     };
     use What::{Image, Stream, Tree};
@@ -255,6 +258,32 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
             ]),
         ),
         (
+            "copied",
+            vec![
+                Init(1),
+                Backup(Image, 0),
+                Copy(Image),
+                Copy(Tree),
+                Copy(Stream),
+                Copy(Image),
+                Copy(Tree),
+                Forget(2),
+                Copy(Stream),
+                Backup(Tree, 1),
+            ],
+        ),
+        (
+            "copied, killed",
+            join(vec![
+                vec![Init(0), Copy(Tree)],
+                kills(Copy(Tree), &[4, 9, 14, 17, 20, 24]),
+                vec![Copy(Image)],
+                kills(Copy(Image), &[5, 11, 16, 21]),
+                kills(Copy(Stream), &[8, 13, 19]),
+                vec![Forget(1), Reopen, Copy(Stream)],
+            ]),
+        ),
+        (
             "old roots",
             vec![Init(0), Backup(Stream, 0), Tags(19), Backup(Stream, 0)],
         ),
@@ -273,7 +302,7 @@ fn draw(seed: &mut Seed) -> PoolOp {
     if seed.chance(50) {
         return killed(1 + seed.below(40), draw(seed));
     }
-    match seed.below(26) {
+    match seed.below(28) {
         0 => PoolOp::AddKey,
         1 => PoolOp::RemoveKey,
         2 => PoolOp::ChangeKey,
@@ -287,6 +316,7 @@ fn draw(seed: &mut Seed) -> PoolOp {
         20 => PoolOp::Discard(1 + seed.below(2) as usize),
         21 => PoolOp::Undelete,
         22 => PoolOp::Collect,
+        26..=27 => PoolOp::Copy(draw_what(seed)),
         23..=25 => PoolOp::CollectSteps(1 + seed.below(12) as usize),
         _ => PoolOp::LoseIndex,
     }

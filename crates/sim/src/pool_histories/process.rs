@@ -7,12 +7,14 @@
 use super::examine::Found;
 use super::model::{Change, Model, Truth, secret};
 use super::ops::{Ending, PoolOp, What};
+use super::origin::{COPY_STEP_BYTES, Origin, copy_options};
 use super::setup::{at_once, init_options, lane_options, media, snapshot};
 use super::source::Source;
 use crate::history::Ticket;
 use crate::{History, Seed, SimDisk};
 use format::container::{ContainerClass, ContainerHeader, RegionHeader};
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
+use maintenance::{CopyStep, Replication};
 use media::{Barrier, Disk, Media};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,7 +29,9 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 pub struct Process<'h> {
     disk: Arc<SimDisk>,
     history: &'h History<Change>,
-    pool: Option<Pool>,
+    pool: Option<Arc<Pool>>,
+    /// The pool that copies come from.
+    origin: Origin,
     /// Goes on beside other operations.
     collector: Option<Collector>,
     seed: Seed,
@@ -48,6 +52,7 @@ impl<'h> Process<'h> {
             disk: Arc::clone(disk),
             history,
             pool: None,
+            origin: Origin::default(),
             collector: None,
             seed: Seed::new(seed),
             salt: seed << 16,
@@ -116,6 +121,7 @@ impl<'h> Process<'h> {
                 self.remove_key()
             }
             PoolOp::Backup(what, lanes) => self.back_up(*what, *lanes),
+            PoolOp::Copy(what) => self.copy(*what),
             PoolOp::Interrupted(what, lanes, ending) => self.interrupt(*what, *lanes, *ending),
             PoolOp::Forget(count) => {
                 let gone = self.model.oldest(*count);
@@ -226,6 +232,38 @@ impl<'h> Process<'h> {
         match ending {
             Ending::Abandon => session.abandon()?,
             Ending::Drop => drop(session),
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, what: What) -> Outcome<()> {
+        let source = self.changed(what);
+        self.salt += 1;
+        let (from, truths) = self.origin.store(what, source, self.salt)?;
+        let to = Arc::clone(self.pool.as_ref().ok_or("not open")?);
+        let all = from.snapshots()?;
+        let mut run = Replication::new(from, all, to, copy_options())?;
+        for (snapshot, source) in truths {
+            if run.is_there(&snapshot) {
+                continue;
+            }
+            run.begin(&snapshot)?;
+            let snapshot = loop {
+                match run.step(0, COPY_STEP_BYTES)? {
+                    CopyStep::Sent(snapshot) => break *snapshot,
+                    CopyStep::Worked => {}
+                    other => return Err(format!("{other:?}").into()),
+                }
+            };
+            let change = Change::Commit {
+                add: vec![Truth { snapshot, source }],
+                remove: Vec::new(),
+            };
+            self.tell(change, |_| match run.step(0, COPY_STEP_BYTES) {
+                Ok(CopyStep::Copied(_)) => Ok(()),
+                Ok(other) => panic!("{other:?} instead of a commit"),
+                Err(e) => Err(e.into_cause()),
+            })?;
         }
         Ok(())
     }
@@ -397,7 +435,7 @@ impl<'h> Process<'h> {
 
     fn pool(&self) -> Result<&Pool, StoreError> {
         let none = || StoreError::new(store::StoreErrorKind::NoPool, "not open");
-        self.pool.as_ref().ok_or_else(none)
+        self.pool.as_deref().ok_or_else(none)
     }
 
     fn reopen(&mut self) -> Outcome<()> {
@@ -427,7 +465,7 @@ impl<'h> Process<'h> {
             let found = found.against(&candidates);
             return Err(format!("after a process that died: {found}").into());
         }
-        self.pool = found.pool;
+        self.pool = found.pool.map(Arc::new);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
-use crate::held::{Held, Live};
+use crate::held::{CopyState, Held, Live};
 use crate::json::Object;
 use crate::settings::flow_name;
 use crate::sizes;
@@ -74,7 +74,31 @@ pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
     for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
         lines.push((flow_name(*flow), format!("device: {}", qos::words(counts))));
     }
+    lines.extend(
+        held.copies
+            .states()
+            .iter()
+            .map(|copy| ("copy", copy_words(copy))),
+    );
     lines
+}
+
+fn copy_words(copy: &CopyState) -> String {
+    let size = sizes::display;
+    let state = match copy.is_paused {
+        true => "paused (quintet copy --resume)",
+        false => "under way",
+    };
+    format!(
+        "to {}: {state}, {}, {} of {}; read {}, from memory {}, sent {}",
+        copy.to,
+        copy.snapshot,
+        size(copy.done_bytes),
+        size(copy.total_bytes),
+        size(copy.counts.read_bytes),
+        size(copy.counts.cached_bytes),
+        size(copy.sent_bytes),
+    )
 }
 
 /// For programs.
@@ -96,6 +120,18 @@ pub fn object(held: &Held, live: &Live) -> Object {
             None => object,
         }
     });
+    let copies = held.copies.states().into_iter().map(|copy| {
+        Object::new()
+            .text("to", &copy.to)
+            .text("snapshot", &copy.snapshot)
+            .boolean("paused", copy.is_paused)
+            .integer("total_bytes", copy.total_bytes)
+            .integer("bytes_done", copy.done_bytes)
+            .integer("read_bytes", copy.counts.read_bytes)
+            .integer("cached_bytes", copy.counts.cached_bytes)
+            .integer("known_bytes", copy.counts.known_bytes)
+            .integer("data_added", copy.sent_bytes)
+    });
     Object::new()
         .integer("pid", std::process::id())
         .number("uptime_seconds", held.since.elapsed().as_secs_f64())
@@ -109,5 +145,6 @@ pub fn object(held: &Held, live: &Live) -> Object {
         .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
         .object("cache", cache_object(&live.cache))
         .objects("device", qos::flows(&live.device))
+        .objects("copies", copies)
         .objects("exports", exports.collect::<Vec<_>>())
 }

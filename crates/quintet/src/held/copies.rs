@@ -1,0 +1,114 @@
+//! The copies to other pools that a server makes for its clients: how far they are, and their switch.
+//!
+//! Invariant: an entry lives as long as its command. Called by `copy`, `status` and nobody else.
+
+use super::lock;
+use maintenance::CopyCounts;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// How far a copy is.
+#[derive(Clone, Debug, Default)]
+pub struct CopyState {
+    /// Directory of the receiving pool.
+    pub to: String,
+    /// What is being copied.
+    pub snapshot: String,
+    /// Bytes of all snapshots that were asked for.
+    pub total_bytes: u64,
+    /// ... that are through.
+    pub done_bytes: u64,
+    /// Where they were.
+    pub counts: CopyCounts,
+    /// Bytes that the receiving pool did not have.
+    pub sent_bytes: u64,
+    /// It waits for `copy --resume`.
+    pub is_paused: bool,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Copies(Mutex<Running>);
+
+#[derive(Default)]
+struct Running {
+    next: u64,
+    states: BTreeMap<u64, CopyState>,
+}
+
+/// A copy that is under way. Dropping it ends that.
+pub struct CopyEntry {
+    copies: Arc<Copies>,
+    number: u64,
+}
+
+impl Copies {
+    /// One more.
+    pub fn begin(self: &Arc<Self>, state: CopyState) -> CopyEntry {
+        let mut running = lock(&self.0);
+        let number = running.next;
+        running.next += 1;
+        running.states.insert(number, state);
+        CopyEntry {
+            copies: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// All that are under way, oldest first.
+    pub fn states(&self) -> Vec<CopyState> {
+        lock(&self.0).states.values().cloned().collect()
+    }
+
+    /// Lets all that are under way stop, or go on; how many there are.
+    pub fn pause(&self, is_paused: bool) -> usize {
+        let mut running = lock(&self.0);
+        for state in running.states.values_mut() {
+            state.is_paused = is_paused;
+        }
+        running.states.len()
+    }
+}
+
+impl CopyEntry {
+    /// Tells how far it is; true when it is to wait.
+    pub fn update(&self, tell: impl FnOnce(&mut CopyState)) -> bool {
+        let mut running = lock(&self.copies.0);
+        running.states.get_mut(&self.number).is_some_and(|state| {
+            tell(state);
+            state.is_paused
+        })
+    }
+}
+
+impl Drop for CopyEntry {
+    fn drop(&mut self) {
+        lock(&self.copies.0).states.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_live_as_long_as_their_commands() {
+        let copies = Arc::new(Copies::default());
+        let entry = |to: &str| {
+            copies.begin(CopyState {
+                to: to.to_owned(),
+                ..CopyState::default()
+            })
+        };
+        let (a, b) = (entry("a"), entry("b"));
+        assert_eq!(copies.pause(true), 2);
+        assert!(a.update(|state| state.done_bytes = 7));
+        drop(b);
+        assert_eq!(copies.pause(false), 1);
+        assert!(!a.update(|_| ()));
+        let states = copies.states();
+        assert_eq!((states.len(), states[0].done_bytes), (1, 7));
+        drop(a);
+        assert!(copies.states().is_empty());
+    }
+}
