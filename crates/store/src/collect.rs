@@ -10,6 +10,7 @@
 //! before (`pool::holds`), and a mark that began after that found nothing live in it. What is copied
 //! is durable before its old container is in the trash. Times decide nothing but how long to wait.
 
+mod cached;
 mod choose;
 mod copy;
 mod discard;

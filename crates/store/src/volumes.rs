@@ -5,7 +5,6 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
-mod cached;
 mod changes;
 mod decisions;
 mod direct;

@@ -2,7 +2,8 @@
 //! where the bytes are.
 //!
 //! Invariant: bytes told here equal what is stored under their fingerprint; unwritten pages have none
-//! and are never told. Which volumes are like a snapshot is a hint. Called by replication.
+//! and are never told. Which volumes are like a snapshot is a hint. Called by replication
+//! and the collector.
 
 use super::Volumes;
 use super::engine::lock;
@@ -29,6 +30,11 @@ impl Volumes {
                 && (of == Some(record.name.as_str()) || record.origin == snapshot.id)
         });
         like.map(|r| r.volume.object).collect()
+    }
+
+    /// Whether the page cache has the chunk.
+    pub fn is_chunk_resident(&self, fingerprint: &Fingerprint) -> bool {
+        self.engine.cache.is_content_resident(fingerprint)
     }
 
     /// Hands the chunk's bytes to `use_bytes` if the page cache has them; false when it does not.

@@ -3,22 +3,19 @@
 //! Invariant: what is in the page cache by content was verified when it came in, and never changes.
 //! Called by the collector.
 
-use super::Volumes;
-use crate::collect::CachedChunks;
-use page_cache::Use;
+use super::CachedChunks;
+use crate::volumes::Volumes;
 use units::Fingerprint;
 
 impl CachedChunks for Volumes {
     fn holds(&self, fingerprint: &Fingerprint) -> bool {
-        self.engine.cache.is_content_resident(fingerprint)
+        self.is_chunk_resident(fingerprint)
     }
 
     fn copy(&self, fingerprint: &Fingerprint, bytes: &mut Vec<u8>) -> bool {
-        let frame = self.engine.cache.by_content(fingerprint, None, Use::Scan);
-        if let Some(frame) = &frame {
+        self.with_resident_chunk(fingerprint, &mut |resident| {
             bytes.clear();
-            bytes.extend_from_slice(frame);
-        }
-        frame.is_some()
+            bytes.extend_from_slice(resident);
+        })
     }
 }
