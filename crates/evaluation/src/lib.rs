@@ -7,4 +7,6 @@
 
 pub mod disk;
 pub mod figures;
+pub mod flash;
+pub mod fragments;
 pub mod maintenance;

@@ -4,17 +4,18 @@
 #![forbid(unsafe_code)]
 
 use evaluation::figures::{plot, write_page};
+use evaluation::fragments;
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
 use evaluation::maintenance::settings::{Picks, Settings};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: evaluation [duet]...
+const USAGE: &str = "usage: evaluation [duet] [fragpicker]
 
 Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.";
 
-const PAGES: [&str; 1] = ["duet"];
+const PAGES: [&str; 2] = ["duet", "fragpicker"];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
 fn write(page: &str, pages: &Path) -> std::io::Result<()> {
     match page {
         "duet" => duet(pages),
+        "fragpicker" => fragpicker(pages),
         _ => Ok(()),
     }
 }
@@ -61,4 +63,13 @@ fn duet(pages: &Path) -> std::io::Result<()> {
     let text = page::text(&settings, &in_rotation, &host_backup, &at_random);
     write_page(&pages.join("duet.md"), "Duet", &text)?;
     std::fs::write(pages.join("duet.svg"), plot(&page::panels(&in_rotation)))
+}
+
+fn fragpicker(pages: &Path) -> std::io::Result<()> {
+    let text = fragments::page::text(1 << 30);
+    write_page(&pages.join("fragpicker.md"), "FragPicker", &text)?;
+    std::fs::write(
+        pages.join("fragpicker.svg"),
+        plot(&fragments::page::panels()),
+    )
 }
