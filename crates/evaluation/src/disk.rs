@@ -122,6 +122,11 @@ impl Disk {
         }
     }
 
+    /// When the last request has ended.
+    pub fn idle_since(&self) -> Ns {
+        self.idle_since
+    }
+
     /// When a request ends that begins at `now`, which is not before the last one has ended.
     pub fn serve(&mut self, now: Ns, request: Request) -> Ns {
         let begun = now + self.model.command;

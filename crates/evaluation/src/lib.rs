@@ -5,6 +5,7 @@
 //! tests at a small scale.
 #![forbid(unsafe_code)]
 
+pub mod ageing;
 pub mod disk;
 pub mod figures;
 pub mod flash;

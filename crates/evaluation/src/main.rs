@@ -4,18 +4,18 @@
 #![forbid(unsafe_code)]
 
 use evaluation::figures::{plot, write_page};
-use evaluation::fragments;
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
 use evaluation::maintenance::settings::{Picks, Settings};
+use evaluation::{ageing, fragments};
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: evaluation [duet] [fragpicker]
+const USAGE: &str = "usage: evaluation [duet] [fragpicker] [ageing]
 
 Writes docs/evaluation/PAGE.md and PAGE.svg, all pages unless some are named. Takes minutes.";
 
-const PAGES: [&str; 2] = ["duet", "fragpicker"];
+const PAGES: [&str; 3] = ["duet", "fragpicker", "ageing"];
 
 fn main() -> ExitCode {
     let named: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +43,7 @@ fn write(page: &str, pages: &Path) -> std::io::Result<()> {
     match page {
         "duet" => duet(pages),
         "fragpicker" => fragpicker(pages),
+        "ageing" => ageing(pages),
         _ => Ok(()),
     }
 }
@@ -71,5 +72,16 @@ fn fragpicker(pages: &Path) -> std::io::Result<()> {
     std::fs::write(
         pages.join("fragpicker.svg"),
         plot(&fragments::page::panels()),
+    )
+}
+
+fn ageing(pages: &Path) -> std::io::Result<()> {
+    let settings = ageing::pool::Settings::FULL;
+    let histories = ageing::page::histories(&settings).map_err(std::io::Error::other)?;
+    let text = ageing::page::text(&settings, &histories);
+    write_page(&pages.join("ageing.md"), "Ageing", &text)?;
+    std::fs::write(
+        pages.join("ageing.svg"),
+        plot(&ageing::page::panels(&settings, &histories)),
     )
 }

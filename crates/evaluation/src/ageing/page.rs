@@ -1,0 +1,126 @@
+//! The page of ageing: restore speed of the newest generation, by generation and by maintenance.
+//!
+//! Invariant: all figures come from runs. Called by `evaluation`.
+
+use super::history::PIECE_BYTES;
+use super::pool::{Generation, Settings, Upkeep, run};
+use crate::figures::{Line, Panel, Table, verdict};
+use std::collections::BTreeMap;
+
+/// The last generation's speed, of the first one's, at least.
+const BAR: f64 = 0.8;
+const UPKEEPS: [(Upkeep, &str, &str); 3] = [
+    (Upkeep::None, "none, all kept", "#64748b"),
+    (Upkeep::Collected, "gc", "#0d9488"),
+    (Upkeep::Defragmented, "gc and defrag", "#c2410c"),
+];
+
+/// Generations by maintenance.
+pub type Histories = BTreeMap<Upkeep, Vec<Generation>>;
+
+/// All histories.
+pub fn histories(settings: &Settings) -> store::Result<Histories> {
+    let one = |(upkeep, ..): (Upkeep, &str, &str)| Ok((upkeep, run(settings, upkeep)?));
+    UPKEEPS.into_iter().map(one).collect()
+}
+
+/// The last generation's speed, of the first one's.
+pub fn kept_speed(generations: &[Generation]) -> f64 {
+    match generations {
+        [first, .., last] => last.speed() / first.speed(),
+        _ => 1.0,
+    }
+}
+
+fn speeds(histories: &Histories, settings: &Settings) -> String {
+    let shown = (1..=settings.generations).filter(|nth| *nth == 1 || nth % 7 == 0);
+    let shown: Vec<u64> = shown.collect();
+    let names = shown.iter().map(u64::to_string);
+    let mut table = Table::new(std::iter::once("after each generation".to_owned()).chain(names));
+    for (upkeep, name, _) in UPKEEPS {
+        let Some(all) = histories.get(&upkeep) else {
+            continue;
+        };
+        let speed = |nth: &u64| {
+            all.get(*nth as usize - 1)
+                .map_or(String::new(), |g| format!("{:.1}", g.speed()))
+        };
+        table.row(std::iter::once(name.to_owned()).chain(shown.iter().map(speed)));
+    }
+    table.into_text()
+}
+
+fn ends(histories: &Histories) -> String {
+    let columns = [
+        "after each generation",
+        "last generation, of the first one's speed",
+        "reads",
+        "jumps",
+        "read, MB",
+        "stored, MB",
+        "copied by maintenance, MB a generation",
+        "",
+    ];
+    let mut table = Table::new(columns);
+    for (upkeep, name, _) in UPKEEPS {
+        let Some((all, last)) = histories
+            .get(&upkeep)
+            .and_then(|all| Some((all, all.last()?)))
+        else {
+            continue;
+        };
+        let copied: u64 = all.iter().map(|g| g.copied_bytes).sum();
+        let kept = kept_speed(all);
+        table.row([
+            name.to_owned(),
+            format!("{kept:.2}"),
+            last.restore.reads.to_string(),
+            last.restore.jumps.to_string(),
+            format!("{:.1}", last.restore.bytes as f64 / 1e6),
+            format!("{:.1}", last.stored_bytes as f64 / 1e6),
+            format!("{:.1}", copied as f64 / 1e6 / all.len() as f64),
+            verdict(kept >= BAR).to_owned(),
+        ]);
+    }
+    table.into_text()
+}
+
+/// The page.
+pub fn text(settings: &Settings, histories: &Histories) -> String {
+    format!(
+        "## Restore of the newest generation\n\n\
+         Command: `cargo run --release -p evaluation -- ageing`. The real store, its collector and its defragmentation, over a simulated disk; every read of a\n\
+         container by a restore is timed on the disk of [Duet's page](duet.md), one after another; containers lie in the order in which they were written, what is\n\
+         deleted leaves a hole. A stream of {} MB; from one generation to the next 1 % of its pieces of {} KiB go, 1 % move, as many are new, anywhere. Regions of 128\n\
+         KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; defrag is the one\n\
+         without a trace, of the newest generation, and may move what others share. Every restore was compared with what was backed up.\n\n\
+         MB/s by generation:\n\n{}\n![Restore speed by generation](ageing.svg)\n\n\
+         At the end (bar: >= {BAR} of the first generation's speed after maintenance):\n\n{}",
+        settings.pieces * PIECE_BYTES as u64 / 1_000_000,
+        PIECE_BYTES >> 10,
+        settings.kept,
+        speeds(histories, settings),
+        ends(histories),
+    )
+}
+
+/// Restore speed by generation.
+pub fn panels(settings: &Settings, histories: &Histories) -> Vec<Panel> {
+    let line = |(upkeep, name, colour): (Upkeep, &str, &'static str)| {
+        let all = histories.get(&upkeep)?;
+        let points = (1..).zip(all).map(|(nth, g)| (f64::from(nth), g.speed()));
+        Some(Line {
+            name: name.to_owned(),
+            colour,
+            is_dashed: false,
+            points: points.collect(),
+        })
+    };
+    vec![Panel {
+        title: "Restore of the newest generation, MB/s".to_owned(),
+        x_name: "generation".to_owned(),
+        x_max: settings.generations as f64,
+        y_max: 120.0,
+        lines: UPKEEPS.into_iter().filter_map(line).collect(),
+    }]
+}

@@ -1,0 +1,128 @@
+//! Blobs that have a place on a disk, so that reads of them take time.
+//!
+//! Invariant: blobs lie one after another in the order in which they were put; what is deleted leaves a hole.
+//! Called by the store, through its waist.
+
+use crate::disk::{Disk, DiskModel, Ns, Request};
+use media::{Barrier, Blobs, MediaError, Put};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// What reads have cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Toll {
+    /// How many there were.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that did not begin where the one before had ended.
+    pub jumps: u64,
+    /// Time of the disk.
+    pub time: Ns,
+}
+
+struct Places {
+    addresses: BTreeMap<String, u64>,
+    free: u64,
+    disk: Disk,
+    last_end: u64,
+    toll: Toll,
+}
+
+/// See the module's head.
+pub struct PlacedBlobs<B> {
+    inner: B,
+    places: Mutex<Places>,
+}
+
+impl<B: Blobs> PlacedBlobs<B> {
+    /// Over `inner`, which is empty.
+    pub fn new(inner: B, model: DiskModel) -> Self {
+        Self {
+            inner,
+            places: Mutex::new(Places {
+                addresses: BTreeMap::new(),
+                free: 0,
+                disk: Disk::new(model),
+                last_end: 0,
+                toll: Toll::default(),
+            }),
+        }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The cost of all reads since the last call.
+    pub fn take_toll(&self) -> Toll {
+        std::mem::take(&mut self.places().toll)
+    }
+
+    fn read_at(&self, name: &str, offset: u64, bytes: u64) {
+        let mut places = self.places();
+        let Some(address) = places.addresses.get(name).copied() else {
+            return;
+        };
+        let request = Request {
+            address: address + offset,
+            bytes,
+            is_write: false,
+        };
+        let places = &mut *places;
+        // A restore does nothing else: each read begins when the one before has ended.
+        let now = places.disk.idle_since();
+        let end = places.disk.serve(now, request);
+        places.toll.reads += 1;
+        places.toll.bytes += bytes;
+        places.toll.jumps += u64::from(request.address != places.last_end);
+        places.toll.time += end - now;
+        places.last_end = request.address + bytes;
+    }
+}
+
+impl<B: Blobs> Blobs for PlacedBlobs<B> {
+    fn buffer(&self) -> Vec<u8> {
+        self.inner.buffer()
+    }
+
+    fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+        let len = (bytes.len() as u64).next_multiple_of(4096);
+        self.inner.put(name, bytes, how)?;
+        let mut places = self.places();
+        let address = places.free;
+        places.free += len;
+        places.addresses.insert(name.to_owned(), address);
+        Ok(())
+    }
+
+    fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        self.read_at(name, offset, into.len() as u64);
+        self.inner.read_range(name, offset, into)
+    }
+
+    fn len(&self, name: &str) -> Result<u64, MediaError> {
+        self.inner.len(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError> {
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), MediaError> {
+        self.places().addresses.remove(name);
+        self.inner.delete(name)
+    }
+
+    fn sweep(&self) -> Result<(), MediaError> {
+        self.inner.sweep()
+    }
+
+    fn adopt(&self, name: &str) {
+        self.inner.adopt(name);
+    }
+
+    fn barrier(&self, point: Barrier) -> Result<(), MediaError> {
+        self.inner.barrier(point)
+    }
+}

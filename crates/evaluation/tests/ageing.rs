@@ -1,0 +1,32 @@
+//! Ageing, small: restores get slower, maintenance gives something back, and the same seed gives the same history.
+
+use evaluation::ageing::page::kept_speed;
+use evaluation::ageing::pool::{Settings, Upkeep, run};
+
+const SMALL: Settings = Settings {
+    pieces: 300,
+    generations: 8,
+    kept: 2,
+    ..Settings::FULL
+};
+
+#[test]
+fn maintenance_slows_ageing_down() {
+    let of = |upkeep| run(&SMALL, upkeep).expect("a history");
+    let (none, defragmented) = (of(Upkeep::None), of(Upkeep::Defragmented));
+    assert!(kept_speed(&none) < 0.8, "{}", kept_speed(&none));
+    let last = |all: &[evaluation::ageing::pool::Generation]| all.last().map_or(0.0, |g| g.speed());
+    assert!(
+        last(&defragmented) > last(&none),
+        "{} of {}",
+        last(&defragmented),
+        last(&none)
+    );
+    let jumps: Vec<u64> = none.iter().map(|g| g.restore.jumps).collect();
+    assert!(jumps.first() < jumps.last(), "{jumps:?}");
+    let collected = of(Upkeep::Collected);
+    let stored =
+        |all: &[evaluation::ageing::pool::Generation]| all.last().map_or(0, |g| g.stored_bytes);
+    assert!(stored(&collected) <= stored(&none));
+    assert_eq!(of(Upkeep::Collected), collected);
+}
