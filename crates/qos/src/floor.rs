@@ -61,6 +61,12 @@ impl Floor {
         }
     }
 
+    /// What was spent has cost more than was thought.
+    pub fn owe(&mut self, more_ns: u64) {
+        let more = i64::try_from(more_ns).unwrap_or(i64::MAX);
+        self.credit_ns = self.credit_ns.saturating_sub(more);
+    }
+
     /// What was had in idle time was not of the floor; but it was work.
     pub fn had_for_nothing(&mut self, cost_ns: u64) {
         if let Some(deadline) = &mut self.deadline {
@@ -94,6 +100,9 @@ mod tests {
             now = floor.ready_at(50_000).expect("a share").max(now);
         }
         assert!((50_000_000..=51_000_000).contains(&spent), "{spent} of 1 s");
+        floor.owe(5_000_000);
+        let ready = floor.ready_at(50_000).expect("a share");
+        assert!(ready >= now + 99_000_000, "ready at {ready}, it is {now}");
         floor.earn(50_000, now + 1_000_000_000_000);
         floor.spend(1);
         assert!(!floor.may_spend(50_000));

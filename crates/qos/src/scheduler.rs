@@ -60,6 +60,8 @@ struct Lane {
     /// Time of the device that it has had, by weight.
     had: u128,
     floor: Floor,
+    /// What went last was charged to the floor, and how much.
+    floor_paid_ns: Option<u64>,
 }
 
 impl Lane {
@@ -169,6 +171,15 @@ impl Scheduler {
         self.user_at_ns = Some(now_ns);
     }
 
+    /// A request of maintenance took so long at the device: what was more than its estimate is charged
+    /// to its floor too, so that wrong estimates take nothing from users.
+    pub fn took(&mut self, flow: Flow, took_ns: u64) {
+        let lane = self.lane_mut(flow);
+        if let Some(paid_ns) = lane.floor_paid_ns.take() {
+            lane.floor.owe(took_ns.saturating_sub(paid_ns));
+        }
+    }
+
     /// Whether no user has wanted anything for a while.
     pub fn is_idle(&self, now_ns: u64) -> bool {
         self.idle_at().is_some_and(|at| at <= now_ns)
@@ -235,8 +246,14 @@ impl Scheduler {
         let began_at = lane.had;
         lane.had += (u128::from(cost_ns) << FRACTION) * u128::from(of) / u128::from(weight.max(1));
         match (flow.is_maintenance(), is_idle) {
-            (true, true) => lane.floor.had_for_nothing(cost_ns),
-            (true, false) => lane.floor.spend(cost_ns),
+            (true, true) => {
+                lane.floor.had_for_nothing(cost_ns);
+                lane.floor_paid_ns = None;
+            }
+            (true, false) => {
+                lane.floor.spend(cost_ns);
+                lane.floor_paid_ns = Some(cost_ns);
+            }
             (false, _) => {}
         }
         let had = &mut self.had[usize::from(flow.is_maintenance())];

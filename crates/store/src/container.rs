@@ -9,7 +9,7 @@ mod reader;
 mod spare;
 
 pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
-pub(crate) use reader::{ContainerReader, Contents, Copies, PART_BYTES_MAX};
+pub(crate) use reader::{Ahead, ContainerReader, Contents, Copies, PART_BYTES_MAX};
 pub use reader::{Region, RegionPlace};
 
 use crate::error::Result;

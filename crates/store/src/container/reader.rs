@@ -1,5 +1,9 @@
 //! Reading containers back, verified.
 
+mod ahead;
+
+pub(crate) use ahead::Ahead;
+
 use super::builder::nonce_of;
 use super::container_name;
 use super::spare::SpareBuffers;
@@ -202,13 +206,25 @@ impl ContainerReader {
     ) -> Result<Region> {
         let shape = self.shape(place.container)?;
         let (header, stored) = self.stored_by(place, sectors_hint, copies)?;
+        self.decoded(&shape, &header, place, stored, only)
+    }
+
+    /// Opened, decompressed, fingerprinted.
+    fn decoded(
+        &self,
+        shape: &Shape,
+        header: &RegionHeader,
+        place: RegionPlace,
+        stored: Vec<u8>,
+        only: Option<&Fingerprint>,
+    ) -> Result<Region> {
         if header.index == DIRECTORY_INDEX {
             return Err(place_error(
                 place,
                 "a directory stands where a region should",
             ));
         }
-        let raw = self.raw(&shape, &header, place, stored)?;
+        let raw = self.raw(shape, header, place, stored)?;
         let (_, lengths) =
             split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
         let only = only.filter(|_| raw.len() <= PART_BYTES_MAX);
@@ -257,13 +273,7 @@ impl ContainerReader {
             read.map_err(|e| unreadable(&name, e))
         };
         read(at, &mut bytes)?;
-        let header = RegionHeader::decode(&bytes).map_err(|e| place_error(place, e))?;
-        if header.container != place.container {
-            return Err(place_error(
-                place,
-                format!("belongs to container {}", header.container),
-            ));
-        }
+        let header = header_of(place, &bytes)?;
         let need = REGION_HEADER_BYTES + header.stored_bytes as usize;
         if need > bytes.len() {
             let have = bytes.len();
@@ -397,6 +407,16 @@ impl ContainerReader {
         }
         Ok(directory)
     }
+}
+
+/// The header of the region that should stand there.
+fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
+    let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
+    if header.container != place.container {
+        let found = format!("belongs to container {}", header.container);
+        return Err(place_error(place, found));
+    }
+    Ok(header)
 }
 
 /// Decompresses into the memory of `raw`.

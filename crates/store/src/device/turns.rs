@@ -358,7 +358,9 @@ impl Drop for MaintenanceTurn<'_> {
             return;
         }
         if let Some(began_ns) = self.began_ns {
-            state.of(self.flow).busy_ns += now_ns.saturating_sub(began_ns);
+            let took_ns = now_ns.saturating_sub(began_ns);
+            state.of(self.flow).busy_ns += took_ns;
+            state.scheduler.took(self.flow, took_ns);
         }
         state.scheduler.completed(self.flow, now_ns);
         self.queue.hand_out(&mut state, None);

@@ -10,11 +10,13 @@ use crate::catalog::{
 };
 use crate::check::Checked;
 use crate::chunk_map::Near;
-use crate::container::{Copies, RegionPlace};
+use crate::container::{Ahead, RegionPlace};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::write_path::{LaneOptions, WriteCounts};
 use duet::Duet;
-use format::container::{DirectoryRegion, HEADER_BYTES, region_sectors};
+use format::container::{
+    DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors,
+};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,6 +24,45 @@ use units::{ContainerId, Fingerprint};
 
 /// Stored bytes of what describes a container, about: header, directory, footer.
 const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
+
+/// Stored bytes that are read at once.
+const AHEAD_BYTES_MAX: u64 = 1 << 20;
+
+/// Regions that lie one after the other.
+struct Run {
+    regions: usize,
+    /// From the begin of the first to the end of the last.
+    bytes: usize,
+}
+
+/// The regions from the first on that nobody has verified, and that have no gap between them: about
+/// `bytes_max`, or one.
+fn run_of(
+    regions: &[DirectoryRegion],
+    bytes_max: u64,
+    is_verified: &mut dyn FnMut(u32) -> bool,
+) -> Run {
+    let mut run = Run {
+        regions: 0,
+        bytes: 0,
+    };
+    let mut next_sector = None;
+    for region in regions {
+        let bytes = REGION_HEADER_BYTES + region.stored_bytes as usize;
+        let sectors = region_sectors(region.stored_bytes);
+        let is_first = next_sector.is_none();
+        let goes_on = is_first || next_sector == Some(region.sector);
+        let padded = run.bytes.next_multiple_of(SECTOR_BYTES as usize);
+        let fits = padded.saturating_add(bytes) as u64 <= bytes_max;
+        if !goes_on || !(is_first || fits && !is_verified(region.sector)) {
+            break;
+        }
+        run.regions += 1;
+        run.bytes = padded + bytes;
+        next_sector = region.sector.checked_add(sectors);
+    }
+    run
+}
 
 /// A container whose verification has begun.
 pub struct Verification {
@@ -167,6 +208,8 @@ impl Pool {
         budget_bytes: u64,
     ) -> Result<()> {
         let mut left = budget_bytes.max(1);
+        let mut ahead = None;
+        let mut ahead_to = verification.next;
         while left > 0 {
             let Some(region) = verification.regions.get(verification.next) else {
                 return Ok(());
@@ -179,7 +222,20 @@ impl Pool {
             if is_verified(place) {
                 verification.cached_bytes += bytes;
             } else {
-                match self.verify(place, region)? {
+                if verification.next >= ahead_to {
+                    if let Some(read) = ahead.take() {
+                        self.containers.reuse_ahead(read);
+                    }
+                    let rest = verification.regions.get(verification.next..);
+                    let run = run_of(
+                        rest.unwrap_or_default(),
+                        left.min(AHEAD_BYTES_MAX),
+                        &mut |sector| is_verified(RegionPlace { sector, ..place }),
+                    );
+                    ahead_to = verification.next + run.regions;
+                    ahead = self.containers.ahead(place, run.bytes);
+                }
+                match self.verify(ahead.as_ref(), place, region)? {
                     None => {
                         if self.take_back(place) {
                             verification.taken_back.push(place);
@@ -224,12 +280,14 @@ impl Pool {
     }
 
     /// Why a region is damaged; `None` when it is as its directory says.
-    fn verify(&self, place: RegionPlace, region: &DirectoryRegion) -> Result<Option<String>> {
-        let sectors = region_sectors(region.stored_bytes);
+    fn verify(
+        &self,
+        ahead: Option<&Ahead>,
+        place: RegionPlace,
+        region: &DirectoryRegion,
+    ) -> Result<Option<String>> {
         // What the system remembers of a file is not what the device has; and nobody needs a copy.
-        let read = self
-            .containers
-            .region_by(place, sectors, Copies::Nowhere, None);
+        let read = self.containers.region_of(ahead, place, region.stored_bytes);
         match read {
             Ok(decoded) => {
                 let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
