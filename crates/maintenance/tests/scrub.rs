@@ -85,6 +85,31 @@ fn every_region_of_every_container_is_read_once() {
     assert!(described / last.containers <= 3 * 4096);
 }
 
+/// A seek for each region would cost more than all bytes.
+#[test]
+fn regions_that_lie_together_are_one_read() {
+    let world = World::new(1);
+    let pool = world.open();
+    let mut reads = [0, 0];
+    for (reads, step_bytes) in reads.iter_mut().zip([1, 1 << 20]) {
+        let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+        scrubber.start(None).unwrap();
+        let before = world.disk.counts().reads;
+        while !matches!(scrubber.step(0, step_bytes).unwrap(), ScrubStep::Finished) {}
+        *reads = world.disk.counts().reads - before;
+    }
+    let [single, together] = reads;
+    let containers = pool.record().containers;
+    println!("{single} reads by single regions, {together} together, {containers} containers");
+    let described = 4 * containers;
+    assert!(single > described, "regions enough to tell");
+    assert!(together - containers < single - containers, "{reads:?}");
+    assert!(
+        together <= described + containers,
+        "{together} reads of {containers} containers"
+    );
+}
+
 #[test]
 fn what_a_reader_has_verified_is_not_read_again() {
     let world = World::new(2);

@@ -53,6 +53,9 @@ impl std::error::Error for QueueFull {}
 /// Shares in time are counted in 2^-16 ns.
 const FRACTION: u32 = 16;
 
+/// Of idle time by weight, what one task may have more than the others before its turn ends.
+const GOES_ON_NS: u64 = 500_000_000;
+
 #[derive(Default)]
 struct Lane {
     queue: Queue,
@@ -78,6 +81,8 @@ pub struct Scheduler {
     had: [u128; 2],
     /// When a user's request was last there.
     user_at_ns: Option<u64>,
+    /// The maintenance task that had the device last.
+    maintained: Option<Flow>,
 }
 
 impl Scheduler {
@@ -89,6 +94,7 @@ impl Scheduler {
             lanes: Default::default(),
             had: [0; 2],
             user_at_ns: None,
+            maintained: None,
         })
     }
 
@@ -136,7 +142,7 @@ impl Scheduler {
         let maintenance = self.in_flight(Flow::is_maintenance);
         let (flow, is_idle) = if self.is_idle(now_ns) {
             let may = maintenance < self.settings.maintenance_in_flight_max;
-            (self.least(may, Flow::is_maintenance)?, true)
+            (self.idle_turn(may)?, true)
         } else {
             let earned = |flow: Flow| {
                 let share = shares.get(flow as usize).copied().unwrap_or_default();
@@ -194,14 +200,21 @@ impl Scheduler {
         (!is_used).then_some(at)
     }
 
-    /// When maintenance that waits may go on, if nothing else happens.
+    /// When maintenance that waits may go on, if nothing else happens. `None`: not before something is
+    /// completed, or nothing waits.
     pub fn wakes_at(&self, now_ns: u64) -> Option<u64> {
+        let maintenance = self.in_flight(Flow::is_maintenance);
+        let has_room = maintenance < self.settings.maintenance_in_flight_max;
+        let idle_at = self.idle_at().filter(|_| has_room);
         let shares = self.floors(now_ns);
         let lanes = Flow::ALL.iter().zip(&self.lanes).zip(shares);
         let waits = |flow: &Flow, lane: &Lane| flow.is_maintenance() && !lane.queue.is_empty();
         let waiting = lanes.filter(|((flow, lane), _)| waits(flow, lane));
-        let earned = |((_, lane), share): ((_, &Lane), u64)| lane.floor.ready_at(share);
-        let times = waiting.map(|lane| [earned(lane), self.idle_at()]);
+        let earned = |((_, lane), share): ((_, &Lane), u64)| {
+            let ready_at = lane.floor.ready_at(share);
+            ready_at.filter(|_| maintenance == 0)
+        };
+        let times = waiting.map(|lane| [earned(lane), idle_at]);
         times.flatten().flatten().min()
     }
 
@@ -237,6 +250,20 @@ impl Scheduler {
         waiting.min_by_key(|flow| self.lane(*flow).had)
     }
 
+    /// Of the maintenance tasks that wait: the one that had the device last, if it has not had much more
+    /// than the others by now. It goes on where the head is.
+    fn idle_turn(&self, may: bool) -> Option<Flow> {
+        let least = self.least(may, Flow::is_maintenance)?;
+        let last = self
+            .maintained
+            .filter(|last| !self.lane(*last).queue.is_empty());
+        let ahead = |last: Flow| self.lane(last).had.saturating_sub(self.lane(least).had);
+        Some(match last {
+            Some(last) if ahead(last) < u128::from(GOES_ON_NS) << FRACTION => last,
+            _ => least,
+        })
+    }
+
     fn charge(&mut self, request: &Request, is_idle: bool) {
         let Request { flow, .. } = *request;
         let cost_ns = self.settings.costs.of(request.is_sequential, request.bytes);
@@ -245,6 +272,10 @@ impl Scheduler {
         lane.in_flight += 1;
         let began_at = lane.had;
         lane.had += (u128::from(cost_ns) << FRACTION) * u128::from(of) / u128::from(weight.max(1));
+        if flow.is_maintenance() {
+            self.maintained = Some(flow);
+        }
+        let lane = self.lane_mut(flow);
         match (flow.is_maintenance(), is_idle) {
             (true, true) => {
                 lane.floor.had_for_nothing(cost_ns);

@@ -66,11 +66,11 @@ impl Settings {
     pub const DISK: Self = Self {
         non_sequential_percent: 20,
         weights: [1, 4, 2, 2, 1, 3, 2, 1],
-        floors_permille: [0, 0, 0, 0, 0, 40, 20, 10],
+        floors_permille: [0, 0, 0, 0, 0, 20, 20, 10],
         floors_percent_max: 50,
-        idle_after_ns: 20_000_000,
+        idle_after_ns: 100_000_000,
         in_flight_max: 8,
-        maintenance_in_flight_max: 2,
+        maintenance_in_flight_max: 1,
         waiting_max: 4096,
         costs: DeviceCosts::DISK,
     };

@@ -21,7 +21,7 @@ use store::{
 /// Bytes of work between two looks at the clock and at the wish to stop.
 const STEP_BYTES: u64 = 16 << 20;
 /// ... where clients use the same device.
-const STEP_BYTES_BESIDE: u64 = 1 << 20;
+const STEP_BYTES_BESIDE: u64 = 256 << 10;
 /// Waits for a turn at the device, between looks at the wish to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Less than this is not worth a commit, bytes.

@@ -341,10 +341,12 @@ impl MaintenanceTurn<'_> {
             if now_ns >= until_ns {
                 return false;
             }
-            let wakes_at = state.scheduler.wakes_at(now_ns).unwrap_or(u64::MAX);
+            // In the past: it waits for what is at the device, whose end wakes it.
+            let wakes_at = state.scheduler.wakes_at(now_ns);
+            let wakes_at = wakes_at.filter(|at| *at > now_ns).unwrap_or(u64::MAX);
             drop(state);
             let left_ns = wakes_at.min(until_ns).saturating_sub(now_ns);
-            std::thread::park_timeout(Duration::from_nanos(left_ns.max(1)).min(LOOK_EVERY));
+            std::thread::park_timeout(Duration::from_nanos(left_ns).min(LOOK_EVERY));
         }
     }
 }

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StoreError};
 use units::{Origin, UnixNanos};
 
-/// Bytes of a step: about what a disk reads between two requests of others without their noticing.
-const STEP_BYTES: u64 = 1 << 20;
+/// Bytes of a step: what a disk reads between two requests of others without their noticing much.
+const STEP_BYTES: u64 = 256 << 10;
 /// Waits while there is nothing to do; a start ends them.
 const AT_REST: Duration = Duration::from_secs(60);
 /// Damage is noted in the pool so long after it was found, or when the pass ends.
