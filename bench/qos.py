@@ -95,10 +95,10 @@ def measure_one(args, disk, server, used, way):
     server.start()
     try:
         command(args, server, "qos", "set", "device=disk", *(WAYS[way] or ()))
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3")
         # Recipes and index: a running server has them in memory.
         fio(server, "--runtime=3", "--time_based", "--iodepth=16")
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
         throttle(args, disk, True)
         if WAYS[way] is not None:
             command(args, server, "scrub", "start")

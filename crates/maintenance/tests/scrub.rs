@@ -100,10 +100,8 @@ fn regions_that_lie_together_are_one_read() {
     }
     let [single, together] = reads;
     let containers = pool.record().containers;
-    println!("{single} reads by single regions, {together} together, {containers} containers");
     let described = 4 * containers;
-    assert!(single > described, "regions enough to tell");
-    assert!(together - containers < single - containers, "{reads:?}");
+    assert!(single > described + containers, "regions enough to tell");
     assert!(
         together <= described + containers,
         "{together} reads of {containers} containers"
