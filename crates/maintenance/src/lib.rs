@@ -13,5 +13,7 @@ mod scrub;
 pub use defrag::{
     DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat, Toll,
 };
-pub use replicate::{CopiedSnapshot, CopyCounts, CopyError, CopyOptions, CopyStep, Replication};
+pub use replicate::{
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
+};
 pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};

@@ -20,6 +20,7 @@ mod tree;
 mod window;
 
 pub use carrier::CopyCounts;
+pub use disk::CopyLimits;
 pub use replication::{CopiedSnapshot, CopyOptions, CopyStep, Replication};
 
 use store::StoreError;

@@ -7,13 +7,14 @@ use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use maintenance::{CopiedSnapshot, CopyError, CopyOptions, CopyStep, Replication};
+use maintenance::{CopiedSnapshot, CopyError, CopyLimits, CopyOptions, CopyStep, Replication};
 use sim::{Damage, Image, SimDisk};
 use specimen::volumes::{self, small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, OpenMode, Pool, Volumes};
+use store::{CheckDepth, ChunkRun, GrowingObject, InitOptions, OpenMode, Pool, Volumes};
+use units::Fingerprint;
 use volume::Volume;
 
 const WITH: Compression = Compression::Zstd(1);
@@ -23,6 +24,7 @@ fn copy_options() -> CopyOptions {
         lane: options(WITH),
         dry_run: false,
         bytes_per_s: None,
+        limits: CopyLimits::default(),
         volumes: None,
     }
 }
@@ -370,4 +372,69 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     assert_eq!(counts.cached_bytes + counts.read_bytes, BYTES as u64);
     let arrived = to.reader().read_whole(&copied.snapshot.root, 1 << 30);
     assert!(arrived.unwrap() == old);
+}
+
+/// A disk of 1100 MiB with three levels of nodes, of which little is no hole.
+fn wide(pool: &Pool, seed: u64, base: Option<&Snapshot>) -> Snapshot {
+    const LEN: u64 = 1100 << 20;
+    let mut session = pool.begin(options(WITH)).unwrap();
+    let mut object = match base {
+        Some(base) => GrowingObject::over(base.root, LEN),
+        None => GrowingObject::empty(LEN, 12),
+    };
+    let mut runs: Vec<_> = (0..300)
+        .map(|n| {
+            // Every third is alike, as are the nodes around it.
+            let bytes = noise(if n % 3 == 0 { 1 } else { seed + n }, 4096);
+            ChunkRun {
+                first: n * 900 + n % 2,
+                count: 1,
+                fingerprint: session.main().store_chunk(&bytes).unwrap(),
+            }
+        })
+        .collect();
+    runs.reverse();
+    object
+        .put(&mut runs, pool.reader(), session.main())
+        .unwrap();
+    let snapshot = specimen::snapshot(pool, SnapshotKind::Image, "wide", object.root());
+    pool.commit(session, std::slice::from_ref(&snapshot), &[])
+        .unwrap();
+    snapshot
+}
+
+#[test]
+fn a_disk_that_is_put_together_piece_by_piece_is_the_same() {
+    let from = open_source(&source(8));
+    let first = wide(&from, 1000, None);
+    let second = wide(&from, 2000, Some(&first));
+    for (runs_max, nodes_max) in [(1, 0), (7, 1), (20, 5), (100, 1000)] {
+        let disk = receiver(140);
+        let to = open_receiver(&disk, 141);
+        let few = CopyOptions {
+            limits: CopyLimits {
+                runs_max,
+                nodes_max,
+            },
+            ..copy_options()
+        };
+        let all = from.snapshots().unwrap();
+        let mut run = Replication::new(Arc::clone(&from), all, Arc::clone(&to), few).unwrap();
+        for snapshot in [&first, &second] {
+            let copied = copy(&mut run, snapshot).unwrap().snapshot;
+            let pieces = |pool: &Pool, root: &ObjectRoot| {
+                let mut pieces = Vec::new();
+                let mut add = |offset, len, f: Fingerprint| {
+                    let bytes = (!f.is_hole()).then(|| pool.reader().chunk(&f).unwrap().to_vec());
+                    pieces.push((offset, len, bytes));
+                    Ok(ControlFlow::Continue(()))
+                };
+                let reader = pool.reader();
+                reader.visit_pieces(root, 0, root.len, &mut add).unwrap();
+                pieces
+            };
+            assert!(pieces(&from, &snapshot.root) == pieces(&to, &copied.root));
+        }
+        assert_sound(&to);
+    }
 }

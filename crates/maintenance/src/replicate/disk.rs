@@ -13,10 +13,25 @@ use units::Fingerprint;
 
 /// log2 of the chunks of a part.
 pub(super) const PART_LOG2: u32 = FIXED_FANOUT.trailing_zeros();
-/// Runs that wait before they are put into the recipe: 256 parts, at 48 bytes a run.
-const RUNS_MAX: usize = 1 << 16;
-/// Nodes over nodes in memory, of 8 KiB: then what was sent is committed, and they can be read.
-const NODES_MAX: usize = 4096;
+/// What a copy of a disk keeps in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyLimits {
+    /// Chunks and runs of holes that wait before they are put into the recipe, 48 bytes each.
+    pub runs_max: usize,
+    /// Nodes over nodes of the recipe, 8 KiB each: then what was sent is committed, without the
+    /// snapshot, and they can be read.
+    pub nodes_max: usize,
+}
+
+impl Default for CopyLimits {
+    /// 256 parts of new data; 32 MiB of nodes.
+    fn default() -> Self {
+        Self {
+            runs_max: 1 << 16,
+            nodes_max: 4096,
+        }
+    }
+}
 
 /// See the module's head.
 pub(super) struct DiskCopy {
@@ -26,10 +41,11 @@ pub(super) struct DiskCopy {
     before: ObjectRoot,
     growing: GrowingObject,
     runs: Vec<ChunkRun>,
+    limits: CopyLimits,
 }
 
 impl DiskCopy {
-    pub fn new(root: ObjectRoot, log2: u8, base: Option<Pair>) -> Self {
+    pub fn new(root: ObjectRoot, log2: u8, base: Option<Pair>, limits: CopyLimits) -> Self {
         let fits =
             |pair: &Pair| pair.here.layout == root.layout && pair.there.layout == root.layout;
         let (before, growing) = match base.filter(fits) {
@@ -45,6 +61,7 @@ impl DiskCopy {
             before,
             growing,
             runs: Vec::new(),
+            limits,
         }
     }
 
@@ -82,10 +99,11 @@ impl DiskCopy {
                 fingerprint,
             });
         }
-        if self.runs.len() >= RUNS_MAX {
+        if self.runs.len() >= self.limits.runs_max {
             carrier.to.grow(&mut self.growing, &mut self.runs)?;
         }
-        if self.growing.nodes_in_memory() >= NODES_MAX {
+        let is_full = self.growing.nodes_in_memory() >= self.limits.nodes_max;
+        if is_full && !carrier.to.is_dry_run() {
             carrier.to.commit(&[])?;
             self.growing.committed();
         }

@@ -5,6 +5,7 @@
 
 use super::CopyError;
 use super::carrier::{Carrier, CopyCounts};
+use super::disk::CopyLimits;
 use super::pairs::Pairs;
 use super::receiver::Receiver;
 use super::task::{Copied, Copying};
@@ -27,6 +28,8 @@ pub struct CopyOptions {
     pub dry_run: bool,
     /// Bytes read and sent a second, at most.
     pub bytes_per_s: Option<u64>,
+    /// What it keeps in memory.
+    pub limits: CopyLimits,
     /// The volumes of the server that runs this: what their page cache has is copied first.
     pub volumes: Option<Arc<Volumes>>,
 }
@@ -137,7 +140,12 @@ impl Replication {
         self.give_up()?;
         let before = (self.task.carrier.counts, self.task.carrier.to.counts());
         let base = self.pairs.base(snapshot);
-        self.task.copied = Some(Copied::new(snapshot, base, &mut self.task.carrier)?);
+        self.task.copied = Some(Copied::new(
+            snapshot,
+            base,
+            &mut self.task.carrier,
+            self.options.limits,
+        )?);
         let options = DriverOptions {
             bytes_per_s: self.options.bytes_per_s,
             ..DriverOptions::default()

@@ -4,7 +4,7 @@
 
 use super::CopyError;
 use super::carrier::Carrier;
-use super::disk::{DiskCopy, PART_LOG2};
+use super::disk::{CopyLimits, DiskCopy, PART_LOG2};
 use super::object::ObjectCopy;
 use super::pairs::Pair;
 use super::tree::TreeCopy;
@@ -24,6 +24,7 @@ impl Copied {
         snapshot: &Snapshot,
         base: Option<Pair>,
         carrier: &mut Carrier,
+        limits: CopyLimits,
     ) -> Result<Self, CopyError> {
         let root = snapshot.root;
         Ok(match (snapshot.kind, root.layout) {
@@ -32,7 +33,7 @@ impl Copied {
                 // A disk takes over what its base has without asking for it.
                 let reader = carrier.to.reader();
                 let base = base.filter(|pair| reader.is_believed_whole(&pair.there));
-                Self::Disk(DiskCopy::new(root, log2, base))
+                Self::Disk(DiskCopy::new(root, log2, base, limits))
             }
             (_, Layout::Variable) => {
                 let reader = carrier.to.reader();

@@ -16,7 +16,9 @@ use crate::settings::receiving_pool;
 use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
-use maintenance::{CopiedSnapshot, CopyCounts, CopyError, CopyOptions, CopyStep, Replication};
+use maintenance::{
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,6 +59,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         lane,
         dry_run: args.dry_run,
         bytes_per_s: args.limit,
+        limits: CopyLimits::default(),
         volumes: invocation.held().map(|held| Arc::clone(&held.volumes)),
     };
     let from: &Arc<Pool> = &from;

@@ -8,7 +8,7 @@ use super::setup::{MEMORY_BYTES, init_options, lane_options, media, snapshot};
 use super::source::Source;
 use crate::{Image, SimDisk};
 use format::snapshot::Snapshot;
-use maintenance::CopyOptions;
+use maintenance::{CopyLimits, CopyOptions};
 use std::sync::Arc;
 use store::{OpenMode, Pool, Result};
 
@@ -59,6 +59,11 @@ pub fn copy_options() -> CopyOptions {
         lane: lane_options(),
         dry_run: false,
         bytes_per_s: None,
+        // Each part is put into the recipe, and committed, by itself.
+        limits: CopyLimits {
+            runs_max: 1,
+            nodes_max: 0,
+        },
         volumes: None,
     }
 }
