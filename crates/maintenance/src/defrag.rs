@@ -69,6 +69,14 @@ impl DefragSource {
         }
     }
 
+    /// What is read of what, as far as anybody remembers.
+    pub fn heat(&self) -> Heat {
+        match self {
+            Self::Pool(pool) => pool.stored_heat(),
+            Self::Volumes(volumes) => volumes.heat(),
+        }
+    }
+
     /// What can be defragmented.
     pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
         match self {

@@ -5,8 +5,10 @@
 mod fragmented;
 
 use fragmented::*;
-use maintenance::DefragOptions;
+use maintenance::{DefragOptions, DefragReport, DefragSource, Defragmenter, Heat};
 use sim::SimDisk;
+use std::sync::Arc;
+use volume::Volume;
 
 const BLOCKS: u64 = 32;
 
@@ -48,4 +50,250 @@ fn bypass_moves_the_windows_that_lie_in_pieces() {
     assert!(after * 97 <= best * 100, "{after} regions, {best} at best");
     assert!(before * 10 > after * 15);
     assert!(report.moved.stored_bytes * 2 <= full.moved.stored_bytes + (64 << 10));
+}
+
+/// Reads through the engine, so that the trace sees it, with a cold cache for each pass.
+fn traced(disk: &Arc<SimDisk>, reads: &[(u64, u64)], passes: u64) {
+    for pass in 0..passes {
+        let volumes = open(disk, 100 + pass);
+        let volume = volumes.volume("disk").expect("there");
+        for (offset, len) in reads {
+            let mut into = vec![0; *len as usize];
+            volume.read(CONTEXT, *offset, &mut into).expect("read");
+        }
+        volumes.store_trace().expect("stored");
+    }
+}
+
+/// What FragPicker has to reach (SOSP'21, section 5): the cost of reading after it and after rewriting
+/// everything, and the bytes of each.
+struct Against {
+    report: DefragReport,
+    after: u64,
+    best: u64,
+    copied: u64,
+    rewritten: u64,
+}
+
+fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Against {
+    let (disk, bytes) = made(blocks);
+    let before = read_cost(&disk, &bytes, reads);
+    let whole = SimDisk::unrecorded(disk.image());
+    traced(&disk, reads, 2);
+    // Another process has the trace from the pool.
+    let volumes = open(&disk, 5);
+    let heat = volumes.heat();
+    let options = DefragOptions {
+        hot_percent,
+        ..options()
+    };
+    let report = defragment(&volumes, Some(heat), options);
+    assert!(report.is_traced && report.failed == 0);
+    is_sound(&volumes);
+    drop(volumes);
+    let after = read_cost(&disk, &bytes, reads);
+    let volumes = open(&whole, 6);
+    let all = DefragOptions {
+        rewrites_all: true,
+        ..options
+    };
+    let full = defragment(&volumes, None, all);
+    drop(volumes);
+    let best = read_cost(&whole, &bytes, reads);
+    println!(
+        "regions read: before {before}, after {after}, rewritten {best}; copied {} of {}; device reads {:.0} to {:.0}",
+        report.moved.bytes,
+        full.moved.bytes,
+        report.before.reads(),
+        report.after.reads()
+    );
+    Against {
+        report,
+        after,
+        best,
+        copied: report.moved.bytes,
+        rewritten: full.moved.bytes,
+    }
+}
+
+#[test]
+fn sequential_reads_are_as_fast_for_half_of_the_writes() {
+    let a = against_rewriting(&sequential(64), 100, 64);
+    assert!(
+        a.after * 97 <= a.best * 100,
+        "{} regions, {} at best",
+        a.after,
+        a.best
+    );
+    assert!(
+        a.copied * 100 <= a.rewritten * 50,
+        "{} of {}",
+        a.copied,
+        a.rewritten
+    );
+}
+
+#[test]
+fn stride_reads_are_as_fast_for_less_than_a_third() {
+    let a = against_rewriting(&stride(64), 100, 64);
+    assert!(
+        a.after * 97 <= a.best * 100,
+        "{} regions, {} at best",
+        a.after,
+        a.best
+    );
+    assert!(
+        a.copied * 100 <= a.rewritten * 30,
+        "{} of {}",
+        a.copied,
+        a.rewritten
+    );
+}
+
+/// YCSB-C: reads of 16 KiB by Zipf's law, scattered over the volume.
+#[test]
+fn of_a_load_by_zipf_only_what_is_hot_is_moved() {
+    const READS: u64 = 64 * BLOCK / (16 * KIB);
+    let places = shuffled(READS, 11);
+    let mut seed = 9u64;
+    let mut draw = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 11) as f64 / (1u64 << 53) as f64
+    };
+    // The inverse of the continuous law with exponent 0.99.
+    let rank = |u: f64| {
+        let top = (READS as f64).powf(0.01);
+        ((u * (top - 1.0) + 1.0).powf(100.0) as u64).clamp(1, READS) - 1
+    };
+    let reads: Vec<_> = (0..3000)
+        .map(|_| (places[rank(draw()) as usize] * 16 * KIB, 16 * KIB))
+        .collect();
+    let a = against_rewriting(&reads, 80, 64);
+    assert!(
+        a.copied * 100 <= a.rewritten * 34,
+        "{} of {}",
+        a.copied,
+        a.rewritten
+    );
+    // Nearly one for each request, where they needed nearly three.
+    let (before, after) = (a.report.before.reads(), a.report.after.reads());
+    let requests = a.report.after.requests();
+    assert!(
+        after <= 1.2 * requests,
+        "{after} reads for {requests} requests"
+    );
+    assert!(before > 2.5 * after, "{before} and {after} reads");
+}
+
+/// A clone keeps what was overwritten in the volume since: moving the volume's windows would tear its own
+/// apart.
+#[test]
+fn who_is_hurt_keeps_the_place_unless_nobody_reads_there() {
+    let (disk, _) = made(4);
+    let volumes = open(&disk, 5);
+    // A volume whose windows are whole, a clone of it, and then pieces of the volume anew.
+    let old = volumes.create("old", 4 * BLOCK, 12).expect("create");
+    write(&old, 0, &noise(8, 4 * BLOCK));
+    volumes.checkpoint().expect("checkpoint");
+    volumes.clone_volume("clone", "old").expect("clone");
+    for four in shuffled(4 * 32, 7).chunks(4) {
+        for piece in four {
+            // Every other page of each window's first half.
+            let offset = piece / 32 * BLOCK + piece % 32 * 8 * KIB;
+            write(&old, offset, &noise(100 + piece, 4 * KIB));
+        }
+        volumes.checkpoint().expect("checkpoint");
+    }
+    drop(old);
+    let run = |heat: Option<Heat>, moves_shared| {
+        let source = DefragSource::Volumes(Arc::clone(&volumes));
+        let options = DefragOptions {
+            moves_shared,
+            dry_run: true,
+            ..options()
+        };
+        finish(Defragmenter::new(source, &[key(&volumes, "old")], heat, options).expect("begin"))
+    };
+    let read = |names: &[(&str, u64)]| {
+        let range = |n: u64, weight| fragpicker::HotRange {
+            start: n * 128 * KIB,
+            end: (n + 1) * 128 * KIB,
+            weight,
+        };
+        let of = |weight| (0..8).map(|n| range(n, weight)).collect();
+        let heat = names
+            .iter()
+            .map(|(name, weight)| (key(&volumes, name), of(*weight)));
+        Some(heat.collect::<Heat>())
+    };
+    let alone = run(read(&[("old", 256)]), false);
+    assert_eq!(
+        (alone.fragmented, alone.unfair, alone.wanted),
+        (8, 0, 8),
+        "nobody reads the clone"
+    );
+    // A request for the clone lies in one run, and would lie in two or more.
+    let busy = run(read(&[("old", 256), ("clone", 256 * 256)]), false);
+    assert_eq!((busy.unfair, busy.wanted), (8, 0), "{busy:?}");
+    let asked = run(read(&[("old", 256), ("clone", 256 * 256)]), true);
+    assert_eq!((asked.unfair, asked.wanted), (0, 8));
+    assert_eq!(
+        volumes
+            .pool()
+            .record()
+            .next_sequence
+            .get(&units::WriterId(5)),
+        None,
+        "dry runs"
+    );
+}
+
+/// What is in memory is not read from the device, and goes first.
+#[test]
+fn what_is_cached_goes_first_and_costs_no_read() {
+    let (disk, bytes) = made(BLOCKS);
+    let volumes = open(&disk, 5);
+    let volume = volumes.volume("disk").expect("there");
+    // The last windows.
+    let warm = (BLOCKS - 4) * BLOCK;
+    for offset in (warm..BLOCKS * BLOCK).step_by(128 << 10) {
+        let mut into = vec![0; 128 << 10];
+        volume.read(CONTEXT, offset, &mut into).expect("read");
+        assert!(into == bytes[offset as usize..][..into.len()]);
+    }
+    let source = DefragSource::Volumes(Arc::clone(&volumes));
+    let objects = [key(&volumes, "disk")];
+    let mut run = Defragmenter::new(source, &objects, None, options()).expect("begin");
+    // After the first four moves everything that is moved was in memory.
+    while run.report().moved.bytes < 4 * 128 * KIB {
+        run.step(0, 1).expect("step");
+    }
+    let moved = run.report().moved;
+    assert_eq!(moved.cached_bytes, moved.bytes, "{moved:?}");
+    run.settle().expect("commit");
+    let report = finish(run);
+    assert_eq!(report.wanted, BLOCKS);
+    is_sound(&volumes);
+}
+
+/// The caches of defragmentation may vanish, be torn, or be another time's.
+#[test]
+fn lost_and_torn_caches_cost_heat_and_time_only() {
+    let (disk, bytes) = made(8);
+    traced(&disk, &sequential(8), 2);
+    let volumes = open(&disk, 5);
+    assert!(!volumes.heat().is_empty());
+    let report = defragment(&volumes, None, options());
+    drop(volumes);
+    let best = read_cost(&disk, &bytes, &sequential(8));
+    for path in ["cache/trace.0", "cache/trace.1", "cache/moved"] {
+        let file = media::Disk::open(&*disk, path, false).expect("there");
+        file.write_at(70, &[0xa5; 9]).expect("torn");
+    }
+    let volumes = open(&disk, 6);
+    assert!(volumes.heat().is_empty());
+    let again = defragment(&volumes, None, options());
+    assert_eq!((again.before.runs, again.wanted), (report.after.runs, 0));
+    drop(volumes);
+    assert_eq!(read_cost(&disk, &bytes, &sequential(8)), best);
 }

@@ -6,6 +6,7 @@
 //! server.
 
 mod copies;
+mod defragging;
 mod live;
 mod open_files;
 mod scrubbing;
@@ -14,6 +15,7 @@ mod turns;
 mod volumes;
 
 pub use copies::{Copies, CopyEntry, CopyState};
+pub use defragging::{DefragStatus, Defragmenting, Running};
 pub use live::{ExportReading, Live};
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
@@ -49,6 +51,8 @@ pub struct Held {
     pub since: Instant,
     /// Its verification.
     pub scrub: Scrubbing,
+    /// Its defragmentation.
+    pub defrag: Defragmenting,
     /// Where all that uses the pool's device takes turns.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
@@ -80,6 +84,7 @@ impl Held {
         Self {
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
             scrub: Scrubbing::of(&volumes),
+            defrag: Defragmenting::default(),
             device,
             shares: Mutex::new(shares),
             pool,

@@ -17,7 +17,7 @@ pub use owners::{Move, Moves};
 pub use places::{Cost, Places};
 
 use crate::error::Result;
-use crate::pool::Pool;
+use crate::pool::{Pool, key_of};
 use crate::volumes::Volumes;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
@@ -38,11 +38,6 @@ pub struct Fragmentable {
     pub is_volume: bool,
     /// What it consists of now; of a volume, without what is not folded in yet.
     pub root: ObjectRoot,
-}
-
-/// The number of a volume or snapshot in traces.
-pub(crate) fn key_of(id: &[u8; 16]) -> u64 {
-    u64::from_le_bytes(id.first_chunk().copied().unwrap_or_default())
 }
 
 /// Who has chunks in memory: they need not be read to be copied.

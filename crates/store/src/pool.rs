@@ -36,6 +36,7 @@ mod trash;
 mod volumes;
 
 pub(crate) use sessions::Purpose;
+pub(crate) use volumes::key_of;
 
 pub use holds::Hold;
 use holds::Holds;

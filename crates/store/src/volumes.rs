@@ -19,6 +19,7 @@ mod resident;
 mod round;
 mod states;
 mod tally;
+mod tracing;
 mod unfolded;
 mod view;
 
@@ -34,7 +35,7 @@ pub use view::View;
 
 use crate::error::Result;
 use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
-use crate::pool::Pool;
+use crate::pool::{Pool, key_of};
 use crate::write_path::LaneOptions;
 use duet::Duet;
 use engine::{Engine, Registered, lock};
@@ -89,9 +90,11 @@ impl Volumes {
         // A journal whose files are gone starts where no root has folded anything yet.
         let folded = overlays.values().map(|(record, _)| record.folded).max();
         journal.raise(folded.unwrap_or_default().max(from));
-        // A sixteenth is for overlays, a 256th for events that maintenance was not told yet.
+        // A sixteenth is for overlays, a 256th for events that maintenance was not told yet, a 128th for
+        // what was read of late.
         let overlay_bytes = options.memory_bytes / 16;
         let event_bytes = options.memory_bytes / 256;
+        let trace_bytes = options.memory_bytes / 128;
         let mut seed = [0; 8];
         pool.fill_random(&mut seed);
         let seed = u64::from_le_bytes(seed);
@@ -100,7 +103,7 @@ impl Volumes {
             seed: seed.rotate_left(32),
         });
         pool.tell_of_reads(&duet);
-        let cache_bytes = options.memory_bytes - overlay_bytes - event_bytes;
+        let cache_bytes = options.memory_bytes - overlay_bytes - event_bytes - trace_bytes;
         let cache = PageCache::new(
             page_cache::Options::new(cache_bytes, seed),
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
@@ -211,6 +214,22 @@ impl Volumes {
         &self.engine.cache
     }
 
+    /// By object ([`crate::Fragmentable::key`]): what is read of it, as far as anybody remembers; ranges
+    /// that are ascending and apart.
+    pub fn heat(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
+        self.engine.tracer.heat(&self.engine.pool)
+    }
+
+    /// From now on what is read is remembered, or is not.
+    pub fn trace(&self, is_on: bool) {
+        self.engine.tracer.switch(is_on);
+    }
+
+    /// Writes down what was read, for later runs of defragmentation. What fails costs heat only.
+    pub fn store_trace(&self) -> std::result::Result<(), media::MediaError> {
+        self.engine.tracer.store(&self.engine.pool)
+    }
+
     /// Hands a chunk to `use_bytes` if it is in memory.
     pub(crate) fn with_cached(
         &self,
@@ -240,7 +259,8 @@ impl Volumes {
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
     let log2 = layout_log2(&record);
     let object = engine.new_object();
-    let volume = LiveVolume::new(record.id, object, log2, record.root, overlay);
+    let recorder = engine.tracer.recorder(key_of(&record.id.0));
+    let volume = LiveVolume::new(record.id, object, log2, record.root, overlay, recorder);
     Registered {
         record,
         volume: Arc::new(volume),

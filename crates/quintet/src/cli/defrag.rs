@@ -11,6 +11,7 @@ Examples:
   quintet defrag
   quintet defrag --hot 20 --limit 50M disk
   quintet defrag --bypass disk
+  quintet defrag --pause                (what a server does for another command)
 
 A volume that is written here and there comes to lie in pieces all over the pool. What is read at once,
 often, and lies in pieces is copied to one place, and nothing else: a server remembers what was read of its
@@ -42,6 +43,12 @@ pub struct DefragArgs {
     /// Everything, in pieces or not: to compare with
     #[arg(long, hide = true)]
     pub whole: bool,
+    /// Let the run that goes on in the server stand still, until --resume
+    #[arg(long, conflicts_with_all = ["objects", "dry_run", "resume"])]
+    pub pause: bool,
+    /// Let it go on
+    #[arg(long, conflicts_with_all = ["objects", "dry_run"])]
+    pub resume: bool,
     /// Bytes that are read and written in a second, at most
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub limit: Option<u64>,

@@ -55,6 +55,9 @@ pub struct ServeHeldArgs {
     /// NBD connections at the same time
     #[arg(long, value_name = "N", default_value = "128")]
     pub connections: u16,
+    /// Do not remember what is read: defrag will not know it
+    #[arg(long)]
+    pub no_trace: bool,
     /// Shares of the device to begin with (see quintet qos set --help)
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub qos: Vec<String>,

@@ -10,23 +10,44 @@ use super::gc::Opened;
 use super::invocation::Invocation;
 use crate::cli::DefragArgs;
 use crate::exit::Exit;
-use crate::held::REGION_BYTES;
+use crate::held::{DefragStatus, REGION_BYTES, Running};
+use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::bail;
 use maintenance::{
-    DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter,
+    DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat,
 };
 use qos::Flow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{MaintenanceTurn, OpenMode};
+use store::{Fragmentable, MaintenanceTurn, OpenMode};
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
 const STEP_BYTES: u64 = 1 << 20;
 /// Waits for a turn at the device, between looks at the wish to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// For programs: what `status` says.
+pub(super) fn object(status: &DefragStatus) -> Object {
+    let message = Object::new()
+        .boolean("running", status.is_running)
+        .boolean("paused", status.is_paused);
+    words::object(message, &status.report)
+}
+
 pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<Exit> {
+    if args.pause || args.resume {
+        let held = invocation.held();
+        return match held.is_some_and(|held| held.defrag.pause(args.pause)) {
+            true => Ok(Exit::Done),
+            false => bail!("no server is defragmenting this pool"),
+        };
+    }
+    // Before anything is read for it.
+    let running = match invocation.held() {
+        Some(held) if !args.dry_run => Some(held.defrag.begin()?),
+        _ => None,
+    };
     let source = match args.dry_run {
         true => DefragSource::Pool(Arc::clone(&*invocation.open(OpenMode::Read)?)),
         false => match invocation.open_to_collect()? {
@@ -42,9 +63,9 @@ pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<
         bytes_per_s: args.limit,
         lane: invocation.lane(None, REGION_BYTES)?,
     };
-    let objects = chosen(&source, &args.objects)?;
-    let run = Defragmenter::new(source, &objects, None, options)?;
-    let report = finish(invocation, run)?;
+    let (objects, heat) = choose(invocation, &source, args)?;
+    let run = Defragmenter::new(source, &objects, heat, options)?;
+    let report = finish(invocation, run, running.as_ref())?;
     words::show(invocation, args.dry_run, &report)?;
     Ok(match report.failed {
         0 => Exit::Done,
@@ -52,14 +73,34 @@ pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<
     })
 }
 
-/// The keys of what was named; of all volumes if nothing was.
-fn chosen(source: &DefragSource, names: &[String]) -> anyhow::Result<Vec<u64>> {
+/// The keys of what was named, else of what was read, else of all volumes; and what was read.
+fn choose(
+    invocation: &Invocation,
+    source: &DefragSource,
+    args: &DefragArgs,
+) -> anyhow::Result<(Vec<u64>, Option<Heat>)> {
     let all = source.fragmentables()?;
-    if names.is_empty() {
-        let volumes = all.iter().filter(|one| one.is_volume);
-        return Ok(volumes.map(|one| one.key).collect());
+    let heat = (!args.bypass && !args.whole).then(|| source.heat());
+    let is_read = |one: &&Fragmentable| {
+        let ranges = heat.as_ref().and_then(|heat| heat.get(&one.key));
+        ranges.is_some_and(|ranges| !ranges.is_empty())
+    };
+    let objects = match args.objects.is_empty() {
+        false => named(&all, &args.objects)?,
+        true if all.iter().any(|one| is_read(&one)) => all.iter().filter(is_read).collect(),
+        true => all.iter().filter(|one| one.is_volume).collect(),
+    };
+    let is_any_read = objects.iter().any(is_read);
+    let heat = heat.filter(|_| is_any_read);
+    if heat.is_none() && !args.bypass && !args.whole {
+        let why = "nobody has seen it read: everything is looked at, as with --bypass";
+        invocation.console.note(why);
     }
-    let mut keys = Vec::new();
+    Ok((objects.iter().map(|one| one.key).collect(), heat))
+}
+
+fn named<'a>(all: &'a [Fragmentable], names: &[String]) -> anyhow::Result<Vec<&'a Fragmentable>> {
+    let mut found = Vec::new();
     for name in names {
         let mut matching = all.iter().filter(|one| one.name == *name);
         // Of several of one name, the newest.
@@ -70,15 +111,19 @@ fn chosen(source: &DefragSource, names: &[String]) -> anyhow::Result<Vec<u64>> {
             first.filter(|_| matching.next().is_none())
         };
         match by_name.or_else(by_id) {
-            Some(one) => keys.push(one.key),
+            Some(one) => found.push(one),
             None => bail!("there is no volume, image or stream {name:?}"),
         }
     }
-    Ok(keys)
+    Ok(found)
 }
 
 /// To the end, or until the user says so.
-fn finish(invocation: &Invocation, mut run: Defragmenter) -> anyhow::Result<DefragReport> {
+fn finish(
+    invocation: &Invocation,
+    mut run: Defragmenter,
+    running: Option<&Running<'_>>,
+) -> anyhow::Result<DefragReport> {
     let progress = invocation.progress("defragmenting");
     let started = Instant::now();
     let (mut shown, mut ranges) = (None, 0);
@@ -86,6 +131,15 @@ fn finish(invocation: &Invocation, mut run: Defragmenter) -> anyhow::Result<Defr
         if let Err(e) = invocation.interrupt.check() {
             run.settle()?;
             return Err(e.into());
+        }
+        if let Some(running) = running {
+            running.tell(&run.report());
+            if running.is_paused(Duration::ZERO) {
+                run.settle()?;
+                running.tell(&run.report());
+                while running.is_paused(LOOK_EVERY) && !invocation.interrupt.requested() {}
+                continue;
+            }
         }
         let turn = turn(invocation);
         let now_ns = started.elapsed().as_nanos() as u64;
@@ -101,7 +155,13 @@ fn finish(invocation: &Invocation, mut run: Defragmenter) -> anyhow::Result<Defr
                 let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
                 invocation.interrupt.wait(wait.min(Duration::from_secs(1)));
             }
-            DefragStep::Finished => return Ok(run.report()),
+            DefragStep::Finished => {
+                let report = run.report();
+                if let Some(running) = running {
+                    running.tell(&report);
+                }
+                return Ok(report);
+            }
         }
         let report = run.report();
         if shown.replace(report.stage) != Some(report.stage) {

@@ -84,6 +84,9 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         None => Scrubber::recorded(&pool),
     };
     message = message.object("scrub", scrub::object(Object::new(), &scrubbed));
+    if let Some(status) = invocation.held().and_then(|held| held.defrag.status()) {
+        message = message.object("defrag", super::defrag::object(&status));
+    }
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
         message = message.object("server", server::object(held, live));
@@ -116,6 +119,9 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
             "set aside",
             &format!("{set_aside} places found damaged (see quintet check)"),
         )?;
+    }
+    if let Some(status) = invocation.held().and_then(|held| held.defrag.status()) {
+        line("defrag", &status.line())?;
     }
     for text in scrub::summary(&scrubbed, &invocation.zone) {
         let (name, value) = text.split_once(": ").unwrap_or_default();

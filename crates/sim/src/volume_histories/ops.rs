@@ -16,6 +16,8 @@ pub enum VolumeOp {
     WriteKnown(usize, u64, u64),
     /// Collects space, all of it at once; nobody waits for anything.
     Collect,
+    /// Copies the chunks of all volumes and snapshots forward, in one commit.
+    Defragment,
     /// So many steps of a collection that goes on beside what follows.
     CollectSteps(usize),
     /// The same, and waits until it is durable.
@@ -49,8 +51,9 @@ pub enum VolumeOp {
 /// The scripted histories: each explores its part.
 pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
     use VolumeOp::{
-        Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Delete, Discard, Flush,
-        Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable, WriteKnown,
+        Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,
+        Discard, Flush, Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable,
+        WriteKnown,
     };
     let killed = |after, op| Killed(after, Box::new(op));
     vec![
@@ -261,6 +264,42 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
             ],
         ),
         (
+            // What was copied is all that is left after two collections.
+            "defragmented",
+            vec![
+                Create(256, 12),
+                WriteKnown(0, 0, 64),
+                Write(0, 64, 24),
+                Flush(0),
+                Checkpoint,
+                Write(0, 4, 9),
+                WriteKnown(0, 128, 40),
+                Snapshot(0),
+                Write(0, 8, 16),
+                Checkpoint,
+                Defragment,
+                Collect,
+                Collect,
+                Write(0, 0, 8),
+                Flush(0),
+                killed(12, Defragment),
+                WriteDurable(0, 70, 8),
+                Checkpoint,
+                killed(30, Defragment),
+                Defragment,
+                CollectSteps(9),
+                Defragment,
+                Collect,
+                Reopen,
+                WriteKnown(0, 0, 64),
+                Flush(0),
+                Checkpoint,
+                Collect,
+                Defragment,
+                Flush(0),
+            ],
+        ),
+        (
             "the ring turns",
             vec![
                 Create(512, 12),
@@ -294,8 +333,9 @@ pub fn random_volume_ops(seed: u64, count: usize) -> Vec<VolumeOp> {
 
 fn random_op(seed: &mut Seed) -> VolumeOp {
     use VolumeOp::{
-        Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Delete, Discard, Flush,
-        Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable, WriteKnown,
+        Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,
+        Discard, Flush, Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable,
+        WriteKnown,
     };
     let volume = seed.below(4) as usize;
     let first = match seed.below(2) {
@@ -307,7 +347,7 @@ fn random_op(seed: &mut Seed) -> VolumeOp {
         1 => 1 + seed.below(8),
         _ => 1 + seed.below(64),
     };
-    match seed.below(38) {
+    match seed.below(40) {
         0 => Create(seed.below(200), 12 + seed.below(5) as u8),
         1..=10 => Write(volume, first, count),
         11..=13 => WriteDurable(volume, first, count),
@@ -316,6 +356,7 @@ fn random_op(seed: &mut Seed) -> VolumeOp {
         19..=21 => Step(1 + seed.below(40_000)),
         22 => Checkpoint,
         32 => Collect,
+        38..=39 => Defragment,
         33..=34 => CollectSteps(1 + seed.below(9) as usize),
         35..=37 => WriteKnown(volume, first & !7, (count + 7) & !7),
         23 => Snapshot(volume),

@@ -11,7 +11,7 @@ use format::snapshot::Snapshot;
 use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Collector, GcStep, NothingCached, VolumeHandle, Volumes};
+use store::{Collector, GcStep, Mover, NothingCached, VolumeHandle, Volumes};
 use volume::{Durability, Volume};
 
 /// A process that serves volumes. See the module's head.
@@ -123,6 +123,7 @@ impl<'h> VolumeProcess<'h> {
                 self.collector = None;
                 self.collect(usize::MAX)?;
             }
+            VolumeOp::Defragment => self.defragment()?,
             VolumeOp::CollectSteps(count) => self.collect(*count)?,
             VolumeOp::WriteDurable(volume, first, count) => {
                 self.write(*volume, *first, *count, false, Durability::Durable)?;
@@ -262,6 +263,18 @@ impl<'h> VolumeProcess<'h> {
             }
         }
         Ok(())
+    }
+
+    fn defragment(&self) -> Result<(), String> {
+        let volumes = self.volumes()?;
+        let pool = volumes.pool();
+        let mut mover = Mover::begin(pool, lane_options()).map_err(words)?;
+        for one in volumes.fragmentables().map_err(words)? {
+            let whole = 0..one.root.len;
+            let moved = mover.move_range(pool, volumes, &one.root, whole);
+            moved.map_err(words)?;
+        }
+        mover.commit(pool).map(drop).map_err(words)
     }
 
     fn discard(&mut self, volume: usize, first: u64, count: u64) -> Result<(), String> {

@@ -94,3 +94,8 @@ impl Pool {
         self.media.random.fill(bytes);
     }
 }
+
+/// The number of a volume or snapshot in traces: the start of its id.
+pub(crate) fn key_of(id: &[u8; 16]) -> u64 {
+    u64::from_le_bytes(id.first_chunk().copied().unwrap_or_default())
+}

@@ -21,6 +21,8 @@ pub struct Switches {
     /// Random reads pass the system's page cache by. Off unless asked for: what the system has
     /// memory for is a second tier that costs nothing (docs/evaluation/access-patterns.md).
     pub past_system_cache: bool,
+    /// What is read is remembered, for defragmentation.
+    pub trace: bool,
 }
 
 impl Default for Switches {
@@ -31,6 +33,7 @@ impl Default for Switches {
             shared_reads: true,
             unprobed_writes: true,
             past_system_cache: false,
+            trace: true,
         }
     }
 }

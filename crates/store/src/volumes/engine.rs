@@ -10,6 +10,7 @@ use super::direct::{DirectLanes, DirectLimits};
 use super::fetcher::Fetcher;
 use super::live::LiveVolume;
 use super::round::Member;
+use super::tracing::Tracer;
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::journal::Journal;
@@ -119,6 +120,7 @@ pub(crate) struct Engine {
     pub access: AccessOptions,
     pub meters: Meters,
     pub fetcher: Fetcher,
+    pub tracer: Tracer,
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
     objects: AtomicU64,
@@ -162,6 +164,7 @@ impl Engine {
             access,
             meters: Meters::default(),
             fetcher: Fetcher::new(access.fetch_bytes_max),
+            tracer: Tracer::new(access.switches.trace, options.memory_bytes / 128),
             unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             choosing: RwLock::default(),

@@ -11,6 +11,7 @@ use super::engine::Engine;
 use super::front::Front;
 use super::overlay::{DirectChunks, Overlay, Piece, Source};
 use super::tally::CacheMeter;
+use super::tracing::Recorder;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::journal::Record;
 use crate::recipe::fixed_chunk;
@@ -48,12 +49,21 @@ pub(crate) struct LiveVolume {
     /// Held by administrative changes: one at a time for each volume.
     administration: Mutex<()>,
     front: Front,
+    /// What is read of it.
+    recorder: Arc<Recorder>,
     /// Where requests found what they asked for.
     pub meter: CacheMeter,
 }
 
 impl LiveVolume {
-    pub fn new(id: VolumeId, object: u64, log2: u8, root: ObjectRoot, active: Overlay) -> Self {
+    pub fn new(
+        id: VolumeId,
+        object: u64,
+        log2: u8,
+        root: ObjectRoot,
+        active: Overlay,
+        recorder: Arc<Recorder>,
+    ) -> Self {
         Self {
             id,
             object,
@@ -69,6 +79,7 @@ impl LiveVolume {
             gate: RwLock::new(()),
             administration: Mutex::new(()),
             front: Front::new(root.len),
+            recorder,
             meter: CacheMeter::default(),
         }
     }

@@ -8,6 +8,7 @@
 use super::engine::Engine;
 use super::front::Front;
 use super::tally::{CacheMeter, CacheTally};
+use super::tracing::Recorder;
 use crate::container::Copies;
 use crate::error::{Result, StoreError};
 use crate::read_path::{Approach, ChunkRef, Keep, Loaded, Route};
@@ -60,6 +61,8 @@ pub(super) struct Judging<'a> {
     pub request: (u64, u64),
     pub submit: &'a dyn Fn(Fetch),
     pub meter: &'a CacheMeter,
+    /// What was recorded of it waits to be carried over.
+    pub recorder: Option<&'a Recorder>,
 }
 
 /// See the module's head.
@@ -169,6 +172,9 @@ impl<'a> Reading<'a> {
         let engine = self.engine;
         let mut route = Route::Directory;
         if let Some(judging) = &self.judging {
+            if let Some(recorder) = judging.recorder {
+                engine.tracer.relieve(recorder);
+            }
             let (front, bytes) = (judging.front, judging.object_bytes);
             let judged = front.observe(&engine.meters, bytes, judging.request);
             if !judged.follows {

@@ -11,7 +11,9 @@ use super::front::Front;
 use super::reading::{Below, Judging, Reading};
 use super::states::States;
 use super::tally::CacheMeter;
+use super::tracing::Recorder;
 use crate::error::Result;
+use crate::pool::key_of;
 use crate::read_path::{Approach, ChunkRef, ImageVolume};
 use crate::recipe::{FixedLeaves, Leaf};
 use access_pattern::Fetch;
@@ -35,6 +37,8 @@ struct Viewed {
     image: ImageVolume,
     front: Front,
     meter: Arc<CacheMeter>,
+    /// What is read of it, if it has a name.
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Volumes {
@@ -42,7 +46,11 @@ impl Volumes {
     /// is one line for humans.
     pub fn view(&self, root: ObjectRoot, description: String) -> View {
         let reader = Arc::clone(self.engine.pool.reader());
-        self.view_image(ImageVolume::new(reader, root, description), Arc::default())
+        self.view_image(
+            ImageVolume::new(reader, root, description),
+            Arc::default(),
+            None,
+        )
     }
 
     /// As [`Volumes::view`], and it can tell what changed since other states. Where requests find
@@ -56,16 +64,23 @@ impl Volumes {
         let pool = &self.engine.pool;
         let image = ImageVolume::new(Arc::clone(pool.reader()), snapshot.root, description);
         let states = States::beside(Arc::clone(pool), snapshot);
-        self.view_image(image.comparable_with(Arc::new(states)), meter)
+        let recorder = Some(self.engine.tracer.recorder(key_of(&snapshot.id.0)));
+        self.view_image(image.comparable_with(Arc::new(states)), meter, recorder)
     }
 
-    fn view_image(&self, image: ImageVolume, meter: Arc<CacheMeter>) -> View {
+    fn view_image(
+        &self,
+        image: ImageVolume,
+        meter: Arc<CacheMeter>,
+        recorder: Option<Arc<Recorder>>,
+    ) -> View {
         let engine = Arc::clone(&self.engine);
         let viewed = Viewed {
             object: engine.new_object(),
             front: Front::new(image.root().len),
             image,
             meter,
+            recorder,
         };
         View {
             engine,
@@ -142,12 +157,16 @@ impl Volume for View {
         offset_bytes: u64,
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
+        if let Some(recorder) = &self.viewed.recorder {
+            recorder.record(offset_bytes, into.len() as u64);
+        }
         let judging = Judging {
             front: &self.viewed.front,
             object_bytes: self.viewed.len(),
             request: (offset_bytes, into.len() as u64),
             submit: &|fetch| self.submit(&fetch),
             meter: &self.viewed.meter,
+            recorder: self.viewed.recorder.as_deref(),
         };
         Reading::judged(&self.engine, judging)
             .fill(&*self.viewed, offset_bytes, into)

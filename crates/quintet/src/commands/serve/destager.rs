@@ -10,13 +10,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use store::{Step, Volumes};
 
 /// Bytes of a step: others that change volumes wait so long.
 const STEP_BYTES: u64 = 8 << 20;
 /// Who has not written for so long is idle.
 const IDLE: Duration = Duration::from_secs(10);
+/// Time between two records of what was read.
+const TRACE_EVERY: Duration = Duration::from_secs(60);
 /// Time between two tries of what failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -73,7 +75,13 @@ struct Work {
 impl Work {
     fn run(mut self) {
         let mut records = self.records();
+        let mut traced = Instant::now();
         while !self.stopping.load(Relaxed) {
+            if traced.elapsed() >= TRACE_EVERY {
+                traced = Instant::now();
+                // It costs heat only.
+                let _ = self.volumes.store_trace();
+            }
             let pressed = self.volumes.wait_for_work(IDLE);
             let written = std::mem::replace(&mut records, self.records()) != records;
             let idle = !pressed && !written && self.is_dirty();

@@ -58,6 +58,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         metrics: None,
         journal: JOURNAL_BYTES_DEFAULT,
         connections: 0,
+        no_trace: false,
         qos: Vec::new(),
     };
     hold(invocation, &args, Some(settings), true)
@@ -88,6 +89,7 @@ fn hold(
     let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
     notifier.say("STATUS=replaying the journal");
     let volumes = invocation.volumes_of(pool, args.journal)?;
+    volumes.trace(!args.no_trace);
     let directory_bytes_max = directory_memory(invocation.settings.memory_bytes);
     let held = Arc::new(Held::new(volumes, device, shares, directory_bytes_max));
     let zone = invocation.zone.clone();
@@ -156,6 +158,8 @@ fn hold(
 
 /// Leaves nothing to replay. When that cannot be done, the journal has it.
 fn settle(volumes: &Volumes, notifier: &Notifier) -> anyhow::Result<()> {
+    // It costs heat only.
+    let _ = volumes.store_trace();
     volumes.flush()?;
     loop {
         notifier.say("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=writing a last checkpoint");

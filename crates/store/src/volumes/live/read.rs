@@ -30,6 +30,7 @@ struct Layers {
 impl LiveVolume {
     /// Fills `into` from `offset`.
     pub fn read(self: &Arc<Self>, engine: &Engine, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.recorder.record(offset, into.len() as u64);
         let mut looks = 0;
         loop {
             let layers = self.layers(offset, into.len() as u64)?;
@@ -39,6 +40,7 @@ impl LiveVolume {
                 request: (offset, into.len() as u64),
                 submit: &|fetch| self.submit(engine, &fetch),
                 meter: &self.meter,
+                recorder: Some(&self.recorder),
             };
             let mut reading = Reading::judged(engine, judging);
             match self.fill(engine, &layers, offset, into, &mut reading) {
