@@ -24,7 +24,7 @@ use moving::Moving;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{
-    ChunksInMemory, Fragmentable, LaneOptions, Move, Moves, NoChunksInMemory, Places, Pool, Result,
+    CachedChunks, Fragmentable, LaneOptions, Move, Moves, NothingCached, Places, Pool, Result,
     StoreError, StoreErrorKind, Volumes,
 };
 
@@ -463,9 +463,9 @@ impl Defragmenter {
 }
 
 /// Who has chunks in memory.
-fn memory_of(source: &DefragSource) -> &dyn ChunksInMemory {
+fn memory_of(source: &DefragSource) -> &dyn CachedChunks {
     match source {
         DefragSource::Volumes(volumes) => &**volumes,
-        DefragSource::Pool(_) => &NoChunksInMemory,
+        DefragSource::Pool(_) => &NothingCached,
     }
 }

@@ -74,8 +74,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             volumes.trace(is_traced);
             let before = computed_ns()?;
             for _ in 0..READS {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let offset = (state >> 33) % (SIZE >> 12) << 12;
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let offset = ((state >> 33) % (SIZE >> 12)) << 12;
                 volume.read(context, offset, &mut page)?;
             }
             costs[usize::from(is_traced)].push((computed_ns()? - before) / (READS / 1000));

@@ -21,7 +21,6 @@ use crate::pool::{Pool, key_of};
 use crate::volumes::Volumes;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
-use units::Fingerprint;
 
 /// Something that is read in place: a volume, or a snapshot of one, of an image or of a stream.
 #[derive(Clone, Debug)]
@@ -38,27 +37,6 @@ pub struct Fragmentable {
     pub is_volume: bool,
     /// What it consists of now; of a volume, without what is not folded in yet.
     pub root: ObjectRoot,
-}
-
-/// Who has chunks in memory: they need not be read to be copied.
-pub trait ChunksInMemory {
-    /// Hands the bytes of a chunk to `use_bytes` if they are in memory; false when they are not.
-    fn with_chunk(&self, fingerprint: &Fingerprint, use_bytes: &mut dyn FnMut(&[u8])) -> bool;
-}
-
-/// Nothing is.
-pub struct NoChunksInMemory;
-
-impl ChunksInMemory for NoChunksInMemory {
-    fn with_chunk(&self, _: &Fingerprint, _: &mut dyn FnMut(&[u8])) -> bool {
-        false
-    }
-}
-
-impl ChunksInMemory for Volumes {
-    fn with_chunk(&self, fingerprint: &Fingerprint, use_bytes: &mut dyn FnMut(&[u8])) -> bool {
-        self.with_cached(fingerprint, use_bytes)
-    }
 }
 
 impl Pool {

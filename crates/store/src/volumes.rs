@@ -230,19 +230,6 @@ impl Volumes {
         self.engine.tracer.store(&self.engine.pool)
     }
 
-    /// Hands a chunk to `use_bytes` if it is in memory.
-    pub(crate) fn with_cached(
-        &self,
-        fingerprint: &Fingerprint,
-        use_bytes: &mut dyn FnMut(&[u8]),
-    ) -> bool {
-        let frame = self.engine.cache.by_content(fingerprint, None, Use::Scan);
-        frame.is_some_and(|frame| {
-            use_bytes(&frame);
-            true
-        })
-    }
-
     /// The volumes, and their numbers in the page cache.
     pub(crate) fn cache_numbers(&self) -> Vec<(VolumeId, u64)> {
         let registry = lock(&self.engine.registry);

@@ -3,8 +3,8 @@
 //! Invariant: what is copied was verified, and is found in its new place when the commit is durable; until then,
 //! and after a crash before it, where it was. Called by maintenance.
 
-use super::ChunksInMemory;
 use crate::chunk_map::FingerprintSet;
+use crate::collect::CachedChunks;
 use crate::error::{Result, StoreError};
 use crate::pool::{Pool, Purpose};
 use crate::write_path::{Lane, LaneOptions, WriteSession};
@@ -30,6 +30,8 @@ pub struct Mover {
     session: WriteSession,
     moved: FingerprintSet,
     counts: MoveCounts,
+    /// Of the last chunk that was in memory.
+    bytes: Vec<u8>,
 }
 
 impl Mover {
@@ -39,6 +41,7 @@ impl Mover {
             session: pool.begin_for(Purpose::Defragment, lane)?,
             moved: FingerprintSet::default(),
             counts: MoveCounts::default(),
+            bytes: Vec::new(),
         })
     }
 
@@ -52,7 +55,7 @@ impl Mover {
     pub fn move_range(
         &mut self,
         pool: &Pool,
-        memory: &dyn ChunksInMemory,
+        memory: &dyn CachedChunks,
         root: &ObjectRoot,
         range: Range<u64>,
     ) -> Result<MoveCounts> {
@@ -85,16 +88,13 @@ impl Mover {
     fn copy(
         &mut self,
         pool: &Pool,
-        memory: &dyn ChunksInMemory,
+        memory: &dyn CachedChunks,
         fingerprint: &Fingerprint,
     ) -> Result<()> {
         let lane = self.session.main();
-        let mut stored = Ok(0);
-        let is_cached = memory.with_chunk(fingerprint, &mut |chunk| {
-            stored = store(lane, fingerprint, chunk);
-        });
+        let is_cached = memory.copy(fingerprint, &mut self.bytes);
         let len = match is_cached {
-            true => stored?,
+            true => store(lane, fingerprint, &self.bytes)?,
             false => store(lane, fingerprint, &pool.reader().chunk(fingerprint)?)?,
         };
         self.moved.insert(*fingerprint);
