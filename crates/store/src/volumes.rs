@@ -43,7 +43,7 @@ use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
 use live::LiveVolume;
 use overlay::{DirectChunks, Overlay, PIECE_BYTES, Piece, Source};
-use page_cache::{PageCache, Use};
+use page_cache::PageCache;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
