@@ -267,16 +267,19 @@ fn what_was_sent_before_an_interruption_is_found() {
     assert!(a.live_bytes.abs_diff(b.live_bytes) < 1000, "{a:?} {b:?}");
 }
 
+/// Containers and their sizes, the largest last.
+fn containers(disk: &Arc<SimDisk>) -> Vec<(String, u64)> {
+    let mut containers = disk.image().files();
+    containers.retain(|(name, _)| name.starts_with("containers/"));
+    containers.sort_by_key(|(_, bytes)| *bytes);
+    containers
+}
+
 /// Flips a bit in the middle of the largest container.
 fn flip(disk: &Arc<SimDisk>) {
-    let image = disk.image();
-    let containers = image
-        .files()
-        .into_iter()
-        .filter(|(name, _)| name.starts_with("containers/"));
-    let largest = containers.max_by_key(|(_, bytes)| *bytes).unwrap();
-    let at = 8 * (largest.1 / 2);
-    disk.damage(&largest.0, &Damage::FlipBit(at)).unwrap();
+    let (name, bytes) = containers(disk).pop().unwrap();
+    let middle = Damage::FlipBit(8 * (bytes / 2));
+    disk.damage(&name, &middle).unwrap();
 }
 
 #[test]
@@ -298,6 +301,48 @@ fn what_was_damaged_there_is_stored_anew() {
     assert!(stored > 0 && stored < 60_000, "{stored}");
     assert_eq!(to.snapshots().unwrap(), before);
     assert_copied(&from, &to);
+}
+
+#[test]
+fn newer_states_do_not_lean_on_what_is_damaged_there() {
+    let world = source(11);
+    let older = SimDisk::unrecorded(world.0.older.clone());
+    let before = Arc::new(world.0.open(&older, 9, OpenMode::Read).unwrap());
+    let stream = noise(12, 300_000);
+    let from = open_source(&world);
+    store_stream(&from, "long", &stream);
+    let changed = [&stream[..100_000], b"inserted", &stream[100_000..]].concat();
+    // One container after the other, in a receiver of its own.
+    for n in 0..100 {
+        let disk = receiver(150);
+        let to = open_receiver(&disk, 151);
+        copy_all(&before, &to);
+        copy_all(&from, &to);
+        let last = from.snapshots().unwrap().pop().unwrap();
+        drop(to);
+        let Some((name, bytes)) = containers(&disk).into_iter().rev().nth(n) else {
+            assert!(n > 5, "{n} containers");
+            break;
+        };
+        disk.damage(&name, &Damage::FlipBit(8 * (bytes / 3)))
+            .unwrap();
+        let to = open_receiver(&disk, 152);
+        let all = CheckDepth::Data { part: 1, parts: 1 };
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        to.repair(all, options(WITH), go_on).unwrap();
+        // Of all that is there something newer, and nothing else is copied again.
+        let newer = store_stream(&from, "long", &changed).snapshot;
+        let mut run = replication(&from, &to);
+        let copied = copy(&mut run, &newer).unwrap().snapshot;
+        let arrived = to.reader().read_whole(&copied.root, 1 << 30).unwrap();
+        assert!(arrived == changed, "{name}");
+        from.change_snapshots(&[], &[newer]).unwrap();
+        assert_eq!(from.snapshots().unwrap().pop().unwrap(), last);
+        copy_all(&from, &to);
+        drop((run, to));
+        // A commit that was lost is told for the last time by who makes the next one.
+        assert_copied(&from, &open_receiver(&disk, 153));
+    }
 }
 
 #[test]

@@ -27,7 +27,10 @@ impl ObjectCopy {
     pub fn new(root: ObjectRoot, base: Option<Pair>, carrier: &Carrier) -> Self {
         // Who shares fingerprints asks for each chunk; nobody gains from a pair of single chunks.
         let base = base.filter(|pair| {
-            !carrier.is_one_domain && pair.here.level > 0 && pair.here.len == pair.there.len
+            !carrier.is_one_domain
+                && pair.here.level > 0
+                && pair.here.len == pair.there.len
+                && carrier.to.reader().is_believed_whole(&pair.there)
         });
         Self {
             root,

@@ -35,11 +35,7 @@ impl Copied {
                 let base = base.filter(|pair| reader.is_believed_whole(&pair.there));
                 Self::Disk(DiskCopy::new(root, log2, base, limits))
             }
-            (_, Layout::Variable) => {
-                let reader = carrier.to.reader();
-                let base = base.filter(|pair| reader.is_believed_whole(&pair.there));
-                Self::Object(ObjectCopy::new(root, base, carrier))
-            }
+            (_, Layout::Variable) => Self::Object(ObjectCopy::new(root, base, carrier)),
         })
     }
 
