@@ -1,10 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The defragmentation benchmark: FragPicker's file (SOSP'21, section 5) as a volume.
 
 Of every 256 KiB of the volume, 128 are 32 pieces of 4 KiB that were written at different times among writes to another volume,
 and 128 were written at once. Copies of the pool are defragmented by what was read (sequentially, or 128 KiB of every 416), by
 --bypass, and rewritten as a whole; then each is read again, with cold caches of server and system, in interleaved rounds.
-Reported are the medians of MB/s, the bytes copied, and the device reads that defrag counts. See README.md.
+Reported are the medians of MB/s, of the server's CPU time, read calls and bytes from the device, the bytes copied, and the device reads
+that defrag counts. See README.md.
 """
 import argparse
 import json
@@ -37,7 +38,7 @@ class Pool:
 
     def serve(self):
         self.socket = str(self.path) + ".nbd"
-        command = [self.program, "serve", "--nbd-socket", self.socket, "--memory", "64M"]
+        command = [self.program, "serve", "--nbd-socket", self.socket, "--memory", "32M"]
         self.server = subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(400):
             try:
@@ -101,18 +102,28 @@ def requests(kind, mib):
     return [(at, 128 * KIB) for at in range(0, mib * KIB * KIB - 128 * KIB + 1, stride * KIB)]
 
 
+def spent(process):
+    """CPU seconds, read calls, and bytes that came from the device."""
+    stat = Path(f"/proc/{process.pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    io = dict(line.split(": ") for line in Path(f"/proc/{process.pid}/io").read_text().splitlines())
+    cpu = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+    return cpu, int(io["syscr"]), int(io["read_bytes"])
+
+
 def read(pool, kind, mib):
-    """MB/s with cold caches."""
+    """MB/s with cold caches, and what the server spent."""
     pool.forget_cached()
     disk = pool.serve()
     wanted = requests(kind, mib)
+    before = spent(pool.server)
     started = time.perf_counter()
     for offset, length in wanted:
         disk.pread(length, offset)
     took = time.perf_counter() - started
+    after = spent(pool.server)
     disk.shutdown()
     pool.stop()
-    return len(wanted) * 128 * KIB / took / 1e6
+    return (len(wanted) * 128 * KIB / took / 1e6, *(b - a for a, b in zip(before, after)))
 
 
 def main():
@@ -147,10 +158,10 @@ def main():
             print(f"{kind}:")
             whole = summaries["whole"]["copied_bytes"]
             for way in ways:
-                speed = statistics.median(speeds[way])
+                speed, cpu, calls, got = (statistics.median(column) for column in zip(*speeds[way]))
                 copied = summaries[way]["copied_bytes"] if way in summaries else 0
                 reads = summaries[way]["after"]["device_reads"] if way in summaries else summaries["bypass"]["before"]["device_reads"]
-                print(f"  {way:8} {speed:8.1f} MB/s  copied {copied / 1e6:7.1f} MB ({copied * 100 / whole:.1f} %)  device reads {reads:.0f}")
+                print(f"  {way:8} {speed:7.1f} MB/s  CPU {cpu:5.2f} s  {calls:6.0f} reads  {got / 1e6:6.1f} MB from the device  copied {copied / 1e6:7.1f} MB ({copied * 100 / whole:.1f} %)  device reads {reads:.0f}")
             for way in ways:
                 if way != "before":
                     shutil.rmtree(ways[way].path)
