@@ -5,7 +5,8 @@ use evaluation::ageing::pool::{Settings, Upkeep, run};
 
 const SMALL: Settings = Settings {
     pieces: 300,
-    generations: 8,
+    // The last one is rewritten.
+    generations: 7,
     kept: 2,
     ..Settings::FULL
 };
@@ -24,6 +25,8 @@ fn maintenance_slows_ageing_down() {
     );
     let jumps: Vec<u64> = none.iter().map(|g| g.restore.jumps).collect();
     assert!(jumps.first() < jumps.last(), "{jumps:?}");
+    let rewritten = of(Upkeep::Rewritten);
+    assert!(kept_speed(&rewritten) >= 0.8, "{}", kept_speed(&rewritten));
     let collected = of(Upkeep::Collected);
     assert_eq!(of(Upkeep::Collected), collected);
 }

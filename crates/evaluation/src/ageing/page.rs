@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 
 /// The last generation's speed, of the first one's, at least.
 const BAR: f64 = 0.8;
-const UPKEEPS: [(Upkeep, &str, &str); 3] = [
+const UPKEEPS: [(Upkeep, &str, &str); 4] = [
     (Upkeep::None, "none, all kept", "#64748b"),
     (Upkeep::Collected, "gc", "#0d9488"),
-    (Upkeep::Defragmented, "gc and defrag", "#c2410c"),
+    (Upkeep::Defragmented, "defrag and gc", "#c2410c"),
+    (Upkeep::Rewritten, "every seventh rewritten, gc", "#7c3aed"),
 ];
 
 /// Generations by maintenance.
@@ -33,7 +34,8 @@ pub fn kept_speed(generations: &[Generation]) -> f64 {
 }
 
 fn speeds(histories: &Histories, settings: &Settings) -> String {
-    let shown = (1..=settings.generations).filter(|nth| *nth == 1 || nth % 7 == 0);
+    let shown =
+        (1..=settings.generations).filter(|nth| nth % 7 <= 1 || *nth + 1 == settings.generations);
     let shown: Vec<u64> = shown.collect();
     let names = shown.iter().map(u64::to_string);
     let mut table = Table::new(std::iter::once("after each generation".to_owned()).chain(names));
@@ -93,7 +95,7 @@ pub fn text(settings: &Settings, histories: &Histories) -> String {
          container by a restore is timed on the disk of [Duet's page](duet.md), one after another; containers lie in the order in which they were written, what is\n\
          deleted leaves a hole. A stream of {} MB; from one generation to the next 1 % of its pieces of {} KiB go, 1 % move, as many are new, anywhere. Regions of 128\n\
          KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; defrag is the one\n\
-         without a trace, of the newest generation, and may move what others share. Every restore was compared with what was backed up.\n\n\
+         without a trace, of the newest generation, and may move what others share; rewritten is `defrag --whole` of it, in every seventh generation. Every restore was compared with what was backed up.\n\n\
          MB/s by generation:\n\n{}\n![Restore speed by generation](ageing.svg)\n\n\
          At the end (bar: >= {BAR} of the first generation's speed after maintenance):\n\n{}",
         settings.pieces * PIECE_BYTES as u64 / 1_000_000,

@@ -20,6 +20,8 @@ use units::{SnapshotId, UnixNanos};
 
 /// The store's memory while restoring: far less than a generation.
 const MEMORY_BYTES: usize = 16 << 20;
+/// Where it is done at all.
+const REWRITTEN_EVERY: u64 = 7;
 const LANE: LaneOptions = LaneOptions {
     compression: Compression::None,
     region_bytes: 128 << 10,
@@ -33,8 +35,10 @@ pub enum Upkeep {
     None,
     /// The last seven generations are kept, the rest is forgotten and collected.
     Collected,
-    /// The same, and then the newest generation is defragmented where it lies in pieces.
+    /// The same, but before it the newest generation is defragmented where it lies in pieces.
     Defragmented,
+    /// Collected, but before it every seventh generation is written anew as a whole.
+    Rewritten,
 }
 
 /// A history.
@@ -110,7 +114,7 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
         let root = snapshot.root;
         kept.push_back(snapshot);
         let pool = open(2)?;
-        let copied_bytes = maintain(&pool, upkeep, settings, &mut kept, &root)?;
+        let copied_bytes = maintain(&pool, (upkeep, nth), settings, &mut kept, &root)?;
         drop(pool);
         // Nothing is in the store's memory when a restore begins.
         let pool = open(3)?;
@@ -161,7 +165,7 @@ fn store(pool: &Pool, bytes: &[u8]) -> Result<Snapshot> {
 /// Returns the plain bytes that were copied.
 fn maintain(
     pool: &Arc<Pool>,
-    upkeep: Upkeep,
+    (upkeep, nth): (Upkeep, u64),
     settings: &Settings,
     kept: &mut VecDeque<Snapshot>,
     newest: &ObjectRoot,
@@ -169,10 +173,11 @@ fn maintain(
     if upkeep == Upkeep::None {
         return Ok(0);
     }
-    let mut copied = 0;
-    if upkeep == Upkeep::Defragmented {
-        copied += defragment(pool, newest)?;
-    }
+    let mut copied = match upkeep {
+        Upkeep::Defragmented => defragment(pool, newest, false)?,
+        Upkeep::Rewritten if nth % REWRITTEN_EVERY == 0 => defragment(pool, newest, true)?,
+        _ => 0,
+    };
     while kept.len() > settings.kept
         && let Some(oldest) = kept.pop_front()
     {
@@ -180,10 +185,11 @@ fn maintain(
     }
     let mut collector = Collector::new(pool, GcPolicy::with_trash_period(0), LANE)?;
     while collector.step(pool, None, &NothingCached, 64 << 20)? == GcStep::Working {}
-    Ok(copied + collector.counts().copied_bytes)
+    copied += collector.counts().copied_bytes;
+    Ok(copied)
 }
 
-fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot) -> Result<u64> {
+fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot, rewrites_all: bool) -> Result<u64> {
     let source = DefragSource::Pool(Arc::clone(pool));
     let all = source.fragmentables()?;
     let objects: Vec<u64> = all
@@ -194,7 +200,7 @@ fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot) -> Result<u64> {
     let options = DefragOptions {
         hot_percent: 100,
         moves_shared: true,
-        rewrites_all: false,
+        rewrites_all,
         dry_run: false,
         bytes_per_s: None,
         lane: LANE,

@@ -42,10 +42,9 @@ impl Moving {
         owners: &[Fragmentable],
         before: MoveCounts,
     ) -> Self {
-        moves.sort_by_key(|one| {
-            let gain = one.weight.saturating_mul(one.runs);
-            (std::cmp::Reverse(gain), one.object, one.range.start)
-        });
+        // Among equals the order of the object: neighbours then lie side by side, and a reader of them all
+        // does not jump from one to the next.
+        moves.sort_by_key(|one| (std::cmp::Reverse(one.weight), one.object, one.range.start));
         let mut objects: BTreeMap<u64, Moved> = BTreeMap::new();
         let mut cached_as = BTreeMap::new();
         for (rank, one) in (0u64..).zip(&moves) {
