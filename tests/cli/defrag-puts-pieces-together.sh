@@ -67,6 +67,18 @@ grep -q '"traced":true' "$dir/out" || fail "$(cat "$dir/out")"
 [ "$(number ranges)" -lt 32 ] && [ "$(number ranges_moved)" -ge 1 ] || fail "$(cat "$dir/out")"
 exits 0 q status
 says "defrag: last run copied"
+# One run at a time, which others can stop and let go on.
+background slow "$QUINTET" defrag --whole --limit 2M other
+slow=$!
+state_is() { q status | grep -q "defrag: $1"; }
+wait_until state_is copying
+exits 1 q defrag --bypass other
+says "already"
+exits 0 q defrag --pause
+wait_until state_is paused
+exits 0 q defrag --resume
+wait $slow || fail "$(cat "$dir/slow")"
+grep -q "copied: 100.0 %" "$dir/slow" || fail "$(cat "$dir/slow")"
 stop_server
 sound
 start_server --nbd-socket "$dir/nbd"
