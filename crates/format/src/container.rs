@@ -303,6 +303,11 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// Bytes that a region of so many chunks takes of it, unpacked.
+    pub fn region_bytes(chunks: usize) -> usize {
+        12 + 36 * chunks
+    }
+
     /// The raw bytes: region table, then all fingerprints, then all lengths (columns compress).
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();

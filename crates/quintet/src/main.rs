@@ -1,6 +1,13 @@
 //! The `quintet` program: hands the process's arguments to the library and its exit code back.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+#[allow(
+    unsafe_code,
+    reason = "one declaration of a C function that is safe to call"
+)]
+mod heap;
 
 fn main() -> std::process::ExitCode {
+    heap::bound();
     quintet::commands::run(std::env::args_os()).into()
 }

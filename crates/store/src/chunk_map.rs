@@ -103,6 +103,8 @@ pub(crate) struct ChunkMap {
     /// Signalled when a directory was read, or could not be.
     loaded: Condvar,
     cache_bytes_max: usize,
+    /// What the claims of one session may take.
+    claims_bytes_max: usize,
     /// Chunks whose index candidates were all others: they go to the overflow table.
     colliding: Mutex<FingerprintSet>,
     /// All directories were entered because the index had missed a chunk, when so many times containers
@@ -116,6 +118,7 @@ impl ChunkMap {
         index: FingerprintIndex,
         containers: Arc<ContainerReader>,
         cache_bytes_max: usize,
+        claims_bytes_max: usize,
     ) -> Self {
         Self {
             index,
@@ -125,6 +128,7 @@ impl ChunkMap {
             cache: Mutex::default(),
             loaded: Condvar::new(),
             cache_bytes_max,
+            claims_bytes_max,
             colliding: Mutex::default(),
             rescued: Mutex::default(),
             counters: Counters::default(),
@@ -153,6 +157,11 @@ impl ChunkMap {
     ) -> Result<bool> {
         claims.renew(&self.quarantine);
         Ok(claims.holds(fingerprint) || self.place(fingerprint, near)?.is_some())
+    }
+
+    /// Of a session that begins.
+    pub fn claims(&self) -> Claims {
+        Claims::new(self.claims_bytes_max)
     }
 
     /// True when the chunk is stored, or is being stored by the session of these claims. When

@@ -35,6 +35,8 @@ pub(crate) const WRITERS: [WriterId; 5] = [
 /// Shares of the memory budget, in sixteenths; the rest is the read cache.
 const INDEX_SHARE: usize = 3;
 const DIRECTORY_SHARE: usize = 3;
+/// ... of it a half for each of two sessions: those of volumes live side by side.
+const CLAIMS_SHARE: usize = 2;
 
 /// What a pool is opened over.
 pub(crate) struct Basis {
@@ -207,7 +209,12 @@ fn open_index(
     } else {
         opened.coverage
     };
-    let map = ChunkMap::new(opened.index, Arc::clone(containers), share(DIRECTORY_SHARE));
+    let map = ChunkMap::new(
+        opened.index,
+        Arc::clone(containers),
+        share(DIRECTORY_SHARE),
+        share(CLAIMS_SHARE) / 2,
+    );
     if record
         .next_sequence
         .iter()
@@ -220,7 +227,7 @@ fn open_index(
 
 /// Bytes left for decoded regions.
 fn read_cache_bytes(memory_bytes: usize) -> usize {
-    memory_bytes / 16 * (16 - INDEX_SHARE - DIRECTORY_SHARE)
+    memory_bytes / 16 * (16 - INDEX_SHARE - DIRECTORY_SHARE - CLAIMS_SHARE)
 }
 
 /// Containers that the root does not know, found whole after a crash.

@@ -21,7 +21,11 @@ const SLOT_BYTES_MIN: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = 4096;
 /// Raw bytes of a region of a volume: a random read unpacks one (docs/evaluation/access-patterns.md).
 pub const REGION_BYTES: usize = 16 << 10;
-const CONTAINER_BYTES: usize = 16 << 20;
+/// Containers of volumes are closed at such sizes, bytes ...
+const CONTAINER_BYTES_MIN: usize = 4 << 20;
+const CONTAINER_BYTES_MAX: usize = 16 << 20;
+/// ... so that this many are the memory: some are filled, some wait for the disk.
+const CONTAINERS: usize = 64;
 /// Sixteenths of the memory that the pool gets: index, directories, regions. What clients read is
 /// in the page cache of the volumes, which gets the rest.
 const POOL_SHARE: usize = 6;
@@ -36,6 +40,12 @@ pub fn pool_memory(memory_bytes: usize) -> usize {
 /// The part that directories of mounts get, bytes.
 pub fn directory_memory(memory_bytes: usize) -> usize {
     memory_bytes / 16 * DIRECTORIES_SHARE
+}
+
+/// The size at which containers of volumes are closed, bytes.
+fn container_bytes(memory_bytes: usize) -> usize {
+    let whole_mib = (memory_bytes / CONTAINERS) >> 20 << 20;
+    whole_mib.clamp(CONTAINER_BYTES_MIN, CONTAINER_BYTES_MAX)
 }
 
 /// Opens the volumes of a pool that was opened for writing with [`pool_memory`]; replays the
@@ -61,7 +71,7 @@ pub fn open_volumes(
         lane: LaneOptions {
             compression,
             region_bytes: REGION_BYTES,
-            container_bytes: CONTAINER_BYTES,
+            container_bytes: container_bytes(memory_bytes),
         },
         direct: DirectLimits::default(),
         access: AccessOptions::default(),

@@ -8,8 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use units::Fingerprint;
 
-/// Fingerprints of this session in one generation of the recent set; two generations are kept.
-const RECENT_MAX: usize = 500_000;
+/// Parts, each under its own lock.
+const SHARDS: usize = 16;
+/// Slots of one generation in one shard; two generations are kept. More serve nobody: what was
+/// stored so long ago the index knows.
+const SLOTS_MAX: usize = 1 << 15;
+/// Fewer are not worth their tables.
+const SLOTS_MIN: usize = 1 << 6;
+/// Memory of a slot: a fingerprint and a byte of control.
+const SLOT_BYTES: usize = size_of::<Fingerprint>() + 1;
 
 #[derive(Default)]
 struct Recent {
@@ -21,20 +28,36 @@ struct Recent {
 /// claimed may never be stored.
 pub(crate) struct Claims {
     shards: Vec<Mutex<Recent>>,
+    /// Fingerprints of one generation in one shard.
+    generation_max: usize,
     /// The quarantine as it was when they were made.
     of: AtomicU64,
 }
 
-impl Default for Claims {
-    fn default() -> Self {
+impl Claims {
+    /// Takes at most about `bytes_max`.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let slots = (bytes_max / (2 * SHARDS * SLOT_BYTES)).max(1);
+        // Tables double, and grow when they are seven eighths full.
+        let slots = (1 << slots.ilog2()).clamp(SLOTS_MIN, SLOTS_MAX);
         Self {
-            shards: (0..16).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            generation_max: slots / 8 * 7,
             of: AtomicU64::new(0),
         }
     }
-}
 
-impl Claims {
+    /// Memory that they take now, bytes.
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> usize {
+        let slots = |set: &FingerprintSet| (set.capacity() / 7 * 8) * SLOT_BYTES;
+        let of = |shard: &Mutex<Recent>| {
+            let recent = lock(shard);
+            slots(&recent.young) + slots(&recent.old)
+        };
+        self.shards.iter().map(of).sum()
+    }
+
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
         let shard = usize::from(fingerprint.0[31]) % self.shards.len();
         lock(self.shards.get(shard).unwrap_or(&self.shards[0]))
@@ -59,9 +82,43 @@ impl Claims {
     /// True when this call was the first to claim the chunk.
     pub(super) fn add(&self, fingerprint: &Fingerprint) -> bool {
         let mut recent = self.shard(fingerprint);
-        if recent.young.len() >= RECENT_MAX / self.shards.len() {
-            recent.old = std::mem::take(&mut recent.young);
+        if recent.young.len() >= self.generation_max {
+            // The table of the oldest takes the next ones.
+            let mut oldest = std::mem::take(&mut recent.old);
+            oldest.clear();
+            recent.old = std::mem::replace(&mut recent.young, oldest);
         }
-        recent.young.insert(*fingerprint)
+        !recent.old.contains(fingerprint) && recent.young.insert(*fingerprint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(n: u64) -> Fingerprint {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&n.to_le_bytes());
+        bytes[31] = n as u8;
+        Fingerprint(bytes)
+    }
+
+    #[test]
+    fn many_claims_take_what_they_were_given_and_the_newest_are_held() {
+        for bytes_max in [256 << 10, 1 << 20, 6 << 20] {
+            let claims = Claims::new(bytes_max);
+            let count = 300_000;
+            for n in 0..count {
+                assert!(claims.add(&fingerprint(n)));
+                assert!(!claims.add(&fingerprint(n)));
+            }
+            let taken = claims.memory_bytes();
+            assert!(taken <= bytes_max && taken * 4 > bytes_max, "{taken}");
+            let held = (0..count)
+                .filter(|n| claims.holds(&fingerprint(*n)))
+                .count();
+            assert!(held * SLOT_BYTES * 5 > bytes_max, "{held}");
+            assert!(claims.holds(&fingerprint(count - 1)));
+        }
     }
 }

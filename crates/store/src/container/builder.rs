@@ -66,6 +66,8 @@ pub(crate) struct ContainerBuilder {
     key: Option<SealKey>,
     blob: Vec<u8>,
     directory: Directory,
+    /// What the directory takes unpacked.
+    directory_bytes: usize,
 }
 
 /// A full container, ready to be put.
@@ -110,6 +112,7 @@ impl ContainerBuilder {
             key: (seal == Seal::Aes256Gcm).then(|| master.container_key(&salt)),
             blob,
             directory: Directory::default(),
+            directory_bytes: 0,
         }
     }
 
@@ -118,12 +121,14 @@ impl ContainerBuilder {
         self.header.id
     }
 
-    /// True when another region of `raw_bytes` is one too many. Any container takes one.
+    /// True when another region of `raw_bytes` is one too many. Any container takes one. The
+    /// directory counts: of chunks that shrink well it is large, and a blob that outgrows its memory
+    /// takes twice as much.
     pub fn is_full(&self, raw_bytes: usize, target: usize) -> bool {
         if self.directory.regions.is_empty() {
             return false;
         }
-        self.blob.len() + raw_bytes > target
+        self.blob.len() + self.directory_bytes + raw_bytes > target
             || self.directory.regions.len() >= usize::from(DIRECTORY_INDEX - 1)
     }
 
@@ -136,6 +141,7 @@ impl ContainerBuilder {
         }
         let (sector, stored_bytes) = self.append_payload(index, raw, chunks.len(), with);
         let chunks = std::mem::take(chunks);
+        self.directory_bytes += Directory::region_bytes(chunks.len());
         self.directory.regions.push(DirectoryRegion {
             sector,
             stored_bytes,

@@ -163,8 +163,8 @@ impl WriteSession {
     ) -> Result<Self> {
         let shared = Arc::new(Shared {
             media,
+            claims: chunks.claims(),
             chunks,
-            claims: Claims::default(),
             fingerprints: master.fingerprint_key(),
             counts: Counters::default(),
             config,
