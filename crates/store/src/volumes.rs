@@ -6,6 +6,7 @@
 
 mod administration;
 mod changes;
+mod crowding;
 mod decisions;
 mod direct;
 mod engine;
@@ -90,9 +91,9 @@ impl Volumes {
         // A journal whose files are gone starts where no root has folded anything yet.
         let folded = overlays.values().map(|(record, _)| record.folded).max();
         journal.raise(folded.unwrap_or_default().max(from));
-        // A sixteenth is for overlays, a 256th for events that maintenance was not told yet, a 128th for
-        // what was read of late.
-        let overlay_bytes = options.memory_bytes / 16;
+        // An eighth is for overlays, unless the journal is too small to fill it; a 256th for events that
+        // maintenance was not told yet; a 128th for what was read of late.
+        let overlay_bytes = (options.memory_bytes / 8).min(options.journal.bytes_max / 8);
         let event_bytes = options.memory_bytes / 256;
         let trace_bytes = options.memory_bytes / 128;
         let mut seed = [0; 8];
@@ -246,6 +247,7 @@ impl Volumes {
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
     let log2 = layout_log2(&record);
     let object = engine.new_object();
+    let overlay = overlay.tallied_by(&engine.pieces.active);
     let recorder = engine.tracer.recorder(key_of(&record.id.0));
     let volume = LiveVolume::new(record.id, object, log2, record.root, overlay, recorder);
     Registered {

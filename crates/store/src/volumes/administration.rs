@@ -145,7 +145,7 @@ impl Volumes {
         let _shut = volume.shut();
         let mut state = volume.state_mut();
         state.closed = true;
-        state.active = Overlay::default();
+        drop(state.active.take());
         drop(state);
         engine.cache.forget_object(volume.object);
         Ok(())
@@ -254,7 +254,7 @@ impl Volumes {
         let mut state = volume.state_mut();
         state.size = record.root.len;
         state.root = record.root;
-        state.active = Overlay::default();
+        drop(state.active.take());
         state.aliasing = true;
         drop(state);
         if let Some(registered) = lock(&engine.registry).get_mut(&volume.id) {

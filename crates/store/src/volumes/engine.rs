@@ -5,6 +5,7 @@
 //! volumes, handles and whoever drives the steps.
 
 use super::VolumesOptions;
+use super::crowding::Pieces;
 use super::decisions::{AccessOptions, Meters};
 use super::direct::{DirectLanes, DirectLimits};
 use super::fetcher::Fetcher;
@@ -23,11 +24,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use units::{JournalPosition, VolumeId};
-
-/// Bytes that a writer turns into chunks itself when it finds the journal full.
-const ROOM_STEP_BYTES: u64 = 8 << 20;
-/// ... and when it finds it nearly full: so writers slow down before they stop.
-const PRESSED_STEP_BYTES: u64 = 256 << 10;
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +107,8 @@ pub(crate) struct Engine {
     pub cache: PageCache,
     pub thresholds: Thresholds,
     pub lane: LaneOptions,
-    /// Pieces of overlays that memory has room for.
-    pub pieces_max: u64,
+    /// What overlays hold, and may.
+    pub pieces: Pieces,
     pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
     pub driver: Mutex<Driver>,
     pub direct: DirectLanes,
@@ -156,7 +152,7 @@ impl Engine {
             cache,
             thresholds: options.thresholds,
             lane: options.lane,
-            pieces_max,
+            pieces: Pieces::new(pieces_max),
             registry: Mutex::default(),
             driver: Mutex::default(),
             direct: DirectLanes::default(),
@@ -199,26 +195,6 @@ impl Engine {
         StoreError::new(StoreErrorKind::Media(media::MediaErrorKind::NoSpace), why)
     }
 
-    /// How full the journal is, percent.
-    pub fn filled(&self) -> u64 {
-        self.journal.filled_percent()
-    }
-
-    /// Overlays take memory, whatever the journal's size.
-    fn filled_with_pieces(&self) -> u64 {
-        let registry = lock(&self.registry);
-        let pieces: usize = registry
-            .values()
-            .map(|r| r.volume.state().active.len())
-            .sum();
-        pieces as u64 * 100 / self.pieces_max.max(1)
-    }
-
-    /// True when writers are asked to help.
-    pub fn is_pressed(&self) -> bool {
-        self.filled() >= self.thresholds.help
-    }
-
     /// Returns when every acknowledged write survives power loss.
     pub fn flush(&self) -> Result<()> {
         self.unflushed_bytes.store(0, Ordering::Relaxed);
@@ -233,20 +209,15 @@ impl Engine {
         before >= self.direct_limits.unflushed_bytes_min
     }
 
-    /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
-    pub fn written(&self) -> Result<()> {
-        self.journal.write_out()?;
-        let filled = self.filled();
-        if filled >= self.thresholds.start {
-            *lock(&self.pressed) = true;
-            self.work.notify_one();
-        }
-        if filled >= self.thresholds.help
-            && let Ok(mut driver) = self.driver.try_lock()
-        {
-            self.step_with(&mut driver, PRESSED_STEP_BYTES)?;
-        }
-        Ok(())
+    /// There is work for the driver.
+    pub fn press(&self) {
+        *lock(&self.pressed) = true;
+        self.work.notify_one();
+    }
+
+    /// A writer found no room.
+    pub fn note_full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Rounds so far: read before an attempt to append, given to [`Self::make_room`] when it fails.
@@ -254,25 +225,9 @@ impl Engine {
         self.rounds.load(Ordering::Acquire)
     }
 
-    /// The journal was full: works on the round, or waits for who does. `before` are the rounds
-    /// before the attempt that failed: a round that ended since has made room, and a journal that
-    /// is empty now is no journal that cannot be emptied.
-    pub fn make_room(&self, before: u64) -> Result<()> {
-        self.full.fetch_add(1, Ordering::Relaxed);
-        self.journal.write_out()?;
-        let mut driver = lock(&self.driver);
-        if self.rounds() != before {
-            return Ok(());
-        }
-        match self.step_with(&mut driver, ROOM_STEP_BYTES)? {
-            Step::Idle => self.drop_unneeded(&mut driver),
-            Step::Working | Step::Committed => Ok(()),
-        }
-    }
-
     /// Nothing is dirty, and yet the journal is full: of records of volumes that were deleted, and
     /// of slots that processes began before they died. A root says that nobody needs them.
-    fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
+    pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
         let before = self.journal.usage().used_bytes;
         driver.round = Some(Round {
             members: Vec::new(),
@@ -305,17 +260,6 @@ impl Engine {
     /// A bounded piece of a checkpoint; begins one when there is anything to fold.
     pub fn step(&self, budget: u64) -> Result<Step> {
         self.step_with(&mut lock(&self.driver), budget)
-    }
-
-    /// True while the thresholds ask for checkpoints: from `start` until `stop`.
-    pub fn wants_checkpoint(&self, under_way: bool) -> bool {
-        let filled = self.filled().max(self.filled_with_pieces());
-        let limit = if under_way {
-            self.thresholds.stop
-        } else {
-            self.thresholds.start
-        };
-        filled >= limit
     }
 
     pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<Step> {

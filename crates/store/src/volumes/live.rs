@@ -198,6 +198,7 @@ impl LiveVolume {
         len: u64,
     ) -> Result<()> {
         loop {
+            engine.wait_for_pieces()?;
             let rounds = engine.rounds();
             if self.append(engine, offset, write, len)? {
                 return Ok(());

@@ -5,8 +5,10 @@
 //! position is kept, whatever the order in which they are entered. Holds no bytes of users and
 //! does no I/O. Called by live volumes, checkpoints and replay.
 
+use crate::recipe::ChunkEdit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use units::{Fingerprint, JournalPosition};
 
 /// Where the bytes of a piece are.
@@ -96,17 +98,74 @@ struct Entry {
     source: Source,
 }
 
-/// Memory of one piece, bytes: what a B-tree takes for it at three quarters full.
-pub(crate) const PIECE_BYTES: usize = 80;
+/// Memory of one piece, bytes: what a B-tree takes for it at three quarters full, and the change of the
+/// recipe that it becomes.
+pub(crate) const PIECE_BYTES: usize = 80 + size_of::<ChunkEdit>();
+
+/// Pieces of all overlays that it was given to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally(Arc<AtomicU64>);
+
+impl Tally {
+    pub fn count(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
 
 /// Pieces by their first byte.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Overlay {
     pieces: BTreeMap<u64, Entry>,
     first: Option<JournalPosition>,
+    tally: Tally,
+    /// What it has added to the tally.
+    tallied: u64,
+}
+
+impl Clone for Overlay {
+    fn clone(&self) -> Self {
+        let mut clone = Self {
+            pieces: self.pieces.clone(),
+            first: self.first,
+            tally: self.tally.clone(),
+            tallied: 0,
+        };
+        clone.count();
+        clone
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        self.tally.0.fetch_sub(self.tallied, Relaxed);
+    }
 }
 
 impl Overlay {
+    /// The same pieces, counted there from now on.
+    pub fn tallied_by(mut self, tally: &Tally) -> Self {
+        self.tally.0.fetch_sub(self.tallied, Relaxed);
+        self.tallied = 0;
+        self.tally = tally.clone();
+        self.count();
+        self
+    }
+
+    /// All of it; what stays is empty.
+    pub fn take(&mut self) -> Self {
+        let empty = Self::default().tallied_by(&self.tally);
+        std::mem::replace(self, empty)
+    }
+
+    fn count(&mut self) {
+        let now = self.pieces.len() as u64;
+        // Wraps around when there are fewer.
+        self.tally
+            .0
+            .fetch_add(now.wrapping_sub(self.tallied), Relaxed);
+        self.tallied = now;
+    }
+
     /// True while nothing was entered.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
@@ -151,6 +210,7 @@ impl Overlay {
             self.put(old.clip(to, u64::MAX));
         }
         self.put(piece.clip(at, to));
+        self.count();
     }
 
     fn put(&mut self, piece: Option<Piece>) {
@@ -218,6 +278,7 @@ impl Overlay {
         if let Some((offset, entry)) = self.pieces.iter_mut().next_back() {
             entry.len = entry.len.min(len - offset);
         }
+        self.count();
     }
 }
 

@@ -49,16 +49,17 @@ impl Member {
             let _shut = volume.shut();
             let folded = engine.journal.head();
             let mut state = volume.state_mut();
-            let frozen = Arc::new(std::mem::take(&mut state.active));
+            let frozen = state.active.take().tallied_by(&engine.pieces.frozen);
+            let frozen = Arc::new(frozen);
             state.frozen = Some(Arc::clone(&frozen));
             (folded, frozen, len.unwrap_or(state.size), state.size)
         };
         let within = len % volume.chunk_bytes();
         Self {
             folded,
+            edits: Vec::with_capacity(frozen.len()),
             frozen,
             len,
-            edits: Vec::new(),
             cursor: 0,
             probed_to: 0,
             unprobed: false,
@@ -346,9 +347,9 @@ impl Member {
         let _shut = self.volume.shut();
         let mut state = self.volume.state_mut();
         state.frozen = None;
-        let newer = std::mem::take(&mut state.active);
-        let mut active = Overlay::clone(&self.frozen);
-        newer.visit(0, u64::MAX, |piece| active.insert(piece));
-        state.active = active;
+        let newer = state.active.take();
+        self.frozen
+            .visit(0, u64::MAX, |piece| state.active.insert(piece));
+        newer.visit(0, u64::MAX, |piece| state.active.insert(piece));
     }
 }

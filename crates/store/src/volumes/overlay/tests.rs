@@ -90,3 +90,32 @@ fn writing_one_place_again_takes_no_more_memory() {
     assert_eq!(overlay.len(), 4);
     assert_eq!(overlay.first_position(), Some(JournalPosition(0)));
 }
+
+/// Whatever happens to overlays, what they have is counted once, where it belongs.
+#[test]
+fn pieces_are_counted_until_their_overlay_goes() {
+    let mut dice = Seed::new(7);
+    let (active, frozen) = (Tally::default(), Tally::default());
+    let mut overlay = Overlay::default().tallied_by(&active);
+    for position in 0..500 {
+        let offset = dice.below(SIZE as u64 - 1);
+        overlay.insert(Piece {
+            offset,
+            len: 1 + dice.below(SIZE as u64 - offset - 1),
+            position: JournalPosition(position),
+            source: Source::Zero,
+        });
+        assert_eq!(active.count(), overlay.len() as u64);
+    }
+    overlay.truncate(SIZE as u64 / 2);
+    let left = overlay.len() as u64;
+    assert!(left > 1);
+    let clone = overlay.clone();
+    assert_eq!(active.count(), 2 * left);
+    drop(clone);
+    let taken = overlay.take().tallied_by(&frozen);
+    assert!(overlay.is_empty());
+    assert_eq!((active.count(), frozen.count()), (0, left));
+    drop(taken);
+    assert_eq!(frozen.count(), 0);
+}

@@ -1,0 +1,130 @@
+//! How near writers are to the limits of journal and memory, and what they do about it.
+//!
+//! Invariant: pieces that no root holds take no more memory than they were given, but for one of each
+//! writer that is under way; who writes waits, who reads does not. A round begins before half of the room
+//! is taken, so that writers go on while it lasts. Called by live volumes and the program's driver.
+
+use super::engine::{Driver, Engine, Step, lock};
+use super::overlay::Tally;
+use crate::error::Result;
+
+/// Rounds that one writer waits for room in memory: what every round puts back (writes around damage)
+/// leaves none for ever.
+const ROUNDS_MAX: u32 = 100;
+/// Bytes that a writer turns into chunks itself when it finds no room.
+const ROOM_STEP_BYTES: u64 = 8 << 20;
+/// ... and when it finds little: so writers slow down before they stop.
+const PRESSED_STEP_BYTES: u64 = 256 << 10;
+
+/// Pieces of all volumes.
+pub(crate) struct Pieces {
+    /// That a round works on.
+    pub frozen: Tally,
+    /// That the next one will.
+    pub active: Tally,
+    /// Of both, that memory has room for.
+    pub max: u64,
+}
+
+impl Pieces {
+    /// Room for so many.
+    pub fn new(max: u64) -> Self {
+        Self {
+            frozen: Tally::default(),
+            active: Tally::default(),
+            max: max.max(1),
+        }
+    }
+
+    /// All of them.
+    pub fn count(&self) -> u64 {
+        self.frozen.count() + self.active.count()
+    }
+
+    fn filled(&self) -> u64 {
+        self.count() * 100 / self.max
+    }
+
+    /// As if half of the room were for what is active: the other half is for what comes while that is
+    /// frozen.
+    fn filled_with_active(&self) -> u64 {
+        self.active.count() * 200 / self.max
+    }
+}
+
+impl Engine {
+    /// How near a checkpoint is, percent.
+    fn filled(&self) -> u64 {
+        let journal = self.journal.filled_percent();
+        journal.max(self.pieces.filled_with_active())
+    }
+
+    /// True when writers are asked to help.
+    pub fn is_pressed(&self) -> bool {
+        let filled = self.journal.filled_percent().max(self.pieces.filled());
+        filled >= self.thresholds.help
+    }
+
+    /// True while the thresholds ask for checkpoints: from `start` until `stop`.
+    pub fn wants_checkpoint(&self, under_way: bool) -> bool {
+        let limit = match under_way {
+            true => self.thresholds.stop,
+            false => self.thresholds.start,
+        };
+        self.filled() >= limit
+    }
+
+    /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
+    pub fn written(&self) -> Result<()> {
+        self.journal.write_out()?;
+        if self.wants_checkpoint(false) {
+            self.press();
+        }
+        if self.is_pressed()
+            && let Ok(mut driver) = self.driver.try_lock()
+        {
+            self.step_with(&mut driver, PRESSED_STEP_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when memory has room for another piece.
+    pub fn wait_for_pieces(&self) -> Result<()> {
+        let mut rounds = 0;
+        while self.pieces.count() >= self.pieces.max {
+            let before = self.rounds();
+            // Nothing to fold: somebody just made room in another way.
+            self.work_or_wait(before, |_| Ok(()))?;
+            rounds += u32::from(self.rounds() != before);
+            if rounds > ROUNDS_MAX {
+                return Err(Self::no_room());
+            }
+        }
+        Ok(())
+    }
+
+    /// The journal was full: works on the round, or waits for who does. `before` are the rounds
+    /// before the attempt that failed: a round that ended since has made room, and a journal that
+    /// is empty now is no journal that cannot be emptied.
+    pub fn make_room(&self, before: u64) -> Result<()> {
+        self.work_or_wait(before, |driver| self.drop_unneeded(driver))
+    }
+
+    /// Works on the round unless one has ended since `before`.
+    fn work_or_wait(
+        &self,
+        before: u64,
+        when_idle: impl FnOnce(&mut Driver) -> Result<()>,
+    ) -> Result<()> {
+        self.note_full();
+        self.journal.write_out()?;
+        let mut driver = lock(&self.driver);
+        if self.rounds() != before {
+            return Ok(());
+        }
+        match self.step_with(&mut driver, ROOM_STEP_BYTES)? {
+            Step::Idle => when_idle(&mut driver),
+            Step::Working | Step::Committed => Ok(()),
+        }
+    }
+}
