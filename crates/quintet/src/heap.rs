@@ -12,9 +12,13 @@ const ARENAS_MAX: i32 = 2;
 /// Longer blocks have mappings of their own, bytes. A fixed limit: by itself it grows with what is freed,
 /// up to 32 MiB, and containers would lie in heaps.
 const MAPPED_BYTES_MIN: i32 = 1 << 20;
+/// Free memory at the end of a heap that it keeps, bytes: with less, what comes and goes is mapped anew
+/// page by page.
+const KEPT_BYTES: i32 = 8 << 20;
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod glibc {
+    pub const M_TRIM_THRESHOLD: i32 = -1;
     pub const M_MMAP_THRESHOLD: i32 = -3;
     pub const M_ARENA_MAX: i32 = -8;
 
@@ -30,6 +34,7 @@ pub fn bound() {
     for (parameter, value) in [
         (glibc::M_ARENA_MAX, ARENAS_MAX),
         (glibc::M_MMAP_THRESHOLD, MAPPED_BYTES_MIN),
+        (glibc::M_TRIM_THRESHOLD, KEPT_BYTES),
     ] {
         // An allocator that knows no such parameter says so with 0 and goes on as it did.
         let _ = glibc::mallopt(parameter, value);

@@ -32,7 +32,7 @@ use crate::superblock::MasterKey;
 use format::config::Seal;
 use media::{Disk, Random};
 use state::State;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use units::{JournalPosition, PoolId};
 use writer::Writer;
@@ -93,21 +93,36 @@ pub struct Journal {
     changed: Condvar,
     /// Whoever leads has it.
     writer: Mutex<Writer>,
-    /// Bytes of closed batches: what [`Journal::write_out`] looks at first.
-    waiting_bytes: AtomicUsize,
+    /// As of the last change behind the lock, for who asks often: [`Journal::write_out`] has something to
+    /// do, ...
+    write_out_due: AtomicBool,
+    /// ... and how full it is.
+    filled_percent: AtomicU64,
     flushes: AtomicU64,
 }
 
 impl Journal {
     fn new(site: Site, state: State, writer: Writer) -> Self {
-        Self {
+        let journal = Self {
             site,
             state: Mutex::new(state),
             changed: Condvar::new(),
             writer: Mutex::new(writer),
-            waiting_bytes: AtomicUsize::new(0),
+            write_out_due: AtomicBool::new(false),
+            filled_percent: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
-        }
+        };
+        journal.note(&journal.lock());
+        journal
+    }
+
+    /// Before the lock is given back: what changed behind it.
+    fn note(&self, state: &State) {
+        let crowded = state.waiting_bytes > self.site.buffer_bytes;
+        let due = !state.waiting.is_empty() && (!state.leading || crowded);
+        self.write_out_due.store(due, Relaxed);
+        let percent = state.used_bytes() * 100 / state.ring.bytes_max().max(1);
+        self.filled_percent.store(percent, Relaxed);
     }
 
     /// Appends in memory and gives the record's position; never does I/O. `JournalFull` when no
@@ -117,14 +132,14 @@ impl Journal {
         let mut state = self.lock();
         state.sound()?;
         let appended = state.append(&self.site, header, record);
-        self.waiting_bytes.store(state.waiting_bytes, Relaxed);
+        self.note(&state);
         appended
     }
 
     /// Writes buffers that are full, without syncing. Whoever appends calls it afterwards, outside
     /// its locks: it waits while more than the options' `buffer_bytes` wait.
     pub fn write_out(&self) -> Result<()> {
-        if self.waiting_bytes.load(Relaxed) == 0 {
+        if !self.is_write_out_due() {
             return Ok(());
         }
         let mut state = self.lock();
@@ -163,7 +178,9 @@ impl Journal {
     /// Nothing below `before` is needed any more, also after a crash: the caller has made sure that
     /// [`Journal::open`] will be told at least `before`. Slots that end there are free again.
     pub fn trim(&self, before: JournalPosition) {
-        self.lock().trim(before);
+        let mut state = self.lock();
+        state.trim(before);
+        self.note(&state);
     }
 
     /// A position above all records that were appended, and not above the next one.
@@ -185,13 +202,13 @@ impl Journal {
 
     /// How much of it cannot be used again before a trim, in percent.
     pub fn filled_percent(&self) -> u64 {
-        let state = self.lock();
-        state.used_bytes() * 100 / state.ring.bytes_max().max(1)
+        self.filled_percent.load(Relaxed)
     }
 
-    /// True when [`Journal::write_out`] would do something.
+    /// True when [`Journal::write_out`] would write or wait. While somebody writes there is nothing to
+    /// do for others, unless they must wait for him.
     pub fn is_write_out_due(&self) -> bool {
-        self.waiting_bytes.load(Relaxed) > 0
+        self.write_out_due.load(Relaxed)
     }
 
     /// What it holds and what it did.
@@ -223,6 +240,7 @@ impl Journal {
         }
         let batches: Vec<_> = state.waiting.iter().cloned().collect();
         let ahead = state.ring.next_free();
+        self.note(&state);
         drop(state);
         let mut seat = Seat {
             journal: self,
@@ -258,7 +276,7 @@ impl Seat<'_> {
         let mut state = self.journal.lock();
         let result = match self.outcome.take() {
             Some(outcome) => {
-                state.wrote(outcome.written);
+                state.wrote(&self.journal.site, outcome.written);
                 state.costs = outcome.costs;
                 state.durable = state.durable.max(outcome.durable);
                 outcome.failed.map_or(Ok(()), |failed| {
@@ -272,8 +290,7 @@ impl Seat<'_> {
             }
         };
         state.leading = false;
-        let waiting = state.waiting_bytes;
-        self.journal.waiting_bytes.store(waiting, Relaxed);
+        self.journal.note(&state);
         drop(state);
         self.journal.changed.notify_all();
         result

@@ -15,9 +15,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use units::JournalPosition;
 
-/// Buffers that are kept for the next batches.
-const SPARE_MAX: usize = 8;
-
 /// See the module's head.
 pub(super) struct State {
     pub(super) ring: Ring,
@@ -41,6 +38,7 @@ pub(super) struct State {
     pub(super) records: u64,
     /// What the writer has done, as of its last turn.
     pub(super) costs: Costs,
+    /// Buffers for the next batches: memory that is mapped and warm.
     spare: Vec<Vec<u8>>,
 }
 
@@ -149,14 +147,16 @@ impl State {
         }
     }
 
-    /// The first so many batches were written.
-    pub(super) fn wrote(&mut self, count: usize) {
+    /// The first so many batches were written. Their buffers are kept as far as there is memory for
+    /// batches.
+    pub(super) fn wrote(&mut self, site: &Site, count: usize) {
+        let buffers_max = site.buffer_bytes / site.batch_bytes;
         for _ in 0..count {
             let Some(batch) = self.waiting.pop_front() else {
                 break;
             };
             self.waiting_bytes -= batch.bytes.len();
-            if self.spare.len() < SPARE_MAX
+            if self.spare.len() + self.waiting.len() < buffers_max
                 && let Ok(batch) = Arc::try_unwrap(batch)
             {
                 self.spare.push(batch.bytes);

@@ -40,6 +40,8 @@ pub(super) struct Member {
     unprobed: bool,
     /// The last chunk is cut at `len`: still to be done.
     cut: bool,
+    /// Memory for one chunk.
+    chunk: Vec<u8>,
 }
 
 impl Member {
@@ -64,6 +66,7 @@ impl Member {
             probed_to: 0,
             unprobed: false,
             cut: len < size && within != 0,
+            chunk: Vec::new(),
             volume,
         }
     }
@@ -160,7 +163,9 @@ impl Member {
     }
 
     fn destage_chunk(&mut self, engine: &Engine, lane: &mut Lane, chunk: u64) -> Result<()> {
-        let mut bytes = vec![0; self.volume.chunk_bytes() as usize];
+        let mut bytes = std::mem::take(&mut self.chunk);
+        bytes.clear();
+        bytes.resize(self.volume.chunk_bytes() as usize, 0);
         match self.assemble(engine, chunk, &mut bytes) {
             Ok(resident) => {
                 let fingerprint = match is_zero(&bytes) {
@@ -174,6 +179,7 @@ impl Member {
                         .insert(&fingerprint, &bytes, None, Use::Prefetch);
                 }
                 self.push(chunk, 1, fingerprint);
+                self.chunk = bytes;
                 Ok(())
             }
             // The bytes around the written ones are damaged. The write is kept in the journal

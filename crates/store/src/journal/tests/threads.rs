@@ -60,3 +60,40 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
         }
     }
 }
+
+/// Who appends has nothing to do while somebody else writes, until the buffers are full: then he waits.
+#[test]
+fn one_writes_and_only_a_crowd_waits() {
+    let disk = SimDisk::new();
+    let journal = try_open(&disk, SEALS[1], &OPTIONS, START).unwrap().journal;
+    let append = || {
+        let data = &[1; 64 << 10];
+        let (volume, offset_bytes) = (VolumeId([1; 16]), 0);
+        let record = Record::Write {
+            volume,
+            offset_bytes,
+            data,
+        };
+        journal.append(&record).unwrap();
+    };
+    assert!(!journal.is_write_out_due());
+    while !journal.is_write_out_due() {
+        append();
+    }
+    let lead = |leading| {
+        let mut state = journal.lock();
+        state.leading = leading;
+        journal.note(&state);
+    };
+    lead(true);
+    assert!(!journal.is_write_out_due());
+    while !journal.is_write_out_due() {
+        append();
+    }
+    let waiting = journal.usage().waiting_bytes;
+    assert!(waiting > OPTIONS.buffer_bytes as u64, "{waiting}");
+    lead(false);
+    journal.write_out().unwrap();
+    assert!(!journal.is_write_out_due());
+    assert_eq!(journal.usage().waiting_bytes, 0);
+}
