@@ -71,6 +71,7 @@ table! {
     DROPPED: Counter = "quintet_nbd_connections_dropped_total", "NBD connections ended for what the client did.";
     REQUESTS: Counter = "quintet_nbd_requests_total", "NBD requests that were answered.";
     SENT: Counter = "quintet_nbd_sent_bytes_total", "Bytes sent to NBD clients.";
+    MEMORY: Gauge = "quintet_memory_bytes", "Memory that counts in the budget, by owner.";
     CACHE_HITS: Counter = "quintet_cache_hits_total", "Reads of volumes that were served from memory.";
     CACHE_MISSES: Counter = "quintet_cache_misses_total", "Reads of volumes that were not.";
     CACHE_EVICTIONS: Counter = "quintet_cache_evictions_total", "Chunks and pages that left memory.";
@@ -120,6 +121,9 @@ pub fn render(held: &Held) -> String {
     text.sample(REGION_READS, &[], live.reads.region_reads);
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
+    for (owner, bytes) in live.memory {
+        text.sample(MEMORY, &[("owner", owner)], bytes);
+    }
     cache(&mut text, &live.cache);
     journal(&mut text, &live);
     device::tell(&mut text, &live);

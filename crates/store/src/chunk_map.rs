@@ -159,6 +159,11 @@ impl ChunkMap {
         Ok(claims.holds(fingerprint) || self.place(fingerprint, near)?.is_some())
     }
 
+    /// Memory of the directories.
+    pub fn directory_bytes(&self) -> usize {
+        lock(&self.cache).bytes
+    }
+
     /// Of a session that begins.
     pub fn claims(&self) -> Claims {
         Claims::new(self.claims_bytes_max)

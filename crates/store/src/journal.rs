@@ -60,6 +60,8 @@ pub struct JournalUsage {
     pub bytes_max: u64,
     /// Bytes that wait in memory.
     pub waiting_bytes: u64,
+    /// Memory of its buffers, those included that wait to be used again.
+    pub memory_bytes: u64,
     /// Syncs of slot files.
     pub syncs: u64,
     /// Bytes written: records, headers, padding.
@@ -223,6 +225,7 @@ impl Journal {
             used_bytes: state.used_bytes(),
             bytes_max: state.ring.bytes_max(),
             waiting_bytes: state.waiting_bytes as u64,
+            memory_bytes: state.memory_bytes() as u64,
             syncs,
             bytes_written,
             bytes_zeroed,

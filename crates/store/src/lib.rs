@@ -43,7 +43,8 @@ pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
     AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
-    States, Step, Switches, Thresholds, View, VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
+    MemoryByOwner, States, Step, Switches, Thresholds, View, VolumeHandle, VolumeStatus, Volumes,
+    VolumesOptions,
 };
 pub use write_path::{
     ChunkRun, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,

@@ -92,6 +92,11 @@ impl Reader {
         let _ = self.told.set(Arc::clone(duet));
     }
 
+    /// Memory of decoded regions.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cache.memory_bytes()
+    }
+
     /// What reading cost so far.
     pub fn counts(&self) -> ReadCounts {
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);

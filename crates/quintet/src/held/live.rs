@@ -10,7 +10,7 @@ use nbd::Stats;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{CacheTally, CheckpointCounts, FlowCounts, JournalUsage, ReadCounts};
+use store::{CacheTally, CheckpointCounts, FlowCounts, JournalUsage, MemoryByOwner, ReadCounts};
 
 /// Of one export.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +44,8 @@ pub struct Live {
     pub checkpoints: CheckpointCounts,
     /// The volumes' page cache.
     pub cache: page_cache::Counters,
+    /// Who has how much of the memory budget.
+    pub memory: MemoryByOwner,
     /// The pool's own reads.
     pub reads: ReadCounts,
     /// What went to the device and came from it, in the order of [`Flow::ALL`].
@@ -91,6 +93,7 @@ impl Live {
             direct_bytes: held.volumes.direct_bytes(),
             checkpoints: held.volumes.checkpoint_counts(),
             cache: held.volumes.cache_counters(),
+            memory: held.volumes.memory_by_owner(),
             reads: held.pool.read_counts(),
             device: held.device.counts(),
             scrub: held.scrub.status(),

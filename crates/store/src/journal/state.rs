@@ -196,6 +196,14 @@ impl State {
         }
     }
 
+    /// Memory of all buffers.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let batches = self.open.iter().map(|open| open.bytes.capacity());
+        let waiting = self.waiting.iter().map(|batch| batch.bytes.capacity());
+        let spare = self.spare.iter().map(Vec::capacity);
+        batches.chain(waiting).chain(spare).sum()
+    }
+
     /// Bytes of the ring in use, the open batch included.
     pub(super) fn used_bytes(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| open.bytes.len());

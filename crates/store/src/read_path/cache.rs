@@ -167,6 +167,11 @@ impl ReadCache {
         evicted.collect()
     }
 
+    /// Memory of all regions.
+    pub fn memory_bytes(&self) -> usize {
+        lock(&self.ring).bytes
+    }
+
     fn forget(&self, victim: &Arc<DecodedRegion>) {
         for (fingerprint, _, _) in &victim.region.chunks {
             let mut shard = self.shard(fingerprint);

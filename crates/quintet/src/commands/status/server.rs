@@ -69,6 +69,12 @@ pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
                 size(cache.bytes_shared)
             ),
         ),
+        (
+            "memory",
+            live.memory
+                .map(|(owner, bytes)| format!("{owner} {}", size(bytes)))
+                .join(", "),
+        ),
     ];
     let flows = Flow::ALL.iter().zip(&live.device);
     for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
@@ -132,6 +138,10 @@ pub fn object(held: &Held, live: &Live) -> Object {
             .integer("known_bytes", copy.counts.known_bytes)
             .integer("data_added", copy.sent_bytes)
     });
+    let memory = live.memory.into_iter();
+    let memory = memory.fold(Object::new(), |object, (owner, bytes)| {
+        object.integer(&format!("{owner}_bytes"), bytes)
+    });
     Object::new()
         .integer("pid", std::process::id())
         .number("uptime_seconds", held.since.elapsed().as_secs_f64())
@@ -144,6 +154,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
         .integer("checkpoints", live.checkpoints.rounds)
         .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
         .object("cache", cache_object(&live.cache))
+        .object("memory", memory)
         .objects("device", qos::flows(&live.device))
         .objects("copies", copies)
         .objects("exports", exports.collect::<Vec<_>>())
