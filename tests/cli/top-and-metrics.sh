@@ -35,6 +35,12 @@ done
 [ "$(metric 'quintet_export_cache_hits_total{export="two",class="content"}')" -ge 256 ] || fail "$(grep export_cache "$dir/metrics")"
 [ "$(metric 'quintet_export_cache_hits_total{export="one",class="place"}')" -ge 256 ] || fail "$(grep export_cache "$dir/metrics")"
 [ "$(metric 'quintet_export_cache_misses_total{export="two"}')" = 0 ] || fail "$(grep export_cache "$dir/metrics")"
+# Each owner says what it has of the budget, and together they keep to it (256 MiB unless somebody says otherwise).
+for owner in pages pieces journal index directories regions; do
+    [ -n "$(metric "quintet_memory_bytes{owner=\"$owner\"}")" ] || fail "nothing of $owner: $(grep memory "$dir/metrics")"
+done
+owned=$(awk '/^quintet_memory_bytes/ { sum += $2 } END { printf "%d", sum }' "$dir/metrics")
+{ [ "$owned" -gt 4194304 ] && [ "$owned" -le $((256 << 20)) ]; } || fail "$owned bytes of memory: $(grep memory "$dir/metrics")"
 io disk -r -c 'read 0 4M'
 [ "$(metric 'quintet_export_cache_hits_total{export="disk",class="content"}')" -ge 256 ] || fail "$(grep export_cache "$dir/metrics")"
 [ "$(metric quintet_cache_shared_bytes)" -ge 4000000 ] || fail "sharing saves $(metric quintet_cache_shared_bytes)"
