@@ -144,6 +144,12 @@ class Commands:
         if snapshot and self.run("copy", snapshot.name):
             self.copies[snapshot.name] = [page[-1] for page in snapshot.states]
 
+    def defrag(self):
+        """Moves what lies in pieces, by what was read or whatever it is."""
+        disk = self.any(lambda disk: disk.writable)
+        if disk:
+            self.run("defrag", disk.name, *self.random.choice([[], ["--bypass"], ["--bypass", "--move-shared"]]))
+
     def copies_are_whole(self):
         """Every copy is what was copied."""
         path = self.server.room / "exported"
@@ -171,6 +177,6 @@ class Commands:
         chosen += [(self.create, 1), (self.clone, 3)] if volumes < 4 else [(self.delete, 4)]
         chosen += [(self.snapshot, 5)] if snapshots < 5 else [(self.forget, 6)]
         chosen += [(self.image, 1)] if len(self.disks) - volumes - snapshots < IMAGES_MAX else []
-        chosen += [(self.collect, self.collect_weight), (self.scrub, 1), (self.copy, 2)]
+        chosen += [(self.collect, self.collect_weight), (self.scrub, 1), (self.copy, 2), (self.defrag, 2)]
         commands, weights = zip(*chosen)
         self.random.choices(commands, weights)[0]()
