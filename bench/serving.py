@@ -14,6 +14,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -227,20 +228,34 @@ def writes(args, server, work, round_number):
 
 
 def steady(args, server, work, round_number):
-    """Many minutes of random writes; what the server wrote for each byte that it was given."""
+    """Many minutes of random writes, with collections beside them, since nothing else gives back what was overwritten; what
+    the server wrote for each byte that it was given."""
     if server.name == "nbdkit-memory":
         return []
     server.fill(work / "half")
     server.start()
     before = server.process.written_bytes()
     words = ["--rw=randwrite", "--iodepth=16", "--time_based", f"--runtime={args.steady_seconds}", "--fsync=256"]
+    over, collected = threading.Event(), []
+
+    def collect():
+        while not over.wait(2):
+            collected.append(server.command("gc", "--trash-period", "0", "--json").splitlines()[-1])
+
+    collecting = threading.Thread(target=collect, daemon=True)
+    if isinstance(server, catalogue.Quintet):
+        collecting.start()
     record = fio(server.uri, "steady", words, round_number, server.process)
+    over.set()
+    if collected:
+        collecting.join()
     if record["ok"]:
         given = record["iops"] * args.steady_seconds * 4096
         record.update(given_bytes=given, written_bytes=server.process.written_bytes() - before)
         record["stored_bytes"] = server.stored_bytes()
         if isinstance(server, catalogue.Quintet):
             record["status"] = server.status()
+            record["collections"] = len(collected)
     return [record]
 
 
