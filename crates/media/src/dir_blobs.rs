@@ -162,7 +162,7 @@ impl Shared {
 
     /// A sync that failed must not be tried again: the next one may succeed without the bytes.
     fn synced(&self, result: Result<(), MediaError>) -> Result<(), MediaError> {
-        result.inspect_err(|e| self.queue.poison(&e.to_string()))
+        result.inspect_err(|e| self.queue.poison(e))
     }
 }
 

@@ -59,6 +59,17 @@ impl MediaError {
         }
     }
 
+    /// True when the disk is full, or was when that failed after which nothing is accepted.
+    pub fn is_full(&self) -> bool {
+        let full = [
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::QuotaExceeded,
+            io::ErrorKind::FileTooLarge,
+        ];
+        let source = self.source.as_ref().map(io::Error::kind);
+        self.kind == MediaErrorKind::NoSpace || source.is_some_and(|kind| full.contains(&kind))
+    }
+
     /// An error without a system error behind it.
     pub fn plain(kind: MediaErrorKind, operation: &'static str, name: &str) -> Self {
         Self {

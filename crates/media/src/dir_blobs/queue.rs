@@ -27,7 +27,7 @@ struct State {
     running: BTreeMap<u64, String>,
     stop: bool,
     /// The words of the failure after which nothing is accepted.
-    failed: Option<String>,
+    failed: Option<(io::ErrorKind, String)>,
     /// The failure that nobody heard of yet.
     first_error: Option<MediaError>,
     /// A barrier is syncing.
@@ -46,11 +46,11 @@ impl State {
             return Err(e);
         }
         match &self.failed {
-            Some(why) => Err(MediaError {
+            Some((kind, why)) => Err(MediaError {
                 kind: MediaErrorKind::Poisoned,
                 operation,
                 name: name.to_owned(),
-                source: Some(io::Error::other(why.clone())),
+                source: Some(io::Error::new(*kind, why.clone())),
             }),
             None => Ok(()),
         }
@@ -141,9 +141,17 @@ impl Queue {
     }
 
     /// Nothing may be accepted after the failure that `why` tells of.
-    pub(super) fn poison(&self, why: &str) {
+    pub(super) fn poison(&self, why: &MediaError) {
+        let kind = why
+            .source
+            .as_ref()
+            .map_or(io::ErrorKind::Other, io::Error::kind);
+        self.fail(kind, why.to_string());
+    }
+
+    fn fail(&self, kind: io::ErrorKind, why: String) {
         let mut state = self.lock();
-        state.failed.get_or_insert_with(|| why.to_owned());
+        state.failed.get_or_insert((kind, why));
         // Nobody was promised these, and nobody will be.
         state.waiting.clear();
         self.changed.notify_all();
@@ -182,7 +190,7 @@ impl Queue {
         drop(state);
         match &result {
             Ok(()) => self.changed.notify_all(),
-            Err(e) => self.poison(&e.to_string()),
+            Err(e) => self.poison(e),
         }
         result
     }
@@ -215,9 +223,8 @@ impl Running<'_> {
     pub(super) fn end(mut self, result: Result<(), MediaError>) {
         self.ended = true;
         if let Err(e) = result {
-            let why = e.to_string();
+            self.queue.poison(&e);
             self.queue.lock().first_error.get_or_insert(e);
-            self.queue.poison(&why);
         }
     }
 }
@@ -225,7 +232,8 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.queue.poison("the thread that wrote it panicked");
+            let why = "the thread that wrote it panicked".to_owned();
+            self.queue.fail(io::ErrorKind::Other, why);
         }
         self.queue.lock().running.remove(&self.number);
         self.queue.changed.notify_all();

@@ -14,7 +14,7 @@ use crate::pool::Purpose;
 use crate::write_path::{Lane, Probe, WriteSession};
 use format::container::ContainerClass;
 use lanes::Lanes;
-use media::{Barrier, MediaErrorKind};
+use media::{Barrier, MediaError, MediaErrorKind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::Fingerprint;
@@ -51,6 +51,8 @@ pub(super) struct DirectLanes {
     is_settling: AtomicBool,
     /// A lane failed: chunks that records name may be lost.
     failed: AtomicBool,
+    /// ... because the disk is full.
+    full: AtomicBool,
     bytes: AtomicU64,
 }
 
@@ -157,13 +159,21 @@ impl DirectLanes {
 
     /// After a failure flushes fail too: what they would answer for may be lost.
     fn note<T>(&self, result: Result<T>) -> Result<T> {
-        if result.is_err() {
+        if let Err(e) = &result {
+            let full = e.kind == StoreErrorKind::Media(MediaErrorKind::NoSpace)
+                || e.source.as_ref().is_some_and(MediaError::is_full);
+            self.full.fetch_or(full, Ordering::Relaxed);
             self.failed.store(true, Ordering::Relaxed);
             self.unsettled.store(true, Ordering::Relaxed);
         }
         if self.failed.load(Ordering::Relaxed) {
+            // Of several requests under way, any may be the one that a client tells of.
+            let kind = match self.full.load(Ordering::Relaxed) {
+                true => MediaErrorKind::NoSpace,
+                false => MediaErrorKind::Poisoned,
+            };
             return result.and(Err(StoreError::new(
-                StoreErrorKind::Media(MediaErrorKind::Poisoned),
+                StoreErrorKind::Media(kind),
                 "a large write could not be stored; what of it is there is unknown until the pool is opened again",
             )));
         }
