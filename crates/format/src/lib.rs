@@ -15,6 +15,7 @@ pub mod mirrored;
 pub mod moved;
 pub mod preamble;
 pub mod recipe;
+mod record;
 pub mod root;
 pub mod scrub;
 pub mod snapshot;

@@ -11,8 +11,9 @@
 //!
 //! Invariant: a chunk that was entered is found; one that was not may be. Called by the store.
 
-use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::bytes::Result;
+use crate::preamble::Kind;
+use crate::record::Frame;
 use units::PoolId;
 
 /// Version that this program reads and writes.
@@ -24,7 +25,11 @@ pub const BLOCKS_MAX: usize = 1 << 19;
 /// Largest file that is read, bytes.
 pub const MOVED_BYTES_MAX: u64 = (64 + BLOCKS_MAX * BLOCK_WORDS * 8) as u64;
 
-const WHAT: &str = "moved chunks";
+const FRAME: Frame = Frame {
+    what: "moved chunks",
+    kind: Kind::Moved,
+    version: VERSION,
+};
 
 /// See the module's head.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,29 +45,18 @@ pub struct MovedRecord {
 impl MovedRecord {
     /// The bytes of this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
-        let mut w = Writer::new();
-        Preamble::encode(Kind::Moved, VERSION, pool, &mut w);
-        w.u64(self.sequence).u64(self.entries);
-        w.u64(self.words.len() as u64);
-        self.words.iter().for_each(|word| {
-            w.u64(*word);
-        });
-        let sum = checksum(Kind::Moved.seed(), &w.0);
-        w.u64(sum);
-        w.0
+        FRAME.seal(pool, |w| {
+            w.u64(self.sequence).u64(self.entries);
+            w.u64(self.words.len() as u64);
+            self.words.iter().for_each(|word| {
+                w.u64(*word);
+            });
+        })
     }
 
     /// Verifies the bytes of a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Moved, VERSION)?;
-        if preamble.pool != pool {
-            return Err(FormatError::new(WHAT, Fault::Misplaced));
-        }
-        let mut r = Reader::new(WHAT, bytes);
-        let summed = r.take(bytes.len().saturating_sub(8))?;
-        verify(WHAT, Kind::Moved.seed(), summed, r.u64()?)?;
-        let mut r = Reader::new(WHAT, summed);
-        r.take(PREAMBLE_BYTES)?;
+        let mut r = FRAME.open(bytes, pool)?;
         let (sequence, entries, count) = (r.u64()?, r.u64()?, r.u64()?);
         let rest = r.rest();
         let words: Vec<u64> = rest
@@ -87,6 +81,7 @@ impl MovedRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::{Fault, checksum};
 
     #[test]
     fn a_record_comes_back_and_no_torn_one_does() {
@@ -98,6 +93,11 @@ mod tests {
         };
         let bytes = record.encode(pool);
         assert_eq!(bytes.len(), 56 + 16 * 8 + 8);
+        assert_eq!(
+            checksum(0, &bytes),
+            0x618b42539047547d,
+            "what older programs wrote"
+        );
         assert_eq!(MovedRecord::decode(&bytes, pool), Ok(record));
         let other = MovedRecord::decode(&bytes, PoolId([4; 16]));
         assert_eq!(other.unwrap_err().fault, Fault::Misplaced);

@@ -17,8 +17,9 @@
 //!
 //! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
 
-use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::bytes::{Reader, Result, Writer};
+use crate::preamble::Kind;
+use crate::record::Frame;
 use units::{PoolId, UnixNanos};
 
 /// Version that this program reads and writes.
@@ -26,7 +27,11 @@ pub const VERSION: u16 = 1;
 /// Largest record that is read, bytes: enough for the sparsest progress that memory takes.
 pub const SCRUB_BYTES_MAX: u64 = 64 << 20;
 
-const WHAT: &str = "scrub record";
+const FRAME: Frame = Frame {
+    what: "scrub record",
+    kind: Kind::Scrub,
+    version: VERSION,
+};
 
 /// What a scrub is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,28 +103,17 @@ impl Pass {
 impl ScrubRecord {
     /// The bytes of this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
-        let mut w = Writer::new();
-        Preamble::encode(Kind::Scrub, VERSION, pool, &mut w);
-        w.u64(self.sequence).u8(self.phase as u8).bytes(&[0; 7]);
-        self.pass.encode(&mut w);
-        self.last.encode(&mut w);
-        w.u64(self.progress.len() as u64).bytes(&self.progress);
-        let sum = checksum(Kind::Scrub.seed(), &w.0);
-        w.u64(sum);
-        w.0
+        FRAME.seal(pool, |w| {
+            w.u64(self.sequence).u8(self.phase as u8).bytes(&[0; 7]);
+            self.pass.encode(w);
+            self.last.encode(w);
+            w.u64(self.progress.len() as u64).bytes(&self.progress);
+        })
     }
 
     /// Verifies the bytes of a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Scrub, VERSION)?;
-        if preamble.pool != pool {
-            return Err(FormatError::new(WHAT, Fault::Misplaced));
-        }
-        let mut r = Reader::new(WHAT, bytes);
-        let summed = r.take(bytes.len().saturating_sub(8))?;
-        verify(WHAT, Kind::Scrub.seed(), summed, r.u64()?)?;
-        let mut r = Reader::new(WHAT, summed);
-        r.take(PREAMBLE_BYTES)?;
+        let mut r = FRAME.open(bytes, pool)?;
         let sequence = r.u64()?;
         let phase = match r.u8()? {
             0 => ScrubPhase::AtRest,
@@ -147,6 +141,7 @@ impl ScrubRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::{Fault, checksum};
 
     #[test]
     fn a_record_comes_back_and_no_other_pool_believes_it() {
@@ -164,6 +159,11 @@ mod tests {
         };
         let bytes = record.encode(pool);
         assert_eq!(bytes.len(), 152 + 3 + 8);
+        assert_eq!(
+            checksum(0, &bytes),
+            0x5c81ee62436ad784,
+            "what older programs wrote"
+        );
         assert_eq!(ScrubRecord::decode(&bytes, pool), Ok(record));
         let other = ScrubRecord::decode(&bytes, PoolId([4; 16]));
         assert_eq!(other.unwrap_err().fault, Fault::Misplaced);

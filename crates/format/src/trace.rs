@@ -15,8 +15,9 @@
 //! Invariant: slots are written in turn, so a torn one leaves its predecessor; without any,
 //! defragmentation knows no heat. Called by the store.
 
-use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
-use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use crate::bytes::Result;
+use crate::preamble::Kind;
+use crate::record::Frame;
 use units::PoolId;
 
 /// Version that this program reads and writes.
@@ -26,7 +27,11 @@ pub const ENTRIES_MAX: usize = 1 << 18;
 /// Largest record that is read, bytes.
 pub const TRACE_BYTES_MAX: u64 = (64 + ENTRIES_MAX * 32) as u64;
 
-const WHAT: &str = "trace";
+const FRAME: Frame = Frame {
+    what: "trace",
+    kind: Kind::Trace,
+    version: VERSION,
+};
 
 /// A range of an object, and its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,32 +60,21 @@ pub struct TraceRecord {
 impl TraceRecord {
     /// The bytes of this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
-        let mut w = Writer::new();
-        Preamble::encode(Kind::Trace, VERSION, pool, &mut w);
-        w.u64(self.sequence).u64(self.requests);
-        w.u64(self.entries.len() as u64);
-        for entry in &self.entries {
-            w.u64(entry.object)
-                .u64(entry.start)
-                .u64(entry.end)
-                .u64(entry.weight);
-        }
-        let sum = checksum(Kind::Trace.seed(), &w.0);
-        w.u64(sum);
-        w.0
+        FRAME.seal(pool, |w| {
+            w.u64(self.sequence).u64(self.requests);
+            w.u64(self.entries.len() as u64);
+            for entry in &self.entries {
+                w.u64(entry.object)
+                    .u64(entry.start)
+                    .u64(entry.end)
+                    .u64(entry.weight);
+            }
+        })
     }
 
     /// Verifies the bytes of a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Trace, VERSION)?;
-        if preamble.pool != pool {
-            return Err(FormatError::new(WHAT, Fault::Misplaced));
-        }
-        let mut r = Reader::new(WHAT, bytes);
-        let summed = r.take(bytes.len().saturating_sub(8))?;
-        verify(WHAT, Kind::Trace.seed(), summed, r.u64()?)?;
-        let mut r = Reader::new(WHAT, summed);
-        r.take(PREAMBLE_BYTES)?;
+        let mut r = FRAME.open(bytes, pool)?;
         let (sequence, requests, count) = (r.u64()?, r.u64()?, r.u64()?);
         if count > ENTRIES_MAX as u64 || r.rest().len() as u64 != count * 32 {
             return r.invalid("length");
@@ -109,6 +103,7 @@ impl TraceRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::{Fault, checksum};
 
     #[test]
     fn a_record_comes_back_and_no_torn_one_does() {
@@ -126,6 +121,11 @@ mod tests {
         };
         let bytes = record.encode(pool);
         assert_eq!(bytes.len(), 56 + 5 * 32 + 8);
+        assert_eq!(
+            checksum(0, &bytes),
+            0x74c82e9f4688638c,
+            "what older programs wrote"
+        );
         assert_eq!(TraceRecord::decode(&bytes, pool), Ok(record));
         let other = TraceRecord::decode(&bytes, PoolId([4; 16]));
         assert_eq!(other.unwrap_err().fault, Fault::Misplaced);

@@ -1,0 +1,46 @@
+//! The frame of records that caches keep in small files: preamble before, checksum of all behind.
+//!
+//! Invariant: what is opened was sealed for this pool, as this kind and version, and is whole. Called by
+//! the records' modules.
+
+use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
+use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use units::PoolId;
+
+/// Bytes of a checksum.
+const CHECKSUM_BYTES: usize = 8;
+
+/// A kind of records.
+pub(crate) struct Frame {
+    /// As errors call it.
+    pub what: &'static str,
+    pub kind: Kind,
+    /// That this program reads and writes.
+    pub version: u16,
+}
+
+impl Frame {
+    /// The bytes of a record, with what `fields` puts between preamble and checksum.
+    pub fn seal(&self, pool: PoolId, fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut w = Writer::new();
+        Preamble::encode(self.kind, self.version, pool, &mut w);
+        fields(&mut w);
+        let sum = checksum(self.kind.seed(), &w.0);
+        w.u64(sum);
+        w.0
+    }
+
+    /// Verifies a record of this pool; its fields are left to read.
+    pub fn open<'b>(&self, bytes: &'b [u8], pool: PoolId) -> Result<Reader<'b>> {
+        let preamble = Preamble::decode(bytes)?.expect(self.what, self.kind, self.version)?;
+        if preamble.pool != pool {
+            return Err(FormatError::new(self.what, Fault::Misplaced));
+        }
+        let mut r = Reader::new(self.what, bytes);
+        let summed = r.take(bytes.len().saturating_sub(CHECKSUM_BYTES))?;
+        verify(self.what, self.kind.seed(), summed, r.u64()?)?;
+        let mut r = Reader::new(self.what, summed);
+        r.take(PREAMBLE_BYTES)?;
+        Ok(r)
+    }
+}
