@@ -29,6 +29,7 @@ mod collect;
 mod examine;
 mod holds;
 mod moved;
+mod records;
 mod repair;
 mod scrub;
 mod sessions;
@@ -40,6 +41,7 @@ pub(crate) use volumes::key_of;
 
 pub use holds::Hold;
 use holds::Holds;
+pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
 

@@ -92,7 +92,7 @@ pub enum ScrubStep {
 impl Scrubber {
     /// Reads what was done before. Readers' events come from `duet`.
     pub fn new(pool: Arc<Pool>, duet: Arc<Duet>) -> Self {
-        let record = slots::read(pool.cache_files(), pool.config().pool);
+        let record = slots::read(&pool);
         Self {
             recorded_bytes: bytes_of(&record.pass),
             pool,
@@ -115,7 +115,7 @@ impl Scrubber {
 
     /// How far a scrub of the pool has come, as it was written down last.
     pub fn recorded(pool: &Pool) -> ScrubStatus {
-        let record = slots::read(pool.cache_files(), pool.config().pool);
+        let record = slots::read(pool);
         status_of(pool, &record)
     }
 
@@ -239,8 +239,7 @@ impl Scrubber {
             self.record.progress = run.driver.progress().encode(TAG);
         }
         self.recorded_bytes = bytes_of(&self.record.pass);
-        let pool = self.pool.config().pool;
-        slots::write(self.pool.cache_files(), pool, &mut self.record)
+        slots::write(&self.pool, &mut self.record)
     }
 
     /// Stops, to go on where it was when somebody says so. The container that was begun is begun

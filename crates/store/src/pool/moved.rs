@@ -5,6 +5,7 @@
 //! a reader does without. Called by pool and defragmentation.
 
 use super::Pool;
+use super::records::{read_record, write_record};
 use crate::chunk_map::FORWARD_WRITERS;
 use crate::container::visit_containers;
 use crate::error::Result;
@@ -46,10 +47,7 @@ impl Pool {
     }
 
     fn read_moved(&self) -> Option<MovedRecord> {
-        let file = self.media.disk.open_read(PATH).ok()?;
-        let len = file.len().ok().filter(|len| *len <= MOVED_BYTES_MAX)?;
-        let mut bytes = vec![0; usize::try_from(len).ok()?];
-        file.read_at(0, &mut bytes).ok()?;
+        let bytes = read_record(self.cache_files(), PATH, MOVED_BYTES_MAX)?;
         MovedRecord::decode(&bytes, self.config.pool).ok()
     }
 
@@ -88,13 +86,8 @@ impl Pool {
         }
         let record = moved.record(self.moved_sequence());
         // What cannot be written costs the next opening some reads.
-        let _ = self.write_moved(&record.encode(self.config.pool));
+        let bytes = record.encode(self.config.pool);
+        let _ = write_record(self.cache_files(), PATH, &bytes);
         Ok(())
-    }
-
-    fn write_moved(&self, bytes: &[u8]) -> std::result::Result<(), media::MediaError> {
-        let file = self.media.disk.open(PATH, true)?;
-        file.set_len(bytes.len() as u64)?;
-        file.write_at(0, bytes)
     }
 }

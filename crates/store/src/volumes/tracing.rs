@@ -10,7 +10,7 @@
 //! Invariant: a hint; nothing that is read or stored depends on it. Bounded memory. Called by who reads,
 //! by whoever drives checkpoints (which store it), and for maintenance.
 
-use crate::pool::Pool;
+use crate::pool::{Pool, RecordSlots};
 use crate::volumes::engine::lock;
 use format::trace::{ENTRIES_MAX, TRACE_BYTES_MAX, TraceEntry, TraceRecord};
 use fragpicker::{Access, BLOCK_BYTES, HotRange, Trace, TraceOptions};
@@ -25,7 +25,7 @@ const RING: usize = 512;
 const COUNT_BITS: u32 = 20;
 /// Memory of a range in the trace, bytes.
 const RANGE_BYTES: u64 = 64;
-const SLOTS: [&str; 2] = ["cache/trace.0", "cache/trace.1"];
+const SLOTS: RecordSlots = RecordSlots::new(["cache/trace.0", "cache/trace.1"], TRACE_BYTES_MAX);
 
 /// The last requests of one object.
 pub(super) struct Recorder {
@@ -173,7 +173,7 @@ impl Tracer {
 
     /// Writes the trace down, if anything was read since.
     pub fn store(&self, pool: &Pool) -> std::result::Result<(), MediaError> {
-        let (slot, bytes) = {
+        let (sequence, bytes) = {
             let mut state = self.carry_all(pool);
             let requests = state.trace.requests();
             if requests == state.stored {
@@ -193,15 +193,9 @@ impl Tracer {
                 requests,
                 entries: entries.map(entry).collect(),
             };
-            let [even, odd] = SLOTS;
-            let slot = if record.sequence & 1 == 0 { even } else { odd };
-            (slot, record.encode(pool.config().pool))
+            (record.sequence, record.encode(pool.config().pool))
         };
-        let disk = pool.cache_files();
-        disk.make_dir("cache")?;
-        let file = disk.open(slot, true)?;
-        file.set_len(bytes.len() as u64)?;
-        file.write_at(0, &bytes)
+        SLOTS.write(pool.cache_files(), sequence, &bytes)
     }
 }
 
@@ -223,17 +217,11 @@ fn fill(trace: &mut Trace, record: &TraceRecord) {
     }
 }
 
-/// The newest of the slots that can be read.
 fn newest(pool: &Pool) -> Option<TraceRecord> {
-    let read = |slot: &&str| {
-        let file = pool.cache_files().open_read(slot).ok()?;
-        let len = file.len().ok().filter(|len| *len <= TRACE_BYTES_MAX)?;
-        let mut bytes = vec![0; usize::try_from(len).ok()?];
-        file.read_at(0, &mut bytes).ok()?;
-        TraceRecord::decode(&bytes, pool.config().pool).ok()
-    };
-    let records = SLOTS.iter().filter_map(read);
-    records.max_by_key(|record| record.sequence)
+    SLOTS.newest(pool.cache_files(), |bytes| {
+        let record = TraceRecord::decode(bytes, pool.config().pool).ok()?;
+        Some((record.sequence, record))
+    })
 }
 
 impl Pool {
