@@ -19,7 +19,7 @@ pub enum MediaErrorKind {
     /// The device failed.
     Io,
     /// An earlier write or sync failed: what reached the disk is unknown, nothing more is
-    /// accepted. `source` has that failure's words.
+    /// accepted. `source` has that failure's kind and words.
     Poisoned,
 }
 
@@ -39,20 +39,8 @@ pub struct MediaError {
 impl MediaError {
     /// Classifies an error of the operating system.
     pub fn from_io(operation: &'static str, name: &str, source: io::Error) -> Self {
-        let kind = match source.kind() {
-            io::ErrorKind::NotFound => MediaErrorKind::NotFound,
-            io::ErrorKind::AlreadyExists => MediaErrorKind::Exists,
-            io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge => MediaErrorKind::NoSpace,
-            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-                MediaErrorKind::ReadOnly
-            }
-            io::ErrorKind::WouldBlock => MediaErrorKind::Locked,
-            _ => MediaErrorKind::Io,
-        };
         Self {
-            kind,
+            kind: kind_of(source.kind()),
             operation,
             name: name.to_owned(),
             source: Some(source),
@@ -61,13 +49,8 @@ impl MediaError {
 
     /// True when the disk is full, or was when that failed after which nothing is accepted.
     pub fn is_full(&self) -> bool {
-        let full = [
-            io::ErrorKind::StorageFull,
-            io::ErrorKind::QuotaExceeded,
-            io::ErrorKind::FileTooLarge,
-        ];
-        let source = self.source.as_ref().map(io::Error::kind);
-        self.kind == MediaErrorKind::NoSpace || source.is_some_and(|kind| full.contains(&kind))
+        let source = self.source.as_ref().map(|e| kind_of(e.kind()));
+        [Some(self.kind), source].contains(&Some(MediaErrorKind::NoSpace))
     }
 
     /// An error without a system error behind it.
@@ -78,6 +61,21 @@ impl MediaError {
             name: name.to_owned(),
             source: None,
         }
+    }
+}
+
+fn kind_of(kind: io::ErrorKind) -> MediaErrorKind {
+    match kind {
+        io::ErrorKind::NotFound => MediaErrorKind::NotFound,
+        io::ErrorKind::AlreadyExists => MediaErrorKind::Exists,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            MediaErrorKind::NoSpace
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            MediaErrorKind::ReadOnly
+        }
+        io::ErrorKind::WouldBlock => MediaErrorKind::Locked,
+        _ => MediaErrorKind::Io,
     }
 }
 

@@ -64,6 +64,12 @@ impl StoreError {
         )
     }
 
+    /// True when the disk is full, or was when that failed after which nothing is accepted.
+    pub fn is_full(&self) -> bool {
+        self.kind == StoreErrorKind::Media(MediaErrorKind::NoSpace)
+            || self.source.as_ref().is_some_and(MediaError::is_full)
+    }
+
     /// True when stored bytes are damaged or gone.
     pub fn is_corruption(&self) -> bool {
         self.kind == StoreErrorKind::Corruption

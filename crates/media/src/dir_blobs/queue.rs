@@ -26,7 +26,7 @@ struct State {
     /// Names by number.
     running: BTreeMap<u64, String>,
     stop: bool,
-    /// The words of the failure after which nothing is accepted.
+    /// Kind and words of the failure after which nothing is accepted.
     failed: Option<(io::ErrorKind, String)>,
     /// The failure that nobody heard of yet.
     first_error: Option<MediaError>,
@@ -40,7 +40,7 @@ struct State {
 
 impl State {
     /// The first failure is told as it was once, then every caller hears `Poisoned` with its
-    /// words: of several callers at once, any may be the one that a user hears of.
+    /// kind and words: of several callers at once, any may be the one that a user hears of.
     fn refuse_poisoned(&mut self, operation: &'static str, name: &str) -> Result<(), MediaError> {
         if let Some(e) = self.first_error.take() {
             return Err(e);

@@ -14,9 +14,9 @@ use crate::pool::Purpose;
 use crate::write_path::{Lane, Probe, WriteSession};
 use format::container::ContainerClass;
 use lanes::Lanes;
-use media::{Barrier, MediaError, MediaErrorKind};
-use std::sync::Mutex;
+use media::{Barrier, MediaErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use units::Fingerprint;
 
 /// Which writes pass the journal by.
@@ -49,10 +49,8 @@ pub(super) struct DirectLanes {
     settling: Mutex<()>,
     /// Somebody settles right now.
     is_settling: AtomicBool,
-    /// A lane failed: chunks that records name may be lost.
-    failed: AtomicBool,
-    /// ... because the disk is full.
-    full: AtomicBool,
+    /// Something failed, and chunks that records name may be lost: what flushes fail with since.
+    failed: OnceLock<MediaErrorKind>,
     bytes: AtomicU64,
 }
 
@@ -70,7 +68,7 @@ impl DirectLanes {
         chunk_bytes: usize,
         data: &[u8],
     ) -> Result<Option<Vec<Fingerprint>>> {
-        if self.failed.load(Ordering::Relaxed) {
+        if self.failed.get().is_some() {
             return Ok(None);
         }
         let Some(mut one) = self.lanes.one() else {
@@ -88,8 +86,8 @@ impl DirectLanes {
         self.unsettled.store(true, Ordering::Relaxed);
         let stored = data.chunks_exact(chunk_bytes).map(|c| lane.store_chunk(c));
         let fingerprints = stored.collect::<Result<Vec<_>>>();
-        if fingerprints.is_err() {
-            self.failed.store(true, Ordering::Relaxed);
+        if let Err(e) = &fingerprints {
+            self.fail(e);
         }
         self.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         fingerprints.map(Some)
@@ -157,23 +155,23 @@ impl DirectLanes {
         Ok(())
     }
 
+    fn fail(&self, e: &StoreError) {
+        // Of several requests under way, any may be the one that a client tells of.
+        self.failed.get_or_init(|| match e.is_full() {
+            true => MediaErrorKind::NoSpace,
+            false => MediaErrorKind::Poisoned,
+        });
+    }
+
     /// After a failure flushes fail too: what they would answer for may be lost.
     fn note<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(e) = &result {
-            let full = e.kind == StoreErrorKind::Media(MediaErrorKind::NoSpace)
-                || e.source.as_ref().is_some_and(MediaError::is_full);
-            self.full.fetch_or(full, Ordering::Relaxed);
-            self.failed.store(true, Ordering::Relaxed);
+            self.fail(e);
             self.unsettled.store(true, Ordering::Relaxed);
         }
-        if self.failed.load(Ordering::Relaxed) {
-            // Of several requests under way, any may be the one that a client tells of.
-            let kind = match self.full.load(Ordering::Relaxed) {
-                true => MediaErrorKind::NoSpace,
-                false => MediaErrorKind::Poisoned,
-            };
+        if let Some(kind) = self.failed.get() {
             return result.and(Err(StoreError::new(
-                StoreErrorKind::Media(kind),
+                StoreErrorKind::Media(*kind),
                 "a large write could not be stored; what of it is there is unknown until the pool is opened again",
             )));
         }

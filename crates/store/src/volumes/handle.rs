@@ -10,7 +10,7 @@ use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{History, is_comparable};
 use crate::recipe::visit_leaves;
 use format::snapshot::SnapshotKind;
-use media::{MediaError, MediaErrorKind};
+use media::MediaErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use volume::{
@@ -48,9 +48,8 @@ impl VolumeHandle {
 /// What a front end hears of a store error.
 fn volume_error(e: StoreError) -> VolumeError {
     let kind = match e.kind {
-        _ if e.source.as_ref().is_some_and(MediaError::is_full) => VolumeErrorKind::NoSpace,
+        _ if e.is_full() => VolumeErrorKind::NoSpace,
         StoreErrorKind::Media(MediaErrorKind::Poisoned) => VolumeErrorKind::Failed,
-        StoreErrorKind::Media(MediaErrorKind::NoSpace) => VolumeErrorKind::NoSpace,
         _ => VolumeErrorKind::Io,
     };
     VolumeError::new(kind, e)
