@@ -20,6 +20,8 @@ from pathlib import Path
 
 import nbd
 
+import servers
+
 KIB = 1024
 BLOCK = 256 * KIB
 PIECE = 4 * KIB
@@ -31,10 +33,7 @@ class Pool:
         self.environment = dict(os.environ, QUINTET_REPOSITORY=str(path), QUINTET_PASSWORD="x", QUINTET_CACHE_DIR=str(path) + ".caches")
 
     def run(self, *arguments):
-        done = subprocess.run([self.program, *arguments], env=self.environment, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{arguments}: {done.stderr}")
-        return done.stdout
+        return servers.say(self.program, self.environment, *arguments)
 
     def serve(self):
         self.socket = str(self.path) + ".nbd"

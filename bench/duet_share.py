@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -17,8 +16,9 @@ from pathlib import Path
 
 import nbd
 
-import dual_dedup
 import measure
+import servers
+import slow_disk
 
 MIB = 1 << 20
 # Percent from the device with one task, by overlap and reads an object: the table of docs/evaluation/duet.md.
@@ -37,13 +37,8 @@ def main():
     parser.add_argument("--quintet", default=str(Path(__file__).resolve().parent.parent / "target" / "release" / "quintet"))
     parser.add_argument("--json")
     args = parser.parse_args()
-    if os.geteuid() or not dual_dedup.THROTTLE.exists():
-        sys.exit("duet_share: needs root and cgroup v1 blkio throttling: skipped")
-    work = measure.bench_dir() / "work-duet-share"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
     rows = []
-    with dual_dedup.Disk(work, args.mib) as disk:
+    with slow_disk.room("duet_share", args.mib) as (_, disk):
         pool = Pool(args, disk.point)
         for reads in args.reads:
             for overlap in args.overlap:
@@ -55,7 +50,6 @@ def main():
                     pool.stop()
                 rows.append({"reads": reads, "overlap": overlap, "expected": EXPECTED[overlap].get(reads), **row})
                 print(json.dumps(rows[-1]), flush=True)
-    shutil.rmtree(work)
     print("| reads an object | overlap | from the device, % | model, % | scrub took, s |\n|---|---|---|---|---|")
     for row in rows:
         print(f"| {row['reads']} | {row['overlap']} % | {row['device']:.0f} | {row['expected']} | {row['seconds']:.0f} |")
@@ -76,10 +70,7 @@ class Pool:
         source.unlink()
 
     def command(self, *words):
-        done = subprocess.run([self.args.quintet, *words], env=self.env, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{words}: {done.stderr}")
-        return done.stdout
+        return servers.say(self.args.quintet, self.env, *words)
 
     def stop(self):
         if self.server:
@@ -95,8 +86,7 @@ class Pool:
 
     def scrub(self, reads, overlap):
         """A pass from cold beside the clients."""
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3")
+        measure.drop_caches()
         socket = self.room / "nbd"
         socket.unlink(missing_ok=True)
         # About a tenth of the data stays in memory, as in the model.

@@ -19,6 +19,7 @@ from pathlib import Path
 import nbd
 
 import measure
+import servers
 
 PAGE = 4096
 
@@ -31,10 +32,7 @@ class Pool:
         self.command("init", "--no-encryption")
 
     def command(self, *args):
-        done = subprocess.run([self.program, *args], env=self.env, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"quintet {' '.join(args)}: {done.stderr}")
-        return done.stdout
+        return servers.say(self.program, self.env, *args)
 
     def start(self):
         socket = self.room / "nbd"

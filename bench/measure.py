@@ -1,7 +1,9 @@
 """Runs a command and says what it cost; waits for a quiet machine; describes the machine.
 
-Used by ingest.py and serve_ro.py. Seconds and bytes everywhere, KiB only where the kernel speaks it.
+Used by all benchmarks of this folder. Seconds and bytes everywhere, KiB only where the kernel speaks it.
 """
+import datetime
+import json
 import os
 import platform
 import shutil
@@ -9,6 +11,7 @@ import signal
 import stat
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -73,6 +76,12 @@ def settle(quiet_wait_s):
             return
 
 
+def drop_caches():
+    """What the system keeps of files is read from the device again."""
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
 def walk_sizes(root):
     """(files, entries of any kind, sum of st_size, allocated bytes of the files) below `root`."""
     files = entries = size = allocated = 0
@@ -126,6 +135,19 @@ def command_of(script, argv):
         elif not word.startswith(("--json=", "--quintet=")):
             kept.append(word)
     return " ".join(kept)
+
+
+def save(path, benchmark, **facts):
+    """Writes the results as JSON, with the date and the command, if a path is given."""
+    if path:
+        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        command = command_of(f"bench/{benchmark}.py", sys.argv[1:])
+        Path(path).write_text(json.dumps({"benchmark": benchmark, "date": date, "command": command, **facts}, indent=1))
+
+
+def middle(runs, key):
+    """The median of this figure; of two in the middle the higher one."""
+    return statistics.median_high(run[key] for run in runs)
 
 
 def summarise(records):

@@ -4,35 +4,25 @@
 The disk is a loop device that the kernel throttles (cgroup v1 blkio) to the requests and bytes of a hard disk.
 Needs root. The clients send at random times (Poisson), so many requests a second whatever the latency.
 With and without the scrub in turn; a third way has the floor of the scrub at 20 % and no idle time to itself,
-to show what the shares are good for. `--floor` sets other floors.
+to show what the shares are good for.
 """
 import argparse
-import datetime
 import json
 import os
-import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-import dual_dedup
 import measure
 import servers
+import slow_disk
 
-BYTES = Path("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device")
 WAYS = {"alone": None, "scrub": (), "scrub, floor 20 %": ("floor.scrub=20",)}
 
 
 def main():
     args = parse_args()
-    if os.geteuid() or not dual_dedup.THROTTLE.exists():
-        sys.exit("qos: needs root and cgroup v1 blkio throttling: skipped")
-    work = measure.bench_dir() / "work-qos"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
     records = []
-    with dual_dedup.Disk(work, args.mib) as disk:
+    with slow_disk.room("qos", args.mib) as (work, disk):
         server = prepare(args, disk, work)
         for round_number in range(args.rounds):
             for used in args.used:
@@ -40,11 +30,7 @@ def main():
                     record = {"used": used, "way": way, "round": round_number, **measure_one(args, disk, server, used, way)}
                     records.append(record)
                     print(json.dumps(record), flush=True)
-    shutil.rmtree(work)
-    result = {"benchmark": "qos", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-              "command": measure.command_of("bench/qos.py", sys.argv[1:]), "records": records}
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1))
+    measure.save(args.json, "qos", records=records)
     print(table(records))
 
 
@@ -76,42 +62,31 @@ def prepare(args, disk, work):
     return server
 
 
-def command(args, server, *words):
-    done = subprocess.run([args.quintet, *words], env=server.env(), check=True, capture_output=True, text=True)
-    return done.stdout
-
-
-def throttle(args, disk, on):
-    disk.throttle(args.iops if on else 0)
-    BYTES.write_text(f"{disk.number} {args.mb_per_s * 1_000_000 if on else 0}")
-
-
-def flow(args, server, name):
-    shown = json.loads(command(args, server, "qos", "show", "--json").splitlines()[0])
+def flow(server, name):
+    shown = json.loads(server.command("qos", "show", "--json").splitlines()[0])
     return next(flow for flow in shown["flows"] if flow["flow"] == name)
 
 
 def measure_one(args, disk, server, used, way):
     server.start()
     try:
-        command(args, server, "qos", "set", "device=disk", *(WAYS[way] or ()))
+        server.command("qos", "set", "device=disk", *(WAYS[way] or ()))
         # Recipes and index: a running server has them in memory.
         fio(server, "--runtime=3", "--time_based", "--iodepth=16")
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3")
-        throttle(args, disk, True)
+        measure.drop_caches()
+        disk.throttle(args.iops, args.mb_per_s * 1_000_000)
         if WAYS[way] is not None:
-            command(args, server, "scrub", "start")
+            server.command("scrub", "start")
         time.sleep(1)
-        before, reads, start = flow(args, server, "scrub"), disk.reads(), time.monotonic()
+        before, reads, start = flow(server, "scrub"), disk.reads(), time.monotonic()
         rate = args.iops * used // 100
         job = fio(server, f"--rate_iops={rate}", "--rate_process=poisson", f"--runtime={args.seconds}", "--time_based",
                   "--iodepth=32", f"--randseed={used}")
-        seconds, reads, after = time.monotonic() - start, disk.reads() - reads, flow(args, server, "scrub")
+        seconds, reads, after = time.monotonic() - start, disk.reads() - reads, flow(server, "scrub")
         if WAYS[way] is not None:
-            command(args, server, "scrub", "pause")
+            server.command("scrub", "pause")
     finally:
-        throttle(args, disk, False)
+        disk.throttle(0)
         server.stop()
     percentile = job["clat_ns"]["percentile"]
     return {"iops": job["iops"], "mean_ms": job["clat_ns"]["mean"] / 1e6, "p50_ms": percentile["50.000000"] / 1e6,
@@ -121,22 +96,19 @@ def measure_one(args, disk, server, used, way):
 
 
 def fio(server, *words):
-    done = subprocess.run(["fio", "--name=job", "--ioengine=nbd", f"--uri={server.uri}", "--rw=randread", "--bs=4k", "--norandommap",
-                           "--randrepeat=0", "--output-format=json", *words], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]["read"]
+    return slow_disk.fio(server, "--norandommap", "--randrepeat=0", *words)
 
 
 def table(records):
     rows = ["| clients ask for | beside | reads/s | mean, ms | p99, ms | to alone | device reads/s | scrub, MiB/s |",
             "|---|---|---|---|---|---|---|---|"]
-    middle = lambda runs, key: sorted(r[key] for r in runs)[len(runs) // 2]
     for used in sorted({r["used"] for r in records}):
-        alone = middle([r for r in records if r["used"] == used and r["way"] == "alone"], "p99_ms")
+        alone = measure.middle([r for r in records if r["used"] == used and r["way"] == "alone"], "p99_ms")
         for way in WAYS:
             runs = [r for r in records if (r["used"], r["way"]) == (used, way)]
-            p99 = middle(runs, "p99_ms")
-            rows.append(f"| {used} % | {way} | {middle(runs, 'iops'):.1f} | {middle(runs, 'mean_ms'):.2f} | {p99:.1f} | "
-                        f"{p99 / alone:.2f} | {middle(runs, 'device_reads_per_s'):.1f} | {middle(runs, 'scrub_mib_per_s'):.2f} |")
+            p99 = measure.middle(runs, "p99_ms")
+            rows.append(f"| {used} % | {way} | {measure.middle(runs, 'iops'):.1f} | {measure.middle(runs, 'mean_ms'):.2f} | {p99:.1f} | "
+                        f"{p99 / alone:.2f} | {measure.middle(runs, 'device_reads_per_s'):.1f} | {measure.middle(runs, 'scrub_mib_per_s'):.2f} |")
     return "\n".join(rows)
 
 

@@ -15,6 +15,14 @@ START_SECONDS_MAX = 120
 EXPORT = "disk"
 
 
+def say(program, env, *words):
+    """What a command of the program says; it must succeed."""
+    done = subprocess.run([program, *map(str, words)], env=env, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{words}: {done.stderr[-500:]}")
+    return done.stdout
+
+
 class Process:
     """A server in the foreground: ready when its socket accepts; stopped by us only."""
 
@@ -157,10 +165,7 @@ class Quintet(Server):
         return {**os.environ, **room}
 
     def command(self, *words):
-        done = subprocess.run([self.program, *map(str, words)], env=self.env(), capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"{words}: {done.stderr[-500:]}")
-        return done.stdout
+        return say(self.program, self.env(), *words)
 
     def make(self):
         if not (self.room / "pool").exists():

@@ -157,11 +157,6 @@ def cached(args, server, work, round_number):
             for depth in (1, 16, 32)]
 
 
-def drop_caches():
-    os.sync()
-    Path("/proc/sys/vm/drop_caches").write_text("3")
-
-
 def cold(args, server, work, round_number):
     if server.name == "nbdkit-memory":
         return []
@@ -169,7 +164,7 @@ def cold(args, server, work, round_number):
     records = []
     for depth in (1, 16, 32):
         server.start()
-        drop_caches()
+        measure.drop_caches()
         records.append(fio(server.uri, f"cold-qd{depth}", once(args, depth), round_number, server.process))
         server.stop()
     return records
@@ -204,11 +199,11 @@ def sequential(args, server, work, round_number):
         if server.name == "nbdkit-memory":
             continue
         server.start()
-        drop_caches()
+        measure.drop_caches()
         records.append(copy(server, f"read-cold-{name}", size, "--no-extents", server.uri, "null:"))
         server.stop()
         if server.name == "nbdkit-file":
-            drop_caches()
+            measure.drop_caches()
             start = time.monotonic()
             subprocess.run(["dd", f"if={server.room / 'disk'}", "of=/dev/null", "bs=1M", "iflag=direct", "status=none"], check=True)
             records.append({"test": f"device-read-{name}", "ok": True, "mb_per_s": size / 1e6 / (time.monotonic() - start)})
