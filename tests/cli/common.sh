@@ -100,13 +100,28 @@ new_pool() {
     exits 0 q init "$@"
 }
 
+# A second pool, $other, with a secret of its own; `copy` sends there. o COMMAND...: the program on it.
+other_pool() {
+    other=$dir/other
+    export QUINTET_TO_REPOSITORY=$other QUINTET_TO_PASSWORD='another horse'
+}
+o() {
+    QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
+}
+
+# number NAME [OBJECTS]: of the JSON in the last output of `exits`, the last number of this name, or the one so many
+# objects from the end.
+number() {
+    grep -o "\"$1\":[0-9.]*" "$dir/out" | tail -n "${2:-1}" | head -n 1 | cut -d: -f2
+}
+
 snapshots() {
     q snapshots --json | grep -c '"message_type":"snapshot"' || true
 }
 
-# Bytes of all containers.
+# stored_bytes [POOL]: bytes of all containers.
 stored_bytes() {
-    find "$pool/containers" -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }'
+    find "${1:-$pool}/containers" -type f -printf '%s\n' 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
 # same SOURCE TARGET: every byte, mode, owner, time, link, ACL and attribute.

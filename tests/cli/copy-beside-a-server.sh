@@ -3,14 +3,7 @@
 # volume is copied as it was. The receiving pool must not be held.
 . "$(dirname "$0")/common.sh"
 requires nbdcopy
-other=$dir/other
-export QUINTET_TO_REPOSITORY=$other QUINTET_TO_PASSWORD='another horse'
-o() {
-    QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
-}
-number() {
-    grep '"message_type":"summary"' "$dir/out" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"
-}
+other_pool
 noise "$dir/image" 48
 noise "$dir/image2" 48
 mkdir "$dir/src"

@@ -2,16 +2,7 @@
 # Trees, an image, a stream and a state of a volume go to a pool with other keys, whole and by their names; what is
 # there is not sent again, and of what is newer only what changed.
 . "$(dirname "$0")/common.sh"
-other=$dir/other
-export QUINTET_TO_REPOSITORY=$other QUINTET_TO_PASSWORD='another horse'
-# o COMMAND...: of the pool that receives.
-o() {
-    QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
-}
-# number NAME: of the summary of the last command.
-number() {
-    grep '"message_type":"summary"' "$dir/out" | sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"
-}
+other_pool
 
 real_tree "$dir/src/real" 12
 mkdir -p "$dir/src/below/deep"

@@ -21,9 +21,6 @@ for round in 0 1 2 3 4 5 6 7; do
     [ $round -ne 7 ] || nbdcopy "$disk" "$dir/before"
     stop_server
 done
-number() {
-    grep -o "\"$1\":[0-9.]*" "$dir/out" | tail -n "${2:-1}" | head -n 1 | cut -d: -f2
-}
 exits 0 q defrag --dry-run
 says "would be copied"
 says "ranges that were read"

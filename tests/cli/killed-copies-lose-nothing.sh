@@ -2,14 +2,7 @@
 # kill -9 at many moments of a copy, and an interruption: nothing wrong on either side, and what had arrived is not stored
 # again.
 . "$(dirname "$0")/common.sh"
-other=$dir/other
-export QUINTET_TO_REPOSITORY=$other QUINTET_TO_PASSWORD='another horse'
-o() {
-    QUINTET_REPOSITORY=$other QUINTET_PASSWORD=$QUINTET_TO_PASSWORD "$QUINTET" "$@"
-}
-arrived() {
-    find "$other/containers" -type f -printf '%s\n' 2>/dev/null | awk '{ sum += $1 } END { print sum + 0 }'
-}
+other_pool
 mkdir "$dir/src"
 for n in 1 2 3; do noise "$dir/src/noise$n" 20; done
 real_tree "$dir/src/real" 20
@@ -35,7 +28,7 @@ for n in 1 2 3 4 5 6 7 8; do
     wait $copy 2>/dev/null || true
     exits 0 o snapshots
     exits 0 o check
-    [ "$(arrived)" -le $most ] || most=$(arrived)
+    [ "$(stored_bytes "$other")" -le $most ] || most=$(stored_bytes "$other")
 done
 [ $most -gt 10000000 ] || fail "no killed copy left a container: nothing was tested"
 # Interrupted: 130, and the next one goes on.
@@ -53,7 +46,7 @@ exits 0 o restore "latest:$dir/src" --target "$dir/back"
 same "$dir/src" "$dir/back"
 exits 0 o export -f raw machine@monday "$dir/exported"
 cmp "$dir/image" "$dir/exported"
-total=$(arrived)
+total=$(stored_bytes "$other")
 [ "$total" -lt $((reference * 3 / 2)) ] ||
     fail "killed copies and one whole one stored $total bytes, one undisturbed copy $reference"
 [ -z "$(find "$other/tmp" -type f 2>/dev/null)" ] || fail "half-written files are left"
