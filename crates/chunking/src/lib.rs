@@ -14,7 +14,7 @@ pub mod x86_branches;
 mod zero;
 
 pub use compress::{CompressError, Compression, Compressor, Decompressor, Packed};
-pub use fingerprint::{FingerprintKey, derive_key};
+pub use fingerprint::{FingerprintKey, TOGETHER, derive_key};
 pub use kdf::{Argon2Cost, stretch_password};
 pub use seal::{SealKey, TAG_BYTES};
 pub use split::{SPLITTER_NUMBER, Splitter};

@@ -129,10 +129,12 @@ fn store_cuts(
             Cutting::Content(_) => len,
         };
         let (chunk, later) = rest.split_at_checked(stored_len).unwrap_or((rest, &[]));
-        chunks.push((lane.store_chunk(chunk)?, len as u64));
+        chunks.push(chunk);
         rest = later;
     }
-    Ok(chunks)
+    let stored = lane.store_chunks(&chunks)?;
+    let lens = cuts.iter().map(|len| *len as u64);
+    Ok(stored.into_iter().zip(lens).collect())
 }
 
 /// A hole as chunks: fixed layout needs one entry for each.

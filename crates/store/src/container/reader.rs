@@ -229,24 +229,47 @@ impl ContainerReader {
             split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
         let only = only.filter(|_| raw.len() <= PART_BYTES_MAX);
         let count = lengths.len();
-        let mut start = 0u32;
-        let mut chunks = Vec::with_capacity(lengths.len());
-        for len in lengths {
-            let bytes = raw
-                .get(start as usize..(start + len) as usize)
-                .unwrap_or_default();
-            let fingerprint = self.fingerprints.fingerprint(bytes);
-            chunks.push((fingerprint, start, len));
-            start += len;
-            if only == Some(&fingerprint) {
-                break;
-            }
-        }
+        let chunks = self.named(&raw, lengths, only);
         Ok(Region {
             raw,
             is_whole: chunks.len() == count,
             chunks,
         })
+    }
+
+    /// Fingerprint, start and length of the chunks in `raw`, up to the one that is wanted.
+    fn named(
+        &self,
+        raw: &[u8],
+        lengths: impl IntoIterator<Item = u32>,
+        only: Option<&Fingerprint>,
+    ) -> Vec<(Fingerprint, u32, u32)> {
+        let mut end = 0;
+        let spans = lengths.into_iter().map(|len| {
+            end += len;
+            (end - len, len)
+        });
+        let bytes_of = |&(start, len): &(u32, u32)| {
+            let bytes = raw.get(start as usize..(start + len) as usize);
+            bytes.unwrap_or_default()
+        };
+        let Some(only) = only else {
+            let spans: Vec<_> = spans.collect();
+            let names = self.fingerprints.fingerprints(spans.iter().map(bytes_of));
+            let named = names.into_iter().zip(spans);
+            return named
+                .map(|(name, (start, len))| (name, start, len))
+                .collect();
+        };
+        let mut named = Vec::new();
+        for (start, len) in spans {
+            let name = self.fingerprints.fingerprint(bytes_of(&(start, len)));
+            named.push((name, start, len));
+            if name == *only {
+                break;
+            }
+        }
+        named
     }
 
     /// A region as it is stored, its header included, checked against its checksum; needs no key.

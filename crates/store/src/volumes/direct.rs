@@ -84,8 +84,8 @@ impl DirectLanes {
         };
         // While the lane is in use: who settles next finds what is stored now.
         self.unsettled.store(true, Ordering::Relaxed);
-        let stored = data.chunks_exact(chunk_bytes).map(|c| lane.store_chunk(c));
-        let fingerprints = stored.collect::<Result<Vec<_>>>();
+        let chunks: Vec<_> = data.chunks_exact(chunk_bytes).collect();
+        let fingerprints = lane.store_chunks(&chunks);
         if let Err(e) = &fingerprints {
             self.fail(e);
         }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::journal::Record;
 use crate::recipe::{ChunkEdit, fold};
 use crate::write_path::{Lane, Probe, WriteSession};
-use chunking::is_zero;
+use chunking::TOGETHER;
 use format::recipe::ObjectRoot;
 use page_cache::{Place, Use};
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use units::{Fingerprint, JournalPosition};
 
 /// Random writes shorter than this are not looked up in the fingerprint index (DDFS, ATC'18).
 const PROBE_BYTES_MIN: u64 = 128 << 10;
+/// Chunks are stored together up to this size: as many pages as are hashed side by side.
+const BATCH_BYTES: usize = TOGETHER << 12;
 /// Longer runs of holes drop all places of the volume from the page cache at once.
 const FORGET_CHUNKS_MAX: u64 = 1 << 16;
 
@@ -40,8 +42,17 @@ pub(super) struct Member {
     unprobed: bool,
     /// The last chunk is cut at `len`: still to be done.
     cut: bool,
-    /// Memory for one chunk.
-    chunk: Vec<u8>,
+    /// Chunks that are assembled and not stored yet: none between two steps.
+    batch: Batch,
+}
+
+/// Neighbours in time, stored together.
+#[derive(Default)]
+struct Batch {
+    /// Number of each, and whether it is worth keeping in memory.
+    chunks: Vec<(u64, bool)>,
+    /// Their bytes, one after another; what follows is memory for the next ones.
+    bytes: Vec<u8>,
 }
 
 impl Member {
@@ -66,7 +77,7 @@ impl Member {
             probed_to: 0,
             unprobed: false,
             cut: len < size && within != 0,
-            chunk: Vec::new(),
+            batch: Batch::default(),
             volume,
         }
     }
@@ -74,6 +85,7 @@ impl Member {
     /// What was destaged is not sure to be stored: all of it is done again.
     pub fn start_over(&mut self, cut: bool) {
         self.edits.clear();
+        self.batch.chunks.clear();
         self.cursor = 0;
         self.probed_to = 0;
         self.cut = cut;
@@ -87,6 +99,12 @@ impl Member {
 
     /// Turns about `budget` bytes into chunks. True when nothing is left.
     pub fn destage(&mut self, engine: &Engine, lane: &mut Lane, budget: u64) -> Result<bool> {
+        let done = self.assemble_some(engine, lane, budget)?;
+        self.store_batch(engine, lane)?;
+        Ok(done)
+    }
+
+    fn assemble_some(&mut self, engine: &Engine, lane: &mut Lane, budget: u64) -> Result<bool> {
         let (chunk_bytes, log2) = (self.volume.chunk_bytes(), self.volume.log2);
         let mut done = 0;
         while done < budget {
@@ -95,6 +113,7 @@ impl Member {
             let Some(piece) = self.frozen.next(self.cursor).filter(reaches) else {
                 if self.cut {
                     self.cut = false;
+                    self.store_batch(engine, lane)?;
                     let last = self.len >> log2;
                     if self.edits.last().is_none_or(|e| e.first + e.count <= last) {
                         self.destage_chunk(engine, lane, last)?;
@@ -112,6 +131,7 @@ impl Member {
             };
             if piece.source == Source::Zero && piece.offset <= start && zeroes_end > start {
                 let count = (zeroes_end - start) >> log2;
+                self.store_batch(engine, lane)?;
                 self.push(chunk, count, Fingerprint::HOLE);
                 self.cursor = zeroes_end;
                 // Holes cost a record each, not bytes.
@@ -124,13 +144,14 @@ impl Member {
                 && !self.cuts_chunk(start)
             {
                 let (fingerprint, _) = chunks.at(start - piece.offset);
+                self.store_batch(engine, lane)?;
                 self.push(chunk, 1, fingerprint);
                 self.cursor = start + chunk_bytes;
                 done += chunk_bytes / 16;
                 continue;
             }
             if start >= self.probed_to {
-                self.choose_probe(engine, lane, start);
+                self.choose_probe(engine, lane, start)?;
             }
             self.destage_chunk(engine, lane, chunk)?;
             self.cursor = start + chunk_bytes;
@@ -145,7 +166,7 @@ impl Member {
     }
 
     /// Looks how long the run of written bytes is that starts here.
-    fn choose_probe(&mut self, engine: &Engine, lane: &mut Lane, start: u64) {
+    fn choose_probe(&mut self, engine: &Engine, lane: &mut Lane, start: u64) -> Result<()> {
         let mut end = start;
         while end - start < PROBE_BYTES_MIN
             && let Some(piece) = self.frozen.next(end)
@@ -154,39 +175,64 @@ impl Member {
             end = piece.end();
         }
         let long = end - start >= PROBE_BYTES_MIN;
-        self.unprobed = !long && engine.access.switches.unprobed_writes;
+        let unprobed = !long && engine.access.switches.unprobed_writes;
+        if unprobed != self.unprobed {
+            self.store_batch(engine, lane)?;
+            self.unprobed = unprobed;
+        }
+        self.probed_to = end.max(start + 1);
+        Ok(())
+    }
+
+    fn destage_chunk(&mut self, engine: &Engine, lane: &mut Lane, chunk: u64) -> Result<()> {
+        let chunk_bytes = self.volume.chunk_bytes() as usize;
+        let mut batch = std::mem::take(&mut self.batch);
+        let start = batch.chunks.len() * chunk_bytes;
+        batch.bytes.truncate(start);
+        batch.bytes.resize(start + chunk_bytes, 0);
+        let bytes = batch.bytes.get_mut(start..).unwrap_or_default();
+        match self.assemble(engine, chunk, bytes) {
+            Ok(resident) => batch.chunks.push((chunk, resident)),
+            // The bytes around the written ones are damaged. The write is kept in the journal
+            // until the chunk is overwritten or mended; the rest of the round goes on.
+            Err(e) if e.is_corruption() => self.carry_forward(engine, chunk)?,
+            Err(e) => return Err(e),
+        }
+        self.batch = batch;
+        match (self.batch.chunks.len() + 1) * chunk_bytes > BATCH_BYTES {
+            true => self.store_batch(engine, lane),
+            false => Ok(()),
+        }
+    }
+
+    fn store_batch(&mut self, engine: &Engine, lane: &mut Lane) -> Result<()> {
+        if self.batch.chunks.is_empty() {
+            return Ok(());
+        }
         lane.set_probe(match self.unprobed {
             true => Probe::Near,
             false => Probe::Index,
         });
-        self.probed_to = end.max(start + 1);
-    }
-
-    fn destage_chunk(&mut self, engine: &Engine, lane: &mut Lane, chunk: u64) -> Result<()> {
-        let mut bytes = std::mem::take(&mut self.chunk);
-        bytes.clear();
-        bytes.resize(self.volume.chunk_bytes() as usize, 0);
-        match self.assemble(engine, chunk, &mut bytes) {
-            Ok(resident) => {
-                let fingerprint = match is_zero(&bytes) {
-                    true => Fingerprint::HOLE,
-                    false => lane.store_chunk(&bytes)?,
-                };
-                Meters::add(&engine.meters.chunks_unprobed, self.unprobed.into());
-                if resident && !fingerprint.is_hole() {
-                    engine
-                        .cache
-                        .insert(&fingerprint, &bytes, None, Use::Prefetch);
-                }
-                self.push(chunk, 1, fingerprint);
-                self.chunk = bytes;
-                Ok(())
+        let mut batch = std::mem::take(&mut self.batch);
+        let chunks: Vec<_> = batch
+            .bytes
+            .chunks(self.volume.chunk_bytes() as usize)
+            .take(batch.chunks.len())
+            .collect();
+        let names = lane.store_chunks(&chunks)?;
+        let count = batch.chunks.len() as u64;
+        Meters::add(
+            &engine.meters.chunks_unprobed,
+            count * u64::from(self.unprobed),
+        );
+        for (((chunk, resident), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
+            if resident && !name.is_hole() {
+                engine.cache.insert(&name, bytes, None, Use::Prefetch);
             }
-            // The bytes around the written ones are damaged. The write is kept in the journal
-            // until the chunk is overwritten or mended; the rest of the round goes on.
-            Err(e) if e.is_corruption() => self.carry_forward(engine, chunk),
-            Err(e) => Err(e),
+            self.push(chunk, 1, name);
         }
+        self.batch = batch;
+        Ok(())
     }
 
     /// The chunks that it has made so far.
