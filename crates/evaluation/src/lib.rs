@@ -11,3 +11,4 @@ pub mod figures;
 pub mod flash;
 pub mod fragments;
 pub mod maintenance;
+pub mod slow_disk;

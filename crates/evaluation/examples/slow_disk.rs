@@ -1,0 +1,52 @@
+//! `slow_disk DIRECTORY MEBIBYTES`: mounts a file `disk` there that is as slow as a disk with arms, until it
+//! is unmounted or its standard input ends. A loop device over it (`losetup --direct-io=on`) is a disk for measurements; `bench/qos.py` does that.
+//!
+//! However small, the arms take as long across all of it as those of a whole disk. Contents are in memory.
+
+use evaluation::disk::{Disk, DiskModel};
+use evaluation::slow_disk::SlowDisk;
+use fuse::{FixedVolumes, MountOptions, Session, SessionOptions, VolumeFiles};
+use media::SystemClock;
+use std::error::Error;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Requests that the drive chooses among.
+const QUEUE_DEPTH: usize = 32;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(directory), Some(mib)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: slow_disk DIRECTORY MEBIBYTES".into());
+    };
+    let size_bytes = mib.parse::<u64>()? << 20;
+    let model = DiskModel {
+        capacity: size_bytes,
+        ..DiskModel::SERVER
+    };
+    let volume = Arc::new(SlowDisk::new(size_bytes, Disk::new(model)));
+    let files = FixedVolumes::default().with("disk", volume);
+    let files = VolumeFiles::new(Arc::new(files), Arc::new(SystemClock));
+    let options = MountOptions {
+        name: "slow_disk".to_owned(),
+        read_only: false,
+        allow_other: false,
+        enforce_permissions: false,
+    };
+    let mounted = fuse::mount(&Path::new(&directory).canonicalize()?, &options)?;
+    let options = SessionOptions {
+        threads: QUEUE_DEPTH,
+        ..SessionOptions::default()
+    };
+    let session = Session::start(mounted.device, Arc::new(files), &options)?;
+    println!("ready");
+    let unmounter = mounted.unmounter;
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        if let Err(e) = unmounter.unmount(true) {
+            eprintln!("slow_disk: {e}");
+        }
+    });
+    Ok(session.wait()?)
+}

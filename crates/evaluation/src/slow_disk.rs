@@ -1,0 +1,277 @@
+//! A volume that is as slow as a disk, in real time: bytes in memory, behind [`Disk`].
+//!
+//! Invariant: one request at a time has the head; who waits is chosen as drives choose, by who is reached
+//! first, but nobody is passed over for long. A request takes what the model says and not less; how late its thread wakes
+//! up is not added to the next one's time. Mounted by the example `slow_disk`, for measurements of the program.
+
+use crate::disk::{Disk, MILLISECOND, Ns, Request};
+use std::ops::ControlFlow;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
+
+/// Who has waited so long is next.
+const PASSED_OVER_MAX: Ns = 100 * MILLISECOND;
+
+struct Waiting {
+    ticket: u64,
+    since: Ns,
+    request: Request,
+}
+
+struct Queue {
+    disk: Disk,
+    /// Ticket of who is served, or is next.
+    served: Option<u64>,
+    tickets: u64,
+    waiting: Vec<Waiting>,
+}
+
+/// See the module's head.
+pub struct SlowDisk {
+    bytes: MemoryVolume,
+    queue: Mutex<Queue>,
+    turn: Condvar,
+    begun: Instant,
+}
+
+impl Queue {
+    /// The ticket of who is served next.
+    fn next(&self, now: Ns) -> Option<u64> {
+        let oldest = self.waiting.iter().min_by_key(|w| w.since)?;
+        if now.saturating_sub(oldest.since) > PASSED_OVER_MAX {
+            return Some(oldest.ticket);
+        }
+        let reached = |w: &&Waiting| {
+            let begin = self.begin(w);
+            (self.disk.clone().serve(begin, w.request) - begin, w.ticket)
+        };
+        self.waiting.iter().min_by_key(reached).map(|w| w.ticket)
+    }
+
+    fn begin(&self, waiting: &Waiting) -> Ns {
+        waiting.since.max(self.disk.idle_since())
+    }
+
+    fn take(&mut self, ticket: u64) -> Option<Waiting> {
+        let at = self.waiting.iter().position(|w| w.ticket == ticket)?;
+        Some(self.waiting.swap_remove(at))
+    }
+}
+
+impl SlowDisk {
+    /// Empty, of that many bytes.
+    pub fn new(size_bytes: u64, disk: Disk) -> Self {
+        Self {
+            bytes: MemoryVolume::new(size_bytes),
+            queue: Mutex::new(Queue {
+                disk,
+                served: None,
+                tickets: 0,
+                waiting: Vec::new(),
+            }),
+            turn: Condvar::new(),
+            begun: Instant::now(),
+        }
+    }
+
+    fn now(&self) -> Ns {
+        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(Ns::MAX)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when a disk would have done it.
+    fn serve(&self, address: u64, bytes: usize, is_write: bool) {
+        let request = Request {
+            address,
+            bytes: bytes as u64,
+            is_write,
+        };
+        let mut queue = self.queue();
+        queue.tickets += 1;
+        let ticket = queue.tickets;
+        let since = self.now();
+        queue.waiting.push(Waiting {
+            ticket,
+            since,
+            request,
+        });
+        queue.served.get_or_insert(ticket);
+        while queue.served != Some(ticket) {
+            queue = self
+                .turn
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let Some(mine) = queue.take(ticket) else {
+            return;
+        };
+        let begin = queue.begin(&mine);
+        let end = queue.disk.serve(begin, request);
+        drop(queue);
+        std::thread::sleep(Duration::from_nanos(end.saturating_sub(self.now())));
+        let mut queue = self.queue();
+        queue.served = queue.next(self.now());
+        drop(queue);
+        self.turn.notify_all();
+    }
+}
+
+impl Volume for SlowDisk {
+    fn info(&self) -> VolumeInfo {
+        VolumeInfo {
+            description: "slow disk".to_owned(),
+            ..self.bytes.info()
+        }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.bytes.size_bytes()
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> Result<(), VolumeError> {
+        self.serve(offset_bytes, into.len(), false);
+        self.bytes.read(context, offset_bytes, into)
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.serve(offset_bytes, data.len(), true);
+        self.bytes.write(context, offset_bytes, data, durability)
+    }
+
+    /// Nothing is kept back: what was written has taken its time already.
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.bytes.flush(context)
+    }
+
+    fn discard(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Result<(), VolumeError> {
+        self.bytes.discard(context, offset_bytes, len_bytes)
+    }
+
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.bytes
+            .write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
+    }
+
+    fn extents(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.bytes.extents(context, offset_bytes, len_bytes, visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::DiskModel;
+
+    const BYTES: u64 = 1 << 30;
+
+    fn model() -> DiskModel {
+        DiskModel {
+            capacity: BYTES,
+            ..DiskModel::SERVER
+        }
+    }
+
+    fn read(disk: &SlowDisk, offset: u64) {
+        let mut into = [0; 4096];
+        disk.read(RequestContext::default(), offset, &mut into)
+            .unwrap();
+    }
+
+    #[test]
+    fn reads_take_as_long_as_the_model_says() {
+        let disk = SlowDisk::new(BYTES, Disk::new(model()));
+        let begun = Instant::now();
+        let mut seed = sim::Seed::new(1);
+        for _ in 0..30 {
+            read(&disk, seed.below(BYTES / 4096) * 4096);
+        }
+        let mean_ms = begun.elapsed().as_secs_f64() * 1000.0 / 30.0;
+        // Seven milliseconds by the model; a crowded machine wakes its threads late.
+        assert!((5.0..30.0).contains(&mean_ms), "{mean_ms} ms a read");
+        let idle_since = disk.queue().disk.idle_since();
+        assert!(
+            idle_since <= disk.now(),
+            "nobody returns before the disk is done"
+        );
+    }
+
+    #[test]
+    fn who_waits_is_served_by_who_is_reached_first_and_nobody_is_passed_over_for_long() {
+        let mut queue = Queue {
+            disk: Disk::new(model()),
+            served: None,
+            tickets: 0,
+            waiting: Vec::new(),
+        };
+        let mut wait = |ticket, since, address| {
+            queue.waiting.push(Waiting {
+                ticket,
+                since,
+                request: Request {
+                    address,
+                    bytes: 4096,
+                    is_write: false,
+                },
+            });
+        };
+        wait(1, 0, BYTES - 4096);
+        wait(2, 1, 0);
+        assert_eq!(queue.next(2), Some(2), "the head is there");
+        assert_eq!(
+            queue.next(PASSED_OVER_MAX + 1),
+            Some(1),
+            "it has waited long enough"
+        );
+    }
+
+    #[test]
+    fn many_at_once_are_faster_than_one_after_another() {
+        let disk = SlowDisk::new(BYTES, Disk::new(model()));
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let disk = &disk;
+                scope.spawn(move || {
+                    let mut seed = sim::Seed::new(thread);
+                    (0..5).for_each(|_| read(disk, seed.below(BYTES / 4096) * 4096));
+                });
+            }
+        });
+        // Virtual time, so that a busy machine does not matter.
+        let each_ms = disk.queue().disk.idle_since() as f64 / 1e6 / 40.0;
+        assert!(disk.queue().waiting.is_empty() && disk.queue().served.is_none());
+        assert!(each_ms < 30.0, "{each_ms}");
+    }
+}
