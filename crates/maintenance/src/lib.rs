@@ -9,6 +9,7 @@ mod defrag;
 mod nothing;
 mod replicate;
 mod scrub;
+mod upkeep;
 
 pub use defrag::{
     DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat, Toll,
@@ -17,3 +18,7 @@ pub use replicate::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
 };
 pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};
+pub use upkeep::{
+    CollectDecision, CollectLimits, CollectRun, CollectSchedule, NextCollect, PoolSpace, Urgency,
+    scrub_due_s,
+};

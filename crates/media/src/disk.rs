@@ -13,6 +13,15 @@ pub struct DiskEntry {
     pub is_dir: bool,
 }
 
+/// What the place of a [`Disk`] has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that may still be written.
+    pub free_bytes: u64,
+    /// Bytes that there are in all, of those that this process may use.
+    pub total_bytes: u64,
+}
+
 /// Held while it lives; the system releases it when the process dies.
 pub type DiskLock = Box<dyn Any + Send + Sync>;
 
@@ -57,6 +66,11 @@ pub trait Disk: Send + Sync {
 
     /// Takes the lock file exclusively without waiting: `Locked` when a live process has it.
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError>;
+
+    /// How much room there is, whoever else takes of it; cheap. `None`: nobody knows.
+    fn room(&self) -> Option<Room> {
+        None
+    }
 }
 
 /// An open file.

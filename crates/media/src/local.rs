@@ -2,7 +2,7 @@
 //!
 //! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched.
 
-use crate::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind};
+use crate::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Room};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -148,6 +148,17 @@ impl Disk for LocalDisk {
     fn sync_dir(&self, dir: &str, _point: Barrier) -> Result<(), MediaError> {
         let handle = io("sync", dir, File::open(self.path("sync", dir)?))?;
         io("sync", dir, handle.sync_all())
+    }
+
+    fn room(&self) -> Option<Room> {
+        let found = rustix::fs::statvfs(&self.top).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        let used = found.f_blocks.saturating_sub(found.f_bfree);
+        Some(Room {
+            free_bytes: bytes(found.f_bavail),
+            // What is kept for root is nobody else's.
+            total_bytes: bytes(used.saturating_add(found.f_bavail)),
+        })
     }
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {

@@ -5,6 +5,7 @@
 //! need no turn: their room lets changes of names follow each other. Called by the commands and the
 //! server.
 
+mod collecting;
 mod copies;
 mod defragging;
 mod live;
@@ -14,6 +15,9 @@ mod trouble;
 mod turns;
 mod volumes;
 
+pub use collecting::{
+    CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, seconds,
+};
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Running};
 pub use live::{ExportReading, Live};
@@ -51,6 +55,8 @@ pub struct Held {
     pub since: Instant,
     /// Its verification.
     pub scrub: Scrubbing,
+    /// Giving back its space.
+    pub collecting: Collecting,
     /// Its defragmentation.
     pub defrag: Defragmenting,
     /// Where all that uses the pool's device takes turns.
@@ -84,6 +90,7 @@ impl Held {
         Self {
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
             scrub: Scrubbing::of(&volumes),
+            collecting: Collecting::new(pool.now()),
             defrag: Defragmenting::default(),
             device,
             shares: Mutex::new(shares),
@@ -110,6 +117,9 @@ impl Held {
         let mut before = lock(&self.shares);
         self.device.set(shares.plan)?;
         *before = shares;
+        drop(before);
+        // It may be time for one now.
+        self.scrub.wake();
         Ok(())
     }
 

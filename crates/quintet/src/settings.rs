@@ -9,11 +9,13 @@ mod password;
 mod recovery_key;
 mod shares;
 mod terminal;
+mod upkeep;
 
 pub use environment::Environment;
 pub use password::{PasswordError, PasswordSource, PasswordSources};
 pub use recovery_key::RecoveryKey;
 pub use shares::{Shares, flow_name, kind_name};
+pub use upkeep::Upkeep;
 
 use crate::cli::{GlobalArgs, ToArgs};
 use crate::console::Loudness;

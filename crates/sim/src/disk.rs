@@ -13,7 +13,7 @@ use crate::fault::{Counts, Fault};
 use crate::image::Image;
 use crate::record::{Op, Recording};
 use crate::state::{State, lock};
-use media::Barrier;
+use media::{Barrier, Room};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A disk in memory. See the module's head.
@@ -49,6 +49,11 @@ impl SimDisk {
     pub fn without(self: Arc<Self>, point: Barrier) -> Arc<Self> {
         self.state().without.insert(point);
         self
+    }
+
+    /// From now on it says that it has so much room; nothing else depends on that.
+    pub fn set_room(&self, room: Option<Room>) {
+        self.state().room = room;
     }
 
     /// Adds an error to come.

@@ -6,7 +6,7 @@
 use crate::fault::{Counts, Faults};
 use crate::image::{Dir, DirId, FileId, Image, Node, TOP};
 use crate::record::{Effect, Entry, Op, Slot};
-use media::{Barrier, MediaError};
+use media::{Barrier, MediaError, Room};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,6 +24,8 @@ pub(crate) struct State {
     pub(crate) without: BTreeSet<Barrier>,
     pub(crate) faults: Faults,
     pub(crate) counts: Counts,
+    /// What it says of its room.
+    pub(crate) room: Option<Room>,
 }
 
 impl State {
@@ -37,6 +39,7 @@ impl State {
             dies_after: None,
             locks: BTreeMap::new(),
             without: BTreeSet::new(),
+            room: None,
             faults: Faults::default(),
             counts: Counts::default(),
         }

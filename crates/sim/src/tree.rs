@@ -8,7 +8,7 @@ use crate::file::SimFile;
 use crate::image::{Dir, FileId, Node};
 use crate::record::{Op, Slot};
 use crate::state::{State, alive, check_path, error, find_dir, lock, names, slot};
-use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind};
+use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Room};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -181,6 +181,10 @@ impl Disk for SimDisk {
             effect,
         });
         result
+    }
+
+    fn room(&self) -> Option<Room> {
+        lock(&self.shared).room
     }
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {

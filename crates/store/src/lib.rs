@@ -44,8 +44,8 @@ pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
     AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
-    MemoryByOwner, States, Step, Switches, Thresholds, View, VolumeHandle, VolumeStatus, Volumes,
-    VolumesOptions,
+    MemoryByOwner, RestraintCounts, States, Step, Switches, Thresholds, View, VolumeHandle,
+    VolumeStatus, Volumes, VolumesOptions,
 };
 pub use write_path::{
     ChunkRun, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,

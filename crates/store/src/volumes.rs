@@ -18,6 +18,7 @@ mod memory;
 mod overlay;
 mod reading;
 mod resident;
+mod restraint;
 mod round;
 mod states;
 mod tally;
@@ -31,6 +32,7 @@ pub use direct::DirectLimits;
 pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
 pub use memory::MemoryByOwner;
+pub use restraint::RestraintCounts;
 pub use states::States;
 pub use tally::{CacheMeter, CacheTally};
 pub(crate) use unfolded::Needed;
@@ -167,6 +169,22 @@ impl Volumes {
     /// Ends the waits of [`Volumes::wait_for_work`].
     pub fn wake(&self) {
         self.engine.wake();
+    }
+
+    /// From now on writers wait while less than this is free on the pool's disk, until there is more or
+    /// this says 0: for who makes room meanwhile. [`Volumes::step`] does not wait.
+    pub fn keep_free(&self, bytes: u64) {
+        self.engine.keep_free(bytes);
+    }
+
+    /// Returns when writers need not wait for room, or after so long. True: they still have to.
+    pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
+        self.engine.wait_while_held_back(at_most)
+    }
+
+    /// How often writers waited for room on the disk.
+    pub fn restraint_counts(&self) -> RestraintCounts {
+        self.engine.restraint.counts()
     }
 
     /// Folds everything in, so that nothing is left to replay.

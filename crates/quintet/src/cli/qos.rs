@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-/// Show or set who gets how much of a server's device.
+/// Show or set who gets how much of a server's device, and what it begins by itself.
 #[derive(Debug, Subcommand)]
 pub enum QosCommand {
     /// Show the shares, and what each kind of request had so far
@@ -21,6 +21,7 @@ Examples:
 Examples:
   quintet qos set random=40
   quintet qos set floor.scrub=5 floor.collect=10
+  quintet qos set gc=off
   quintet qos set device=disk weight.backup=1 latency.random=50
 
 Keys:
@@ -32,7 +33,13 @@ Keys:
   floors         percent for all of them together when a deadline is near
   latency.FLOW   mean milliseconds from which on requests that matter no more are held back; any: none
   delay          milliseconds that a request is held back at most
-  scrub-within   time after which a scrub should be through (30d); 0: whenever
+  scrub-within   time after which a scrub should be through, and the next one begins (30d); 0: whenever
+  scrub          auto: the server begins scrubs by itself; off: it does not
+  gc             auto: the server collects space by itself; off: it does not
+  gc-free        percent of the disk below which free space is little: then it collects at once (10) ...
+  gc-free-max    ... or this, if that is less (16G)
+  gc-unused      percent of the pool that may be there in vain before it collects when nobody asks for
+                 anything (20)
 
 A server begins with what `quintet serve --qos` says.")]
 pub struct QosSetArgs {

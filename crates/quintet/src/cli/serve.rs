@@ -58,7 +58,8 @@ pub struct ServeHeldArgs {
     /// Do not remember what is read: defrag will not know it
     #[arg(long)]
     pub no_trace: bool,
-    /// Shares of the device to begin with (see quintet qos set --help)
+    /// Shares of the device, and what the server begins by itself (gc=off scrub=off: nothing); see
+    /// quintet qos set --help
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub qos: Vec<String>,
 }

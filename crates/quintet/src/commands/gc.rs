@@ -7,7 +7,7 @@ use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
 use crate::cli::GcArgs;
 use crate::exit::Exit;
-use crate::held::OpenVolumes;
+use crate::held::{Held, OpenVolumes};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
@@ -49,7 +49,10 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     }
     let counts = match invocation.open_to_collect()? {
         Opened::Pool(pool) => run.all(&pool, None)?,
-        Opened::Volumes(volumes) => run.all(volumes.pool(), Some(&volumes))?,
+        Opened::Volumes(volumes) => match &volumes.held {
+            Some(held) => run.in_server(held)?,
+            None => run.all(volumes.pool(), Some(&volumes))?,
+        },
     };
     show(invocation, args, &counts)
 }
@@ -70,6 +73,18 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// The same in a server, once a run of its own has made way.
+    fn in_server(&self, held: &Held) -> anyhow::Result<GcCounts> {
+        let collection = held.collecting.begin(&self.invocation.interrupt)?;
+        let ran = self.all(&held.pool, Some(&held.volumes));
+        if let Ok(counts) = &ran {
+            collection.tell(GcStage::Done, *counts);
+        }
+        let stored_bytes = held.pool.record().stored_bytes;
+        collection.end(held.pool.now(), ran.is_ok(), stored_bytes);
+        ran
+    }
+
     /// One run; and another one when nobody waits for the trash: what the first one put there goes.
     fn all(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let first = self.once(pool, volumes)?;

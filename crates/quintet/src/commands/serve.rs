@@ -6,6 +6,7 @@
 mod destager;
 mod exports;
 mod held;
+mod reclaimer;
 mod snapshots;
 mod sockets;
 mod verifier;

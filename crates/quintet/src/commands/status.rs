@@ -4,6 +4,7 @@
 //! holds the pool, it says besides what only it knows.
 
 mod server;
+mod upkeep;
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
@@ -141,7 +142,7 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let (count, size) = (volumes.len(), sizes::display(volumes_bytes));
     line("volumes", &format!("{count}, {size} in all"))?;
     if let Some((held, live)) = &live {
-        for (name, value) in server::lines(held, live) {
+        for (name, value) in server::lines(held, live, &invocation.zone) {
             line(name, &value)?;
         }
     }

@@ -3,14 +3,18 @@
 //! Invariant: cheap: no I/O and no walk over anything that grows with the data. Called by `top`,
 //! `status` and the metrics.
 
-use super::{Held, lock};
+use super::{CollectStatus, Held, lock};
 use crate::meters::Reading;
 use maintenance::{ScrubStatus, ScrubTotals};
+use media::Room;
 use nbd::Stats;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{CacheTally, CheckpointCounts, FlowCounts, JournalUsage, MemoryByOwner, ReadCounts};
+use store::{
+    CacheTally, CheckpointCounts, FlowCounts, JournalUsage, MemoryByOwner, ReadCounts,
+    RestraintCounts,
+};
 
 /// Of one export.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +58,12 @@ pub struct Live {
     pub scrub: ScrubStatus,
     /// What this server has done of it.
     pub scrub_totals: ScrubTotals,
+    /// Giving back space.
+    pub collecting: CollectStatus,
+    /// Room on the pool's disk; `None`: nobody knows.
+    pub room: Option<Room>,
+    /// Writers that waited for it.
+    pub restraint: RestraintCounts,
 }
 
 impl Live {
@@ -98,6 +108,9 @@ impl Live {
             device: held.device.counts(),
             scrub: held.scrub.status(),
             scrub_totals: held.scrub.totals(),
+            collecting: held.collecting.status(),
+            room: held.pool.room(),
+            restraint: held.volumes.restraint_counts(),
         }
     }
 }

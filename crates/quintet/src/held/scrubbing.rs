@@ -3,14 +3,20 @@
 //! Invariant: the lock is held for a step at most. Called by the server's thread, `scrub`, `status` and
 //! the metrics.
 
-use maintenance::{ScrubStatus, ScrubTotals, Scrubber};
+use super::seconds;
+use format::scrub::ScrubPhase;
+use maintenance::{ScrubStatus, ScrubTotals, Scrubber, scrub_due_s};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use store::Volumes;
+use units::UnixNanos;
 
 /// See the module's head.
 pub struct Scrubbing {
     scrubber: Mutex<Scrubber>,
+    /// The pass that began last was the server's own wish.
+    by_itself: AtomicBool,
     changed: Condvar,
 }
 
@@ -20,6 +26,7 @@ impl Scrubbing {
         let scrubber = Scrubber::new(volumes.pool().clone(), volumes.duet().clone());
         Self {
             scrubber: Mutex::new(scrubber),
+            by_itself: AtomicBool::new(false),
             changed: Condvar::new(),
         }
     }
@@ -42,10 +49,34 @@ impl Scrubbing {
     /// Begins a pass, or goes on.
     pub fn start(&self, bytes_per_s: Option<u64>) -> anyhow::Result<()> {
         let mut scrubber = self.scrubber();
+        if scrubber.status().phase == ScrubPhase::AtRest {
+            self.by_itself.store(false, Relaxed);
+        }
         scrubber.start(bytes_per_s)?;
         scrubber.record()?;
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// When the server begins the next pass by itself, seconds since 1970, if that should take
+    /// `within_s` and the pool was made then. `None`: not by itself, or one is under way or paused.
+    pub fn due_s(&self, created: UnixNanos, within_s: u64) -> Option<u64> {
+        let status = self.status();
+        let began = status.verified().map(|_| seconds(status.last.began));
+        let due_s = scrub_due_s(began, seconds(created), within_s);
+        due_s.filter(|_| status.phase == ScrubPhase::AtRest)
+    }
+
+    /// Begins a pass because it is time.
+    pub fn start_by_itself(&self) -> anyhow::Result<()> {
+        self.start(None)?;
+        self.by_itself.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// True when the server began the last pass by itself.
+    pub fn is_by_itself(&self) -> bool {
+        self.by_itself.load(Relaxed)
     }
 
     /// Stops until the next start.
@@ -53,9 +84,12 @@ impl Scrubbing {
         Ok(self.scrubber().pause()?)
     }
 
-    /// Waits until something is switched, at most so long.
-    pub fn wait(&self, at_most: Duration) {
+    /// Waits until something is switched, at most so long; not at all when `unless` is so.
+    pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
         let scrubber = self.scrubber();
+        if unless() {
+            return;
+        }
         let _ = self.changed.wait_timeout(scrubber, at_most);
     }
 

@@ -4,8 +4,9 @@
 
 use super::text::Text;
 use super::{
-    DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD, DEVICE_REQUESTS, DEVICE_TURNS, DEVICE_WAIT,
-    DEVICE_WAITING, SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
+    COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD,
+    DEVICE_REQUESTS, DEVICE_TURNS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK, SCRUB_DAMAGED,
+    SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
 };
 use crate::held::Live;
 use crate::settings::flow_name;
@@ -33,6 +34,21 @@ pub(super) fn tell(text: &mut Text, live: &Live) {
         text.sample(DEVICE_WAITING, &label, counts.waiting);
     }
     scrub(text, live);
+    collect(text, live);
+}
+
+fn collect(text: &mut Text, live: &Live) {
+    let status = &live.collecting;
+    let label = [("task", "collect")];
+    text.sample(TASK_UNDER_WAY, &label, u64::from(status.running.is_some()));
+    text.sample(FREE, &[], live.room.map_or(0, |room| room.free_bytes));
+    text.sample(HELD_BACK, &[], live.restraint.waited_ns as f64 / 1e9);
+    let totals = &status.totals;
+    text.sample(COLLECT_RUNS, &[("by", "command")], totals.runs_by_commands);
+    text.sample(COLLECT_RUNS, &[("by", "server")], totals.runs_by_server);
+    text.sample(COLLECT_DELETED, &[], totals.deleted_bytes);
+    let ended = status.last.as_ref().map_or(0, |last| last.ended.0);
+    text.sample(COLLECT_ENDED, &[], ended as f64 / 1e9);
 }
 
 fn scrub(text: &mut Text, live: &Live) {

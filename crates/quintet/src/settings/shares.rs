@@ -3,7 +3,7 @@
 //! Invariant: what is shown can be set again as it is; a value out of its range is refused by name and
 //! changes nothing. Called by `serve` and `qos`.
 
-use super::SettingError;
+use super::{SettingError, Upkeep};
 use crate::cli::PeriodArg;
 use qos::{DeviceKind, Flow, Plan};
 
@@ -19,6 +19,8 @@ pub struct Shares {
     pub plan: Plan,
     /// A scrub should take no longer, seconds; 0: as long as it takes.
     pub scrub_within_s: u64,
+    /// What the server begins by itself.
+    pub upkeep: Upkeep,
 }
 
 impl Default for Shares {
@@ -26,6 +28,7 @@ impl Default for Shares {
         Self {
             plan: Plan::default(),
             scrub_within_s: SCRUB_WITHIN_S,
+            upkeep: Upkeep::default(),
         }
     }
 }
@@ -69,6 +72,9 @@ impl Shares {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        if let Some(set) = self.upkeep.set(key, value) {
+            return set;
+        }
         let plan = &mut self.plan;
         match key {
             "device" => {
@@ -144,6 +150,7 @@ impl Shares {
                 },
             ),
         ]);
+        entries.extend(self.upkeep.entries());
         entries
     }
 }
@@ -159,7 +166,7 @@ fn has(what: &str, flow: Flow) -> bool {
     }
 }
 
-fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
+pub(super) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
     let refuse = || format!("a number from {least} to {most}");
     let number: u64 = text.parse().map_err(|_| refuse())?;
     let within = (least..=most).contains(&number);
@@ -198,6 +205,11 @@ mod tests {
             "latency.restore=any",
             "delay=0",
             "scrub-within=90s",
+            "gc=off",
+            "gc-free=5",
+            "gc-free-max=300M",
+            "gc-unused=40",
+            "scrub=off",
         ];
         let set = Shares::default()
             .with(&wishes)
@@ -238,6 +250,11 @@ mod tests {
             "floors=91",
             "delay=10001",
             "scrub-within=1",
+            "gc=on",
+            "gc-free=51",
+            "gc-free-max=much",
+            "gc-unused=0",
+            "scrub=now",
             "speed=9",
             "weight.tape=1",
         ] {

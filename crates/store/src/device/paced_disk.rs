@@ -4,7 +4,7 @@
 //! as any disk: by blobs (containers), and by whoever has files (journal, index).
 
 use super::DeviceQueue;
-use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
+use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Room};
 use qos::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +89,10 @@ impl Disk for PacedDisk {
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
         self.below.lock(path)
+    }
+
+    fn room(&self) -> Option<Room> {
+        self.below.room()
     }
 }
 

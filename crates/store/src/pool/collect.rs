@@ -8,6 +8,7 @@ use crate::container::ContainerReader;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::superblock::forget_roots_below;
 use format::root::RootRecord;
+use media::Room;
 use std::sync::{Arc, PoisonError};
 use units::Generation;
 
@@ -60,6 +61,11 @@ impl Pool {
     /// Removes the commits before this one, durable on return: a pool is never rewound to them.
     pub(crate) fn forget_roots_below(&self, generation: Generation) -> Result<()> {
         forget_roots_below(&self.media, generation)
+    }
+
+    /// How much room the pool's disk has; `None`: nobody knows.
+    pub fn room(&self) -> Option<Room> {
+        self.media.disk.room()
     }
 
     pub(crate) fn delete_blob(&self, name: &str) -> Result<()> {

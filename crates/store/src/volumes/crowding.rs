@@ -81,6 +81,7 @@ impl Engine {
             self.press();
         }
         if self.is_pressed()
+            && !self.is_held_back()
             && let Ok(mut driver) = self.driver.try_lock()
         {
             self.step_with(&mut driver, PRESSED_STEP_BYTES)?;
@@ -88,13 +89,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns when memory has room for another piece.
-    pub fn wait_for_pieces(&self) -> Result<()> {
+    /// Returns when memory has room for another piece. `may_wait`: for room on the disk too.
+    pub fn wait_for_pieces(&self, may_wait: bool) -> Result<()> {
         let mut rounds = 0;
         while self.pieces.count() >= self.pieces.max {
             let before = self.rounds();
             // Nothing to fold: somebody just made room in another way.
-            self.work_or_wait(before, |_| Ok(()))?;
+            self.work_or_wait(before, may_wait, |_| Ok(()))?;
             rounds += u32::from(self.rounds() != before);
             if rounds > ROUNDS_MAX {
                 return Err(Self::no_room());
@@ -105,19 +106,23 @@ impl Engine {
 
     /// The journal was full: works on the round, or waits for who does. `before` are the rounds
     /// before the attempt that failed: a round that ended since has made room, and a journal that
-    /// is empty now is no journal that cannot be emptied.
-    pub fn make_room(&self, before: u64) -> Result<()> {
-        self.work_or_wait(before, |driver| self.drop_unneeded(driver))
+    /// is empty now is no journal that cannot be emptied. `may_wait`: for room on the disk too.
+    pub fn make_room(&self, before: u64, may_wait: bool) -> Result<()> {
+        self.work_or_wait(before, may_wait, |driver| self.drop_unneeded(driver))
     }
 
     /// Works on the round unless one has ended since `before`.
     fn work_or_wait(
         &self,
         before: u64,
+        may_wait: bool,
         when_idle: impl FnOnce(&mut Driver) -> Result<()>,
     ) -> Result<()> {
         self.note_full();
         self.journal.write_out()?;
+        if may_wait {
+            self.hold_back();
+        }
         let mut driver = lock(&self.driver);
         if self.rounds() != before {
             return Ok(());

@@ -10,6 +10,7 @@ use super::decisions::{AccessOptions, Meters};
 use super::direct::{DirectLanes, DirectLimits};
 use super::fetcher::Fetcher;
 use super::live::LiveVolume;
+use super::restraint::Restraint;
 use super::round::Member;
 use super::tracing::Tracer;
 use crate::catalog::Edit;
@@ -117,6 +118,7 @@ pub(crate) struct Engine {
     pub meters: Meters,
     pub fetcher: Fetcher,
     pub tracer: Tracer,
+    pub restraint: Restraint,
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
     objects: AtomicU64,
@@ -161,6 +163,7 @@ impl Engine {
             meters: Meters::default(),
             fetcher: Fetcher::new(access.fetch_bytes_max),
             tracer: Tracer::new(access.switches.trace, options.memory_bytes / 128),
+            restraint: Restraint::default(),
             unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             choosing: RwLock::default(),

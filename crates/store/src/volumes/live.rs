@@ -135,13 +135,17 @@ impl LiveVolume {
     }
 
     fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        if engine.is_held_back() {
+            return self.write_journalled(engine, offset, data);
+        }
         // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
-        let _choosing = engine.choosing();
+        let choosing = engine.choosing();
         self.expect_inside(offset, data.len() as u64)?;
         let stored = engine
             .direct
             .store(engine, self.chunk_bytes() as usize, data)?;
         let Some(fingerprints) = stored else {
+            drop(choosing);
             return self.write_journalled(engine, offset, data);
         };
         let chunks = data.chunks_exact(self.chunk_bytes() as usize);
@@ -197,13 +201,15 @@ impl LiveVolume {
         write: &Write<'_>,
         len: u64,
     ) -> Result<()> {
+        // Who has chosen places does not wait for the collector, who waits for that.
+        let may_wait = !matches!(write, Write::Chunks(_));
         loop {
-            engine.wait_for_pieces()?;
+            engine.wait_for_pieces(may_wait)?;
             let rounds = engine.rounds();
             if self.append(engine, offset, write, len)? {
                 return Ok(());
             }
-            engine.make_room(rounds)?;
+            engine.make_room(rounds, may_wait)?;
         }
     }
 

@@ -19,6 +19,8 @@ const STEP_BYTES: u64 = 8 << 20;
 const IDLE: Duration = Duration::from_secs(10);
 /// Time between two records of what was read.
 const TRACE_EVERY: Duration = Duration::from_secs(60);
+/// Waits for room, between looks at the wish to stop.
+const HELD_BACK: Duration = Duration::from_millis(100);
 /// Time between two tries of what failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 
@@ -85,6 +87,10 @@ impl Work {
             let pressed = self.volumes.wait_for_work(IDLE);
             let written = std::mem::replace(&mut records, self.records()) != records;
             let idle = !pressed && !written && self.is_dirty();
+            // What is left of the disk is the collector's; it makes checkpoints itself.
+            if self.volumes.wait_while_held_back(HELD_BACK) {
+                continue;
+            }
             // Between two waits a checkpoint may have become due without a call.
             let due = idle || self.volumes.wants_checkpoint(false);
             if due && !self.stopping.load(Relaxed) {
@@ -97,7 +103,7 @@ impl Work {
     /// writes.
     fn checkpoint(&mut self, idle: bool) {
         let records = self.records();
-        while !self.stopping.load(Relaxed) {
+        while !self.stopping.load(Relaxed) && !self.volumes.wait_while_held_back(Duration::ZERO) {
             match self.volumes.step(STEP_BYTES) {
                 Ok(Step::Working) => {}
                 Ok(Step::Idle) => return,

@@ -6,6 +6,7 @@
 
 use super::destager::Destager;
 use super::exports::HeldExports;
+use super::reclaimer::Reclaimer;
 use super::sockets::start_nbd;
 use super::verifier::Verifier;
 use super::{announce, signals, wait};
@@ -109,6 +110,7 @@ fn hold(
     let destager = Destager::start(&held, console)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
     let verifier = Verifier::start(invocation, &held, lane)?;
+    let reclaimer = Reclaimer::start(invocation, &held, lane)?;
     let commands = ClientCommands {
         held: Arc::clone(&held),
     };
@@ -139,6 +141,8 @@ fn hold(
         .transpose()?;
     wait(invocation, signals, &|| said(&held, control.clients()))?;
     notifier.say("STOPPING=1\nSTATUS=stopping");
+    // First: writers may wait for it.
+    drop(reclaimer);
     if !control.stop(COMMANDS_LIMIT) {
         console.warn("some commands did not end in time");
     }

@@ -7,7 +7,7 @@
 use crate::commands::invocation::Invocation;
 use crate::commands::scrub::Findings;
 use crate::console::Console;
-use crate::held::Held;
+use crate::held::{Held, seconds};
 use crate::interrupt::Interrupt;
 use maintenance::{ScrubStatus, ScrubStep};
 use media::Asker;
@@ -111,7 +111,7 @@ impl Work {
             let now_ns = started.elapsed().as_nanos() as u64;
             if !self.held.scrub.scrubber().is_running() {
                 self.settle(true);
-                self.held.scrub.wait(AT_REST);
+                self.begin_if_due();
                 continue;
             }
             self.hurry();
@@ -126,6 +126,29 @@ impl Work {
         }
         self.settle(true);
         self.record();
+    }
+
+    /// Begins a pass when what was verified last was verified too long ago; waits otherwise.
+    fn begin_if_due(&mut self) {
+        let shares = self.held.shares();
+        let (pool, scrub) = (&self.held.pool, &self.held.scrub);
+        let due_s = scrub.due_s(pool.config().created, shares.scrub_within_s);
+        let due_s = due_s.filter(|_| shares.upkeep.scrubs).unwrap_or(u64::MAX);
+        let left_s = due_s.saturating_sub(seconds(pool.now()));
+        if left_s > 0 {
+            let rest = AT_REST.min(Duration::from_secs(left_s));
+            scrub.wait(rest, || self.interrupt.requested());
+            return;
+        }
+        match scrub.start_by_itself() {
+            Ok(()) => self
+                .console
+                .note("scrub: it is time to verify everything again"),
+            Err(e) => {
+                self.say_failure(Some(e.to_string()));
+                self.interrupt.wait(AT_REST);
+            }
+        }
     }
 
     /// One step; how long to wait after it.

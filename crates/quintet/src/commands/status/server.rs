@@ -1,5 +1,6 @@
 //! The part of `status` that a server knows.
 
+use super::upkeep;
 use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
 use crate::held::{CopyState, Held, Live};
@@ -7,10 +8,11 @@ use crate::json::Object;
 use crate::settings::flow_name;
 use crate::sizes;
 use ::qos::Flow;
+use jiff::tz::TimeZone;
 use store::FlowCounts;
 
 /// For people: name and value.
-pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
+pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
     let clients: u64 = live.exports.values().map(|export| export.clients).sum();
     let used = live.exports.values().filter(|e| e.clients > 0).count();
     let (journal, cache) = (&live.journal, &live.cache);
@@ -76,6 +78,8 @@ pub fn lines(held: &Held, live: &Live) -> Vec<(&'static str, String)> {
                 .join(", "),
         ),
     ];
+    lines.push(("gc", upkeep::collecting(held, live, zone)));
+    lines.push(("scrubs", upkeep::scrubbing(held, zone)));
     let flows = Flow::ALL.iter().zip(&live.device);
     for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
         lines.push((flow_name(*flow), format!("device: {}", qos::words(counts))));
@@ -155,6 +159,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
         .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
         .object("cache", cache_object(&live.cache))
         .object("memory", memory)
+        .object("gc", upkeep::object(held, live))
         .objects("device", qos::flows(&live.device))
         .objects("copies", copies)
         .objects("exports", exports.collect::<Vec<_>>())

@@ -94,9 +94,9 @@ fn room_that_was_made_meanwhile_is_room() {
     let before = engine.rounds();
     disk.write(engine, 0, &[7; 4096]).expect("write");
     while engine.step(u64::MAX).expect("step") != Step::Idle {}
-    engine.make_room(before).expect("there is room");
+    engine.make_room(before, true).expect("there is room");
     // With nothing to fold and nothing to drop there is none to be made.
-    let nothing = engine.make_room(engine.rounds());
+    let nothing = engine.make_room(engine.rounds(), true);
     assert!(nothing.is_err());
 }
 

@@ -1,0 +1,304 @@
+//! The thread that collects space while a server holds the pool, when that is due.
+//!
+//! Invariant: it takes no turn to write, so that commands never wait for it, and makes way for `gc`; it uses the
+//! device as `gc` does, and more of it only while little is free. Writers wait for it only as long as that
+//! gives something back. When is decided by `maintenance::CollectSchedule`. Called by `serve`.
+
+use crate::commands::invocation::Invocation;
+use crate::console::Console;
+use crate::held::{Collection, Held, seconds};
+use crate::interrupt::Interrupt;
+use maintenance::{CollectDecision, PoolSpace, Urgency};
+use media::Asker;
+use qos::Flow;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use store::{Collector, GcPolicy, GcStep, LaneOptions, Step, StoreError};
+use units::Origin;
+
+/// Between two looks at the disk.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between two looks at the trash.
+const TRASH_EVERY: Duration = Duration::from_secs(30);
+/// Bytes of a step while nobody is in a hurry.
+const STEP_BYTES: u64 = 256 << 10;
+/// ... and when little is free.
+const STEP_BYTES_URGENT: u64 = 1 << 20;
+/// Bytes of a step of a checkpoint.
+const FOLD_BYTES: u64 = 8 << 20;
+/// Less than this is not worth a commit, bytes.
+const GAIN_BYTES_MIN: u64 = 64 << 10;
+/// The lowest priority among threads: who computes for clients goes first.
+const NICE: i32 = 19;
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_S: u64 = 86_400;
+
+/// See the module's head. Dropping it stops the thread, and lets writers go.
+pub struct Reclaimer {
+    interrupt: Interrupt,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reclaimer {
+    /// Starts the thread.
+    pub fn start(invocation: &Invocation, held: &Arc<Held>, lane: LaneOptions) -> io::Result<Self> {
+        let interrupt = Interrupt::of_command()?;
+        let work = Work {
+            held: Arc::clone(held),
+            console: Arc::clone(&invocation.console),
+            interrupt: interrupt.clone(),
+            lane,
+            trash: Trash::default(),
+            looked: None,
+            said: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("reclaim".to_owned())
+            .spawn(move || work.run())?;
+        Ok(Self {
+            interrupt,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Reclaimer {
+    fn drop(&mut self) {
+        self.interrupt.request();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the trash holds.
+#[derive(Clone, Copy, Default)]
+struct Trash {
+    since_s: Option<u64>,
+    over_bytes: u64,
+    purge_s: Option<u64>,
+}
+
+struct Work {
+    held: Arc<Held>,
+    console: Arc<Console>,
+    interrupt: Interrupt,
+    lane: LaneOptions,
+    trash: Trash,
+    looked: Option<Instant>,
+    /// The failure that was said last.
+    said: Option<String>,
+}
+
+impl Work {
+    fn run(mut self) {
+        let _asking = Asker::of(Origin::Collect).begin();
+        while !self.interrupt.requested() {
+            self.look();
+            self.interrupt.wait(LOOK_EVERY);
+        }
+        self.held.volumes.keep_free(0);
+    }
+
+    /// Collects if that is due.
+    fn look(&mut self) {
+        let upkeep = self.held.shares().upkeep;
+        if !upkeep.collects {
+            self.held.volumes.keep_free(0);
+            self.held.collecting.expect(None);
+            return;
+        }
+        self.look_at_trash();
+        let space = self.space();
+        let (keep_free, decision) = self.held.collecting.schedule(upkeep.limits, |schedule| {
+            (schedule.keep_free_bytes(&space), schedule.decide(&space))
+        });
+        self.held.volumes.keep_free(keep_free);
+        match decision {
+            CollectDecision::Wait(next) => self.held.collecting.expect(Some(next)),
+            CollectDecision::Begin(urgency) => self.collect(urgency),
+        }
+    }
+
+    fn space(&self) -> PoolSpace {
+        let pool = &self.held.pool;
+        PoolSpace {
+            now_s: seconds(pool.now()),
+            room: pool.room(),
+            journal_bytes: self.held.volumes.journal_usage().bytes_max,
+            stored_bytes: pool.record().stored_bytes,
+            trashed_s: self.trash.since_s,
+            trash_over_bytes: self.trash.over_bytes,
+            purge_s: self.trash.purge_s,
+        }
+    }
+
+    /// Now and then: it reads a part of the catalog. What cannot be read is for others to tell.
+    fn look_at_trash(&mut self) {
+        if self.looked.is_some_and(|at| at.elapsed() < TRASH_EVERY) {
+            return;
+        }
+        self.looked = Some(Instant::now());
+        let Ok((forgotten, containers)) = self.held.pool.trash() else {
+            return;
+        };
+        let now_s = seconds(self.held.pool.now());
+        let over = containers
+            .iter()
+            .filter(|c| seconds(c.since.at).saturating_add(DAY_S) <= now_s);
+        let period_s = GcPolicy::default().trash_period_ns / SECOND_NS;
+        let since = forgotten.iter().map(|f| seconds(f.since.at)).min();
+        self.trash = Trash {
+            since_s: containers.iter().map(|c| seconds(c.since.at)).min(),
+            over_bytes: over.map(|c| c.entry.blob_bytes).sum(),
+            purge_s: since.map(|s| s.saturating_add(u64::try_from(period_s).unwrap_or(0))),
+        };
+    }
+
+    fn collect(&mut self, urgency: Urgency) {
+        let held = Arc::clone(&self.held);
+        let Some(collection) = held.collecting.begin_by_itself(urgency) else {
+            return;
+        };
+        let ran = match urgency {
+            Urgency::WhenIdle => self.run_aside(&collection),
+            Urgency::Low | Urgency::Full => self.run_once(&collection, urgency),
+        };
+        held.device.finish_within(Flow::Collect, 0, Duration::MAX);
+        let is_complete = matches!(ran, Ok(true));
+        let stored_bytes = held.pool.record().stored_bytes;
+        collection.end(held.pool.now(), is_complete, stored_bytes);
+        self.looked = None;
+        match ran {
+            Ok(true) => self.said = None,
+            Ok(false) => {}
+            Err(e) => self.say(e.to_string()),
+        }
+    }
+
+    /// On a thread of the lowest priority: one cannot get back from there.
+    fn run_aside(&self, collection: &Collection<'_>) -> Result<bool, StoreError> {
+        std::thread::scope(|scope| {
+            let run = || {
+                // Without it the run competes for processors, and is as right.
+                let _ = rustix::process::setpriority_process(None, NICE);
+                let _asking = Asker::of(Origin::Collect).begin();
+                self.run_once(collection, Urgency::WhenIdle)
+            };
+            let spawned = std::thread::Builder::new()
+                .name("collect".to_owned())
+                .spawn_scoped(scope, run);
+            match spawned.map(|thread| thread.join()) {
+                Ok(Ok(ran)) => ran,
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                // It is tried again later.
+                Err(_) => Ok(false),
+            }
+        })
+    }
+
+    /// One run. False: it was stopped.
+    fn run_once(&self, collection: &Collection<'_>, urgency: Urgency) -> Result<bool, StoreError> {
+        if urgency == Urgency::Full {
+            self.fold();
+        }
+        let (pool, volumes) = (&self.held.pool, &self.held.volumes);
+        let mut collector = Collector::new(pool, self.policy(urgency), self.lane)?;
+        let bytes = match urgency {
+            Urgency::WhenIdle => STEP_BYTES,
+            Urgency::Low | Urgency::Full => STEP_BYTES_URGENT,
+        };
+        loop {
+            if urgency > Urgency::WhenIdle {
+                // As much as maintenance may have at all.
+                let stored = pool.record().stored_bytes.max(1 << 30);
+                let soon = Duration::from_millis(1);
+                self.held.device.finish_within(Flow::Collect, stored, soon);
+            }
+            let mut turn = self.held.device.ask(Flow::Collect, bytes);
+            loop {
+                let is_there = turn.wait(LOOK_EVERY);
+                if self.is_to_stop(collection, urgency) {
+                    return Ok(false);
+                }
+                if is_there {
+                    break;
+                }
+            }
+            let step = collector.step(pool, Some(volumes), &**volumes, bytes)?;
+            drop(turn);
+            collection.tell(collector.stage(), collector.counts());
+            if step == GcStep::Done {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// A run that nobody is in a hurry for makes way for one that somebody is in a hurry for.
+    fn is_to_stop(&self, collection: &Collection<'_>, urgency: Urgency) -> bool {
+        let upkeep = self.held.shares().upkeep;
+        if self.interrupt.requested() || !upkeep.collects || collection.is_to_end() {
+            return true;
+        }
+        let space = self.space();
+        let pressure = |s: &maintenance::CollectSchedule| s.pressure(&space);
+        let pressed = self.held.collecting.schedule(upkeep.limits, pressure);
+        urgency == Urgency::WhenIdle && pressed.is_some()
+    }
+
+    /// The promise of `undelete` is kept whatever is free; containers that were given up stay for processes
+    /// that read the pool as long as can be afforded. What is copied has to have room.
+    fn policy(&self, urgency: Urgency) -> GcPolicy {
+        let space = self.space();
+        let journal = self.held.volumes.journal_usage();
+        let to_grow = journal.bytes_max.saturating_sub(journal.used_bytes);
+        let copy_bytes_max = space.room.map_or(u64::MAX, |room| {
+            let free = room.free_bytes;
+            match urgency {
+                Urgency::WhenIdle | Urgency::Low => free / 2,
+                Urgency::Full => free.saturating_sub(to_grow).max(free / 4),
+            }
+        });
+        let reader_s = i64::try_from(urgency.reader_period_s()).unwrap_or(i64::MAX);
+        GcPolicy {
+            reader_period_ns: reader_s.saturating_mul(SECOND_NS),
+            copy_bytes_max,
+            gain_bytes_min: GAIN_BYTES_MIN,
+            ..GcPolicy::default()
+        }
+    }
+
+    /// What was overwritten is needed until the checkpoint that says so: two of them, for what one under
+    /// way has not seen. As long as there is room for them; what fails is the destager's to tell.
+    fn fold(&self) {
+        let volumes = &self.held.volumes;
+        let mut commits = 0;
+        while commits < 2 && !self.interrupt.requested() {
+            let used = volumes.journal_usage().used_bytes;
+            let has_room = |free: u64| free > used.saturating_add(FOLD_BYTES);
+            if !self
+                .held
+                .pool
+                .room()
+                .is_some_and(|r| has_room(r.free_bytes))
+            {
+                return;
+            }
+            match volumes.step(FOLD_BYTES) {
+                Ok(Step::Working) => {}
+                Ok(Step::Committed) => commits += 1,
+                Ok(Step::Idle) | Err(_) => return,
+            }
+        }
+    }
+
+    fn say(&mut self, failure: String) {
+        if self.said.as_ref() != Some(&failure) {
+            self.console
+                .warn(format_args!("no space was given back: {failure}"));
+            self.said = Some(failure);
+        }
+    }
+}

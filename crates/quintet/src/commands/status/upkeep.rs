@@ -1,0 +1,138 @@
+//! The part of `status` about what a server begins by itself.
+
+use crate::calendar;
+use crate::held::{Collected, Held, Initiator, Live};
+use crate::json::Object;
+use crate::sizes;
+use jiff::tz::TimeZone;
+use maintenance::{NextCollect, Urgency};
+use units::UnixNanos;
+
+/// Collecting space, for people.
+pub fn collecting(held: &Held, live: &Live, zone: &TimeZone) -> String {
+    let status = &live.collecting;
+    let mut words = Vec::new();
+    if let Some((by, _, counts)) = &status.running {
+        let (deleted, discarded) = (counts.deleted_bytes, counts.discarded_bytes);
+        words.push(format!(
+            "under way, begun by {}: {}",
+            name(*by),
+            given(deleted, discarded)
+        ));
+    }
+    words.push(match &status.last {
+        Some(last) => ended(last, zone),
+        None => "no run since the server began".to_owned(),
+    });
+    words.push(match (&status.next, held.shares().upkeep.collects) {
+        (_, false) => "only when told (quintet gc)".to_owned(),
+        (Some(next), true) => due(next, live, zone),
+        (None, true) => "next: now".to_owned(),
+    });
+    words.join("; ")
+}
+
+fn ended(last: &Collected, zone: &TimeZone) -> String {
+    let how = match last.is_complete {
+        true => "",
+        false => ", which did not end",
+    };
+    format!(
+        "last run {} by {}{how}: {}",
+        calendar::local(last.ended, zone),
+        name(last.by),
+        given(last.counts.deleted_bytes, last.counts.discarded_bytes)
+    )
+}
+
+fn given(deleted_bytes: u64, discarded_bytes: u64) -> String {
+    let size = sizes::display;
+    format!(
+        "{} deleted, {} put into the trash",
+        size(deleted_bytes),
+        size(discarded_bytes)
+    )
+}
+
+fn due(next: &NextCollect, live: &Live, zone: &TimeZone) -> String {
+    let size = sizes::display;
+    let free = live.room.map_or(String::new(), |room| {
+        format!(" (now {})", size(room.free_bytes))
+    });
+    let mut when = vec![format!("{} are stored", size(next.stored_bytes))];
+    if next.free_bytes > 0 {
+        when.push(format!("less than {} is free{free}", size(next.free_bytes)));
+    }
+    let when = format!("next when {}", when.join(" or "));
+    match next.at_s {
+        Some(at_s) => format!("{when}, or {}", local(at_s, zone)),
+        None => when,
+    }
+}
+
+/// When the next scrub begins, for people.
+pub fn scrubbing(held: &Held, zone: &TimeZone) -> String {
+    let shares = held.shares();
+    let created = held.pool.config().created;
+    let due_s = held.scrub.due_s(created, shares.scrub_within_s);
+    let by = match held.scrub.is_by_itself() {
+        true => "the last was begun by the server itself; ",
+        false => "",
+    };
+    match (shares.upkeep.scrubs, due_s) {
+        (false, _) => format!("{by}only when told (quintet scrub start)"),
+        (true, Some(due_s)) => format!("{by}next {}", local(due_s, zone)),
+        (true, None) => format!("{by}next when this one is done"),
+    }
+}
+
+fn local(at_s: u64, zone: &TimeZone) -> String {
+    let ns = i64::try_from(at_s).unwrap_or(i64::MAX);
+    calendar::local(UnixNanos(ns.saturating_mul(1_000_000_000)), zone)
+}
+
+/// Who, for people.
+fn name(by: Initiator) -> &'static str {
+    match by {
+        Initiator::Command => "a command",
+        Initiator::Server(Urgency::WhenIdle) => "the server itself",
+        Initiator::Server(Urgency::Low) => "the server itself, as little was free",
+        Initiator::Server(Urgency::Full) => "the server itself, as the disk was nearly full",
+    }
+}
+
+/// Collecting space, for programs.
+pub fn object(held: &Held, live: &Live) -> Object {
+    let status = &live.collecting;
+    let totals = &status.totals;
+    let mut object = Object::new()
+        .boolean("automatic", held.shares().upkeep.collects)
+        .boolean("running", status.running.is_some())
+        .integer("runs_by_commands", totals.runs_by_commands)
+        .integer("runs_by_server", totals.runs_by_server)
+        .integer("deleted_bytes", totals.deleted_bytes)
+        .integer("writers_waited", live.restraint.waits)
+        .number("held_back_seconds", live.restraint.waited_ns as f64 / 1e9);
+    if let Some(room) = live.room {
+        object = object.integer("disk_free_bytes", room.free_bytes);
+    }
+    if let Some(last) = &status.last {
+        let by = match last.by {
+            Initiator::Command => "command",
+            Initiator::Server(_) => "server",
+        };
+        object = object
+            .text("last_by", by)
+            .time("last_ended", last.ended)
+            .boolean("last_complete", last.is_complete)
+            .integer("last_deleted_bytes", last.counts.deleted_bytes)
+            .integer("last_discarded_bytes", last.counts.discarded_bytes);
+    }
+    if let Some(next) = &status.next {
+        object = object.integer("next_stored_bytes", next.stored_bytes);
+        if next.free_bytes > 0 {
+            object = object.integer("next_free_bytes", next.free_bytes);
+        }
+    }
+    object
+}

@@ -1,0 +1,263 @@
+//! The collection of a held pool: who runs it, what it gave back, and when the next one is due.
+//!
+//! Invariant: one run at a time; one of the server's own ends at its next step when a command wants to
+//! collect. Called by the server's thread, `gc`, `status` and the metrics.
+
+use crate::interrupt::Interrupt;
+use anyhow::bail;
+use maintenance::{CollectLimits, CollectRun, CollectSchedule, NextCollect, Urgency};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+use store::{GcCounts, GcStage};
+use units::UnixNanos;
+
+/// Waits for a run of the server to end, between looks at the wish to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Who began a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Initiator {
+    /// `gc`.
+    Command,
+    /// The server itself.
+    Server(Urgency),
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// Who began it.
+    pub by: Initiator,
+    /// When it ended.
+    pub ended: UnixNanos,
+    /// It came to its end.
+    pub is_complete: bool,
+    /// What it did.
+    pub counts: GcCounts,
+}
+
+/// What was done since the server began.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CollectTotals {
+    /// Runs that commands began.
+    pub runs_by_commands: u64,
+    /// ... that the server began.
+    pub runs_by_server: u64,
+    /// Stored bytes that were deleted.
+    pub deleted_bytes: u64,
+}
+
+/// For who asks.
+#[derive(Clone, Debug)]
+pub struct CollectStatus {
+    /// The run that goes on.
+    pub running: Option<(Initiator, GcStage, GcCounts)>,
+    /// The last one that ended.
+    pub last: Option<Collected>,
+    /// When the next one of the server's own is due; `None`: it begins none.
+    pub next: Option<NextCollect>,
+    /// All runs.
+    pub totals: CollectTotals,
+}
+
+struct State {
+    running: Option<(Initiator, GcStage, GcCounts)>,
+    commands_waiting: usize,
+    schedule: CollectSchedule,
+    last: Option<Collected>,
+    next: Option<NextCollect>,
+    totals: CollectTotals,
+}
+
+/// See the module's head.
+pub struct Collecting {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// A run; the next one may begin when this is dropped.
+pub struct Collection<'a> {
+    of: &'a Collecting,
+    by: Initiator,
+}
+
+/// The time as schedules count it.
+pub fn seconds(time: UnixNanos) -> u64 {
+    u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
+}
+
+impl Collecting {
+    /// Of a server that begins now.
+    pub fn new(now: UnixNanos) -> Self {
+        let schedule = CollectSchedule::new(CollectLimits::default(), seconds(now), None);
+        Self {
+            state: Mutex::new(State {
+                running: None,
+                commands_waiting: 0,
+                schedule,
+                last: None,
+                next: None,
+                totals: CollectTotals::default(),
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Begins a command's run, once one of the server has made room for it; refuses a second command.
+    pub fn begin(&self, interrupt: &Interrupt) -> anyhow::Result<Collection<'_>> {
+        let mut state = self.state();
+        state.commands_waiting += 1;
+        let begun = loop {
+            match state.running {
+                None => break Ok(()),
+                Some((Initiator::Command, ..)) => break Err(None),
+                Some((Initiator::Server(_), ..)) => {}
+            }
+            if let Err(e) = interrupt.check() {
+                break Err(Some(e));
+            }
+            let waited = self.changed.wait_timeout(state, LOOK_EVERY);
+            state = waited.unwrap_or_else(|e| e.into_inner()).0;
+        };
+        state.commands_waiting -= 1;
+        match begun {
+            Ok(()) => Ok(self.begin_with(&mut state, Initiator::Command)),
+            Err(None) => bail!("space is being collected already (see quintet status)"),
+            Err(Some(interrupted)) => Err(interrupted.into()),
+        }
+    }
+
+    /// Begins a run of the server's own, unless a command collects or wants to.
+    pub fn begin_by_itself(&self, urgency: Urgency) -> Option<Collection<'_>> {
+        let mut state = self.state();
+        let is_free = state.running.is_none() && state.commands_waiting == 0;
+        is_free.then(|| self.begin_with(&mut state, Initiator::Server(urgency)))
+    }
+
+    fn begin_with(&self, state: &mut State, by: Initiator) -> Collection<'_> {
+        state.running = Some((by, GcStage::Purging, GcCounts::default()));
+        Collection { of: self, by }
+    }
+
+    /// What the schedule says, with these limits.
+    pub fn schedule<T>(&self, limits: CollectLimits, ask: impl FnOnce(&CollectSchedule) -> T) -> T {
+        let mut state = self.state();
+        state.schedule.set(limits);
+        ask(&state.schedule)
+    }
+
+    /// When the next run of the server's own is due; `None`: it begins none.
+    pub fn expect(&self, next: Option<NextCollect>) {
+        self.state().next = next;
+    }
+
+    /// How it is.
+    pub fn status(&self) -> CollectStatus {
+        let state = self.state();
+        CollectStatus {
+            running: state.running,
+            last: state.last.clone(),
+            next: state.next,
+            totals: state.totals,
+        }
+    }
+}
+
+impl Collection<'_> {
+    /// How far it is.
+    pub fn tell(&self, stage: GcStage, counts: GcCounts) {
+        self.of.state().running = Some((self.by, stage, counts));
+    }
+
+    /// A command waits to collect.
+    pub fn is_to_end(&self) -> bool {
+        self.of.state().commands_waiting > 0
+    }
+
+    /// It has ended, with so much stored.
+    pub fn end(self, now: UnixNanos, is_complete: bool, stored_bytes: u64) {
+        let mut state = self.of.state();
+        let (_, _, counts) = state
+            .running
+            .unwrap_or((self.by, GcStage::Done, GcCounts::default()));
+        let urgency = match self.by {
+            Initiator::Command => Urgency::WhenIdle,
+            Initiator::Server(urgency) => urgency,
+        };
+        let totals = &mut state.totals;
+        match self.by {
+            Initiator::Command => totals.runs_by_commands += 1,
+            Initiator::Server(_) => totals.runs_by_server += 1,
+        }
+        totals.deleted_bytes += counts.deleted_bytes;
+        state.schedule.ended(CollectRun {
+            ended_s: seconds(now),
+            urgency,
+            is_complete,
+            gained_bytes: counts.deleted_bytes.saturating_add(counts.discarded_bytes),
+            stored_bytes,
+        });
+        state.last = Some(Collected {
+            by: self.by,
+            ended: now,
+            is_complete,
+            counts,
+        });
+    }
+}
+
+impl Drop for Collection<'_> {
+    fn drop(&mut self) {
+        self.of.state().running = None;
+        self.of.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_goes_before_the_server_and_two_do_not_run_at_once() {
+        let collecting = Collecting::new(UnixNanos(0));
+        let interrupt = Interrupt::of_command().unwrap();
+        let own = collecting.begin_by_itself(Urgency::Low).unwrap();
+        assert!(collecting.begin_by_itself(Urgency::Full).is_none());
+        assert!(!own.is_to_end());
+        std::thread::scope(|scope| {
+            let command = scope.spawn(|| collecting.begin(&interrupt).unwrap());
+            while !own.is_to_end() {
+                std::thread::yield_now();
+            }
+            own.end(UnixNanos(1), false, 0);
+            let command = command.join().unwrap();
+            assert!(collecting.begin_by_itself(Urgency::Full).is_none());
+            assert!(
+                collecting.begin(&interrupt).is_err(),
+                "one command at a time"
+            );
+            let counts = GcCounts {
+                deleted_bytes: 7,
+                ..GcCounts::default()
+            };
+            command.tell(GcStage::Copying, counts);
+            command.end(UnixNanos(2), true, 0);
+        });
+        let status = collecting.status();
+        assert!(status.running.is_none());
+        assert_eq!(status.totals.runs_by_server, 1);
+        assert_eq!(status.totals.runs_by_commands, 1);
+        assert_eq!(status.totals.deleted_bytes, 7);
+        let last = status.last.unwrap();
+        assert_eq!((last.by, last.ended), (Initiator::Command, UnixNanos(2)));
+        // Who gives up waiting leaves nothing behind.
+        let own = collecting.begin_by_itself(Urgency::Low).unwrap();
+        interrupt.request();
+        assert!(collecting.begin(&interrupt).is_err());
+        assert!(!own.is_to_end());
+    }
+}

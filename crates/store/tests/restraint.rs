@@ -1,0 +1,129 @@
+//! Writers that wait for room on the disk, beside a collector that makes it.
+
+mod specimen;
+
+use chunking::Compression;
+use media::Room;
+use sim::SimDisk;
+use specimen::volumes::{is_sound, made, open, read, small, write};
+use specimen::{noise, options};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use store::{Collector, GcPolicy, GcStep, Volumes};
+
+const SIZE: u64 = 4 << 20;
+const KEPT: u64 = 1000;
+
+fn room(free_bytes: u64) -> Option<Room> {
+    Some(Room {
+        free_bytes,
+        total_bytes: 1 << 40,
+    })
+}
+
+/// A volume that was written once, with little room on its disk, and no writer may take that.
+fn nearly_full() -> (Arc<SimDisk>, Volumes) {
+    let disk = made();
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("v", SIZE, 12).expect("create");
+    write(&volume, 0, &noise(1, SIZE as usize));
+    volumes.checkpoint().expect("checkpoint");
+    disk.set_room(room(KEPT - 1));
+    volumes.keep_free(KEPT);
+    (disk, volumes)
+}
+
+/// Returns when the count has not changed for a while.
+fn stands_still(count: &AtomicU64) -> u64 {
+    let (mut last, mut since) = (count.load(Relaxed), Instant::now());
+    while since.elapsed() < Duration::from_millis(300) {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = count.load(Relaxed);
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
+/// Overwrites the volume in parts of so many bytes, beside a collector; what was written with little
+/// room, and whether the collector came to its end then.
+fn overwrite_beside_a_collector(part_bytes: usize) -> u64 {
+    let (disk, volumes) = nearly_full();
+    let volume = volumes.volume("v").expect("volume");
+    let content = noise(2, SIZE as usize);
+    let (written, direct) = (AtomicU64::new(0), volumes.direct_bytes());
+    let (rounds, waits) = (
+        volumes.checkpoint_counts().rounds,
+        volumes.restraint_counts().waits,
+    );
+    let stood = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (n, part) in (0u64..).zip(content.chunks(part_bytes)) {
+                write(&volume, n * part_bytes as u64, part);
+                written.fetch_add(part.len() as u64, Relaxed);
+            }
+        });
+        let stood = stands_still(&written);
+        assert_eq!(volumes.checkpoint_counts().rounds, rounds);
+        assert_eq!(volumes.direct_bytes(), direct, "past the journal");
+        // Would wait for ever for a writer that waits with something in its hands.
+        let pool = volumes.pool();
+        let policy = GcPolicy::with_trash_period(0);
+        let lane = options(Compression::None);
+        for _ in 0..2 {
+            let mut collector = Collector::new(pool, policy, lane).expect("alone");
+            while collector
+                .step(pool, Some(&volumes), &volumes, u64::MAX)
+                .expect("step")
+                == GcStep::Working
+            {}
+        }
+        assert_eq!(stands_still(&written), stood);
+        disk.set_room(room(KEPT));
+        stood
+    });
+    assert_eq!(written.load(Relaxed), SIZE);
+    let counts = volumes.restraint_counts();
+    assert!(counts.waits > waits && counts.waited_ns > 200_000_000);
+    assert_eq!(read(&volume), content);
+    volumes.checkpoint().expect("checkpoint");
+    is_sound(&volumes);
+    stood
+}
+
+#[test]
+fn small_writes_wait_when_the_journal_is_full() {
+    let stood = overwrite_beside_a_collector(4096);
+    let journal = small().journal.bytes_max;
+    assert!(stood > journal / 2 && stood <= journal, "{stood} bytes");
+}
+
+#[test]
+fn large_writes_take_the_journal_then() {
+    let stood = overwrite_beside_a_collector(256 << 10);
+    assert!(stood <= small().journal.bytes_max, "{stood} bytes");
+}
+
+/// Whoever makes room says whether waiting is worth it.
+#[test]
+fn nobody_waits_who_need_not() {
+    for (free, keep) in [(Some(0), 0), (Some(KEPT), KEPT), (None, KEPT)] {
+        let (disk, volumes) = nearly_full();
+        disk.set_room(free.and_then(room));
+        volumes.keep_free(keep);
+        let volume = volumes.volume("v").expect("volume");
+        write(&volume, 0, &noise(3, SIZE as usize));
+        assert_eq!(volumes.restraint_counts().waits, 0);
+    }
+    // One that waits already goes on.
+    let (_disk, volumes) = nearly_full();
+    let volume = volumes.volume("v").expect("volume");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| write(&volume, 0, &noise(3, SIZE as usize)));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!writer.is_finished());
+        volumes.keep_free(0);
+    });
+}
