@@ -27,6 +27,7 @@ pub use local::LocalDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
 
 use std::sync::Arc;
+use units::UnixNanos;
 
 /// Everything below the store, bundled: what `store::Pool` is opened over.
 #[derive(Clone)]
@@ -39,4 +40,17 @@ pub struct Media {
     pub clock: Arc<dyn Clock>,
     /// Randomness.
     pub random: Arc<dyn Random>,
+}
+
+impl Media {
+    /// All on one disk, with a clock that begins at `now` and the random numbers of a seed: for
+    /// simulations, tests and measures, which do not depend on the machine.
+    pub fn seeded(disk: Arc<dyn Disk>, now: UnixNanos, seed: u64) -> Self {
+        Self {
+            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+            disk,
+            clock: Arc::new(FixedClock::new(now)),
+            random: Arc::new(SeededRandom::new(seed)),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! `cargo run --release -p store --example trace_costs`
 
 use chunking::Compression;
-use media::{DirBlobs, Disk, FixedClock, Media, SeededRandom, Syncing};
+use media::{Media, SeededRandom};
 use sim::{Image, SimDisk};
 use std::sync::Arc;
 use store::{
@@ -25,13 +25,7 @@ fn computed_ns() -> Result<u64, Box<dyn std::error::Error>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let disk: Arc<dyn Disk> = SimDisk::unrecorded(Image::new());
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::new(UnixNanos(0))),
-        random: Arc::new(SeededRandom::new(1)),
-    };
+    let media = Media::seeded(SimDisk::unrecorded(Image::new()), UnixNanos(0), 1);
     let options = InitOptions {
         secrets: &[],
         chunk_bytes_average: 32 << 10,

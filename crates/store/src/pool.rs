@@ -33,6 +33,8 @@ mod records;
 mod repair;
 mod scrub;
 mod sessions;
+#[cfg(test)]
+pub(crate) mod small;
 mod trash;
 mod volumes;
 

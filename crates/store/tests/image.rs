@@ -2,22 +2,16 @@
 
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::{Media, SeededRandom};
 use sim::SimDisk;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{ImageVolume, InitOptions, LaneOptions, ObjectBuilder, OpenMode, Pool};
-use units::Fingerprint;
+use units::{Fingerprint, UnixNanos};
 use volume::{RequestContext, Volume};
 
 fn pool() -> Pool {
-    let disk: Arc<dyn media::Disk> = SimDisk::new();
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::default()),
-        random: Arc::new(SeededRandom::new(5)),
-    };
+    let media = Media::seeded(SimDisk::new(), UnixNanos::default(), 5);
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,

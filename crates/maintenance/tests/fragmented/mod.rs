@@ -7,7 +7,7 @@
 
 use chunking::Compression;
 use maintenance::{DefragOptions, DefragReport, DefragSource, DefragStep, Defragmenter, Heat};
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::{Media, SeededRandom};
 use sim::{Image, SimDisk};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -35,13 +35,12 @@ pub fn lane() -> LaneOptions {
 }
 
 pub fn media(disk: &Arc<SimDisk>, seed: u64) -> Media {
-    let disk: Arc<dyn media::Disk> = Arc::clone(disk) as _;
-    Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::new(UnixNanos(seed as i64 * 1_000_000_000_000))),
-        random: Arc::new(SeededRandom::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
-    }
+    let now = UnixNanos(seed as i64 * 1_000_000_000_000);
+    Media::seeded(
+        Arc::clone(disk) as _,
+        now,
+        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    )
 }
 
 pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Arc<Volumes> {

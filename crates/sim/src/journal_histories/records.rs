@@ -5,7 +5,7 @@
 
 use crate::{Seed, SimDisk};
 use format::config::Seal;
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::Media;
 use std::sync::Arc;
 use store::{Journal, JournalDamage, JournalOptions, MasterKey, Record};
 use units::{Fingerprint, JournalPosition, PoolId, UnixNanos, VolumeId};
@@ -47,12 +47,8 @@ pub struct Replayed {
 /// Opens the journal on `disk`, checking each record that it gives.
 pub fn open(disk: &Arc<SimDisk>, seal: Seal, from: JournalPosition) -> Result<Replayed, String> {
     let salt = disk.image().hash() ^ disk.position() as u64;
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(disk) as _, Syncing::Inline)),
-        disk: Arc::clone(disk) as _,
-        clock: Arc::new(FixedClock::new(UnixNanos(0))),
-        random: Arc::new(SeededRandom::new(Seed::new(salt).draw())),
-    };
+    let seed = Seed::new(salt).draw();
+    let media = Media::seeded(Arc::clone(disk) as _, UnixNanos(0), seed);
     let mut records: Vec<(u64, JournalPosition)> = Vec::new();
     let mut wrong = None;
     let mut take = |at: JournalPosition, record: Record<'_>| {

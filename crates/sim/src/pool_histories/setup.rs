@@ -9,7 +9,7 @@ use crate::Seed;
 use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
-use media::{DirBlobs, Disk, FixedClock, Media, SeededRandom, Syncing};
+use media::{Disk, Media};
 use std::sync::Arc;
 use store::{GcPolicy, InitOptions, LaneOptions, NewSecret, Pool};
 use units::{SnapshotId, UnixNanos};
@@ -19,13 +19,9 @@ pub const MEMORY_BYTES: usize = 2 << 20;
 
 /// Everything below the store, over `disk`; `salt` decides ids, salts and the time of day.
 pub fn media(disk: Arc<dyn Disk>, salt: u64) -> Media {
-    Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::new(UnixNanos(salt as i64 * 1_000_000_000_000))),
-        // Neighbouring seeds give overlapping streams: salts are scattered first.
-        random: Arc::new(SeededRandom::new(Seed::new(salt).draw())),
-    }
+    let now = UnixNanos(salt as i64 * 1_000_000_000_000);
+    // Neighbouring seeds give overlapping streams: salts are scattered first.
+    Media::seeded(disk, now, Seed::new(salt).draw())
 }
 
 /// Regions and containers so small that small pools have several of each.

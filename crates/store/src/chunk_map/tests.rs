@@ -1,21 +1,14 @@
 //! Places that the index has let go, and an index that is damaged under writers.
 
 use super::*;
-use crate::pool::{InitOptions, OpenMode, Pool};
+use crate::pool::Pool;
+use crate::pool::small::{LANE, make, open};
 use crate::read_path::Reader;
 use crate::space::{Marking, Sources};
-use crate::write_path::LaneOptions;
-use chunking::Compression;
 use format::index::{BUCKET_BYTES, BUCKETS_START};
-use media::{DirBlobs, Disk, FixedClock, Media, Random, SeededRandom, Syncing};
+use media::{Disk, Random, SeededRandom};
 use sim::SimDisk;
 use std::ops::Range;
-
-const LANE: LaneOptions = LaneOptions {
-    compression: Compression::None,
-    region_bytes: 8 << 10,
-    container_bytes: 64 << 10,
-};
 
 /// Copies that others begin before and after one is stored.
 const BEGUN: [(u64, u64); 9] = [
@@ -29,20 +22,6 @@ const BEGUN: [(u64, u64); 9] = [
     (8, 4),
     (20, 20),
 ];
-
-fn media(disk: &Arc<SimDisk>) -> Media {
-    let disk: Arc<dyn Disk> = Arc::clone(disk) as _;
-    Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::default()),
-        random: Arc::new(SeededRandom::new(5)),
-    }
-}
-
-fn open(disk: &Arc<SimDisk>) -> Pool {
-    Pool::open(media(disk), None, OpenMode::Write, 32 << 20).expect("open")
-}
 
 fn chunk(n: u64) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
@@ -58,12 +37,7 @@ fn stored(count: u64) -> (Arc<SimDisk>, Pool, Vec<Fingerprint>) {
 /// The same after so many copies of each were begun by others.
 fn stored_after(count: u64, copies: u64) -> (Arc<SimDisk>, Pool, Vec<Fingerprint>) {
     let disk = SimDisk::new();
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&media(&disk), &init).expect("init");
-    let pool = open(&disk);
+    let pool = make(&disk);
     if copies > 0 {
         // Keys come of the same seed: the chunks have the same fingerprints in every pool.
         begin_copies(&pool, &stored(count).2, 0..copies);

@@ -9,9 +9,9 @@ mod threads;
 mod unreadable;
 
 use super::*;
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::Media;
 use sim::SimDisk;
-use units::{Fingerprint, VolumeId};
+use units::{Fingerprint, UnixNanos, VolumeId};
 
 pub(super) const POOL: PoolId = PoolId([3; 16]);
 pub(super) const VOLUME: VolumeId = VolumeId([8; 16]);
@@ -139,12 +139,7 @@ fn open_with(
 ) -> Result<Reopened> {
     let mut replayed = Vec::new();
     let master = MasterKey([4; 32]);
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::default()),
-        random: Arc::new(SeededRandom::new(seed)),
-    };
+    let media = Media::seeded(disk, UnixNanos::default(), seed);
     let mut take = |at, record: Record<'_>| {
         replayed.push((at, Owned::of(record)));
         Ok(())

@@ -13,7 +13,7 @@ use format::bytes::Reader as Bytes;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::Media;
 use nodes::Crafted;
 use sim::{Damage, Image, SimDisk};
 use std::ops::ControlFlow;
@@ -27,13 +27,8 @@ const MEMORY_BYTES: usize = 4 << 20;
 const READ_BYTES: usize = 1 << 20;
 
 fn media(disk: &Arc<SimDisk>, seed: u64) -> Media {
-    let disk: Arc<dyn media::Disk> = Arc::clone(disk) as _;
-    Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::new(UnixNanos(seed as i64))),
-        random: Arc::new(SeededRandom::new(seed)),
-    }
+    let now = UnixNanos(seed as i64);
+    Media::seeded(Arc::clone(disk) as _, now, seed)
 }
 
 fn options() -> LaneOptions {

@@ -7,7 +7,7 @@
 use format::bytes::Reader;
 use format::config::Seal;
 use format::journal::{BatchHeader, RecordHeader, RecordKind, Seed, SlotHeader};
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::Media;
 use sim::SimDisk;
 use std::sync::Arc;
 use store::{Journal, JournalOptions, MasterKey, Record, StoreErrorKind};
@@ -220,12 +220,7 @@ impl Slot {
 type Replayed = Vec<(JournalPosition, Option<Vec<u8>>)>;
 
 fn open(disk: &Arc<SimDisk>, from: JournalPosition) -> Option<(Journal, Replayed, usize)> {
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(disk) as _, Syncing::Inline)),
-        disk: Arc::clone(disk) as _,
-        clock: Arc::new(FixedClock::new(UnixNanos(0))),
-        random: Arc::new(SeededRandom::new(disk.counts().reads)),
-    };
+    let media = Media::seeded(Arc::clone(disk) as _, UnixNanos(0), disk.counts().reads);
     let mut replayed = Replayed::new();
     let mut take = |at, record: Record<'_>| {
         let data = match record {

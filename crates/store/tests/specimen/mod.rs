@@ -13,7 +13,7 @@ pub mod volumes;
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use media::{Media, SeededRandom};
 use sim::{Image, SimDisk};
 pub use source::entry;
 use std::sync::Arc;
@@ -41,13 +41,12 @@ pub struct Specimen {
 
 /// Everything below the store, over `disk`. `seed` also decides salts and nonces.
 pub fn media(disk: &Arc<SimDisk>, seed: u64) -> Media {
-    let disk: Arc<dyn media::Disk> = Arc::clone(disk) as _;
-    Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::new(UnixNanos(seed as i64 * 1_000_000_000_000))),
-        random: Arc::new(SeededRandom::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
-    }
+    let now = UnixNanos(seed as i64 * 1_000_000_000_000);
+    Media::seeded(
+        Arc::clone(disk) as _,
+        now,
+        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    )
 }
 
 /// Opens the pool on `disk`.

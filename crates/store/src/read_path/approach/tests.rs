@@ -1,9 +1,8 @@
 use super::*;
 use crate::index::Location;
-use crate::pool::{InitOptions, OpenMode, Pool};
-use crate::write_path::LaneOptions;
-use chunking::Compression;
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
+use crate::pool::Pool;
+use crate::pool::small::{LANE, make};
+use media::SeededRandom;
 use sim::SimDisk;
 use units::ContainerId;
 
@@ -15,25 +14,8 @@ const DIRECT: Approach = Approach {
 
 /// A pool with chunks of one size in several regions.
 fn stored(count: u64) -> (Pool, Vec<(Fingerprint, Vec<u8>)>) {
-    let disk: Arc<dyn media::Disk> = SimDisk::new();
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::default()),
-        random: Arc::new(SeededRandom::new(5)),
-    };
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&media, &init).expect("init");
-    let pool = Pool::open(media, None, OpenMode::Write, 32 << 20).expect("open");
-    let lane = LaneOptions {
-        compression: Compression::None,
-        region_bytes: 8 << 10,
-        container_bytes: 64 << 10,
-    };
-    let mut session = pool.begin(lane).expect("session");
+    let pool = make(&SimDisk::new());
+    let mut session = pool.begin(LANE).expect("session");
     let chunk = |n: u64| {
         let mut bytes = vec![0; 4096];
         media::Random::fill(&SeededRandom::new(n), &mut bytes);

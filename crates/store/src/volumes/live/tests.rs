@@ -1,31 +1,16 @@
 use super::*;
 use crate::journal::JournalOptions;
-use crate::pool::{InitOptions, OpenMode, Pool};
+use crate::pool::small::{LANE, make};
 use crate::volumes::direct::DirectLimits;
 use crate::volumes::engine::Step;
 use crate::volumes::{AccessOptions, Volumes, VolumesOptions};
-use crate::write_path::LaneOptions;
-use chunking::Compression;
-use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
 use sim::SimDisk;
 use std::sync::mpsc;
 use std::time::Duration;
 
 /// Open volumes of which one is called `disk`.
 fn opened() -> (Volumes, Arc<LiveVolume>) {
-    let disk: Arc<dyn media::Disk> = SimDisk::new();
-    let media = Media {
-        blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
-        disk,
-        clock: Arc::new(FixedClock::default()),
-        random: Arc::new(SeededRandom::new(5)),
-    };
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&media, &init).expect("init");
-    let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).expect("open");
+    let pool = make(&SimDisk::new());
     let options = VolumesOptions {
         journal: JournalOptions {
             bytes_max: 1 << 20,
@@ -34,11 +19,7 @@ fn opened() -> (Volumes, Arc<LiveVolume>) {
         },
         memory_bytes: 8 << 20,
         thresholds: Default::default(),
-        lane: LaneOptions {
-            compression: Compression::None,
-            region_bytes: 8 << 10,
-            container_bytes: 64 << 10,
-        },
+        lane: LANE,
         direct: DirectLimits::default(),
         access: AccessOptions::default(),
     };

@@ -1,0 +1,37 @@
+//! A small pool on a simulated disk, for the tests of this crate's modules.
+//!
+//! Invariant: nothing here depends on the machine or the time; keys are the same in every pool.
+
+use super::{InitOptions, OpenMode, Pool};
+use crate::write_path::LaneOptions;
+use chunking::Compression;
+use media::Media;
+use sim::SimDisk;
+use std::sync::Arc;
+use units::UnixNanos;
+
+/// Regions and containers so small that small pools have several of each.
+pub(crate) const LANE: LaneOptions = LaneOptions {
+    compression: Compression::None,
+    region_bytes: 8 << 10,
+    container_bytes: 64 << 10,
+};
+
+/// Opens the pool on the disk, for writing.
+pub(crate) fn open(disk: &Arc<SimDisk>) -> Pool {
+    Pool::open(media(disk), None, OpenMode::Write, 32 << 20).expect("open")
+}
+
+/// Makes an empty pool, and opens it.
+pub(crate) fn make(disk: &Arc<SimDisk>) -> Pool {
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&media(disk), &init).expect("init");
+    open(disk)
+}
+
+fn media(disk: &Arc<SimDisk>) -> Media {
+    Media::seeded(Arc::clone(disk) as _, UnixNanos::default(), 5)
+}
