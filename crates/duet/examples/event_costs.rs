@@ -4,27 +4,10 @@
 //! then all is fetched, then each is removed, and all is fetched; so an event includes its share of
 //! the growth and shrinking of the table.
 
-use duet::{Duet, Events, Mask, Options, Page, Position, Present, Scope, Session, Space};
+use duet::{Duet, Events, Mask, NothingPresent, Options, Page, Scope, Session, Space};
 use std::hint::black_box;
 
 const BATCHES: usize = 7;
-
-/// Nothing is in memory when sessions begin.
-struct Nothing;
-
-impl Present for Nothing {
-    fn replay(
-        &self,
-        _: Space,
-        _: Option<Position>,
-        _: usize,
-        _: &mut dyn FnMut(&Page, Events),
-    ) -> Option<Position> {
-        None
-    }
-
-    fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
-}
 
 fn page(n: u64) -> Page {
     Page {
@@ -62,7 +45,7 @@ fn fetch_all(sessions: &[Session], pages: u64) -> f64 {
     timed(pages * sessions.len().max(1) as u64, || {
         for session in sessions {
             while session.pending() > 0 {
-                session.fetch(&Nothing, 1000, &mut items);
+                session.fetch(&NothingPresent, 1000, &mut items);
                 items.clear();
             }
         }
@@ -71,7 +54,7 @@ fn fetch_all(sessions: &[Session], pages: u64) -> f64 {
 
 fn register(duet: &std::sync::Arc<Duet>, scope: Scope, mask: Mask) -> Option<Session> {
     let session = duet.register(Space::Chunks, scope, mask, 0).ok()?;
-    session.fetch(&Nothing, 1, &mut Vec::new());
+    session.fetch(&NothingPresent, 1, &mut Vec::new());
     Some(session)
 }
 

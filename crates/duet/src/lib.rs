@@ -81,7 +81,7 @@ mod work;
 pub use driver::{Driver, DriverOptions, Status, Step};
 pub use page::{Events, Item, Mask, MixedMask, Page, Space};
 pub use progress::{Counts, Progress, ProgressError};
-pub use session::{Position, Present, Session};
+pub use session::{NothingPresent, Position, Present, Session};
 pub use subscriber::{Members, Scope};
 pub use table::{Duet, ITEM_BYTES_MAX, Options, TooManySessions};
 pub use task::{News, Processed, Task};

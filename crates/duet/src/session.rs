@@ -39,6 +39,23 @@ pub trait Present {
     fn replay_object(&self, space: Space, object: u64, visit: &mut dyn FnMut(&Page, Events));
 }
 
+/// No page is there: for sessions that hear only of what comes.
+pub struct NothingPresent;
+
+impl Present for NothingPresent {
+    fn replay(
+        &self,
+        _: Space,
+        _: Option<Position>,
+        _: usize,
+        _: &mut dyn FnMut(&Page, Events),
+    ) -> Option<Position> {
+        None
+    }
+
+    fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
+}
+
 /// Items of one shard before it is the next one's turn, so that also with more news than a session
 /// fetches each shard has its turns.
 const TURN: usize = 16;

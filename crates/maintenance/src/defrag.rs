@@ -16,8 +16,7 @@ mod report;
 pub use load::Heat;
 pub use report::{DefragReport, DefragStage, Toll};
 
-use crate::nothing::Nothing;
-use duet::{Driver, DriverOptions, Duet, Mask, Progress, Scope, Space, Step};
+use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress, Scope, Space, Step};
 use fragpicker::{HotRange, PlanOptions, plan};
 use load::{Item, Load};
 use moving::Moving;
@@ -409,7 +408,7 @@ impl Defragmenter {
             DefragSource::Volumes(volumes) => {
                 driver.step(task, volumes.present(), now_ns, budget_bytes)?
             }
-            DefragSource::Pool(_) => driver.step(task, &Nothing, now_ns, budget_bytes)?,
+            DefragSource::Pool(_) => driver.step(task, &NothingPresent, now_ns, budget_bytes)?,
         };
         self.report.moved = task.counts();
         let step = match step {

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 mod defrag;
-mod nothing;
 mod replicate;
 mod scrub;
 mod upkeep;

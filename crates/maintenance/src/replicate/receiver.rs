@@ -21,10 +21,9 @@ pub(super) struct Receiver {
     pub pool: Arc<Pool>,
     lane: LaneOptions,
     session: Option<WriteSession>,
-    /// Of sessions that ended.
-    ended: WriteCounts,
     /// Set in a dry run.
     counted: Option<HashSet<Fingerprint>>,
+    /// Of sessions that ended; in a dry run, what would be sent.
     counts: WriteCounts,
 }
 
@@ -36,7 +35,6 @@ impl Receiver {
             pool,
             lane,
             session: None,
-            ended: WriteCounts::default(),
             counted: dry_run.then(HashSet::new),
             counts: WriteCounts::default(),
         }
@@ -121,10 +119,11 @@ impl Receiver {
 
     /// What was stored since the beginning.
     pub fn counts(&self) -> WriteCounts {
-        let of_session = self.session.as_ref().map(WriteSession::counts);
-        [self.ended, of_session.unwrap_or_default()]
-            .iter()
-            .fold(self.counts, sum)
+        let mut counts = self.counts;
+        if let Some(session) = &self.session {
+            counts += session.counts();
+        }
+        counts
     }
 
     /// Closes what is open of data, so that the counts tell all of it.
@@ -141,7 +140,7 @@ impl Receiver {
         };
         let committed = self.pool.commit(session, snapshots, &[]);
         let committed = committed.map_err(CopyError::Receiver)?;
-        self.ended = sum(self.ended, &committed.counts);
+        self.counts += committed.counts;
         Ok(())
     }
 
@@ -150,18 +149,7 @@ impl Receiver {
         let Some(session) = self.session.take() else {
             return Ok(());
         };
-        self.ended = sum(self.ended, &session.counts());
+        self.counts += session.counts();
         session.abandon().map_err(CopyError::Receiver)
-    }
-}
-
-fn sum(a: WriteCounts, b: &WriteCounts) -> WriteCounts {
-    WriteCounts {
-        logical_bytes: a.logical_bytes + b.logical_bytes,
-        new_bytes: a.new_bytes + b.new_bytes,
-        chunks_new: a.chunks_new + b.chunks_new,
-        chunks_known: a.chunks_known + b.chunks_known,
-        stored_bytes: a.stored_bytes + b.stored_bytes,
-        containers: a.containers + b.containers,
     }
 }

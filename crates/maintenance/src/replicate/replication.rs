@@ -9,8 +9,7 @@ use super::disk::CopyLimits;
 use super::pairs::Pairs;
 use super::receiver::Receiver;
 use super::task::{Copied, Copying};
-use crate::nothing::Nothing;
-use duet::{Driver, DriverOptions, Duet, Mask, Members, Present};
+use duet::{Driver, DriverOptions, Duet, Mask, Members, NothingPresent, Present};
 use duet::{Progress, Scope, Session, Space, Step};
 use format::snapshot::Snapshot;
 use std::sync::Arc;
@@ -197,7 +196,7 @@ impl Replication {
             return Ok(CopyStep::Copied(Box::new(self.commit()?)));
         }
         let volumes = self.options.volumes.as_ref().filter(|_| run.listens);
-        let present = volumes.map_or(&Nothing as &dyn Present, |v| v.present());
+        let present = volumes.map_or(&NothingPresent as &dyn Present, |v| v.present());
         let task = &mut self.task;
         Ok(
             match run.driver.step(task, present, now_ns, budget_bytes)? {
@@ -248,7 +247,7 @@ impl Replication {
         Ok(CopiedSnapshot {
             snapshot,
             counts: less(carrier.counts, &counts),
-            stored: less_stored(carrier.to.counts(), &stored),
+            stored: carrier.to.counts() - stored,
         })
     }
 
@@ -268,17 +267,6 @@ impl Replication {
 fn nothing_to_commit() -> CopyError {
     let why = StoreError::new(StoreErrorKind::Invalid, "nothing is being copied");
     CopyError::Receiver(why)
-}
-
-fn less_stored(a: WriteCounts, b: &WriteCounts) -> WriteCounts {
-    WriteCounts {
-        logical_bytes: a.logical_bytes - b.logical_bytes,
-        new_bytes: a.new_bytes - b.new_bytes,
-        chunks_new: a.chunks_new - b.chunks_new,
-        chunks_known: a.chunks_known - b.chunks_known,
-        stored_bytes: a.stored_bytes - b.stored_bytes,
-        containers: a.containers - b.containers,
-    }
 }
 
 /// What the commit says can be read back, and is what its name says.

@@ -5,8 +5,7 @@
 //! of a server, or a command.
 
 use super::{Scrub, ScrubFindings, slots};
-use crate::nothing::Nothing;
-use duet::{Driver, DriverOptions, Duet, Mask, Progress};
+use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress};
 use duet::{Scope, Space, Step, TooManySessions};
 use format::scrub::{Pass, ScrubPhase, ScrubRecord};
 use media::MediaError;
@@ -177,7 +176,7 @@ impl Scrubber {
             return Ok(ScrubStep::Idle);
         };
         // What was read before a session began is not told: that may be long ago.
-        let step = driver.step(task, &Nothing, now_ns, budget_bytes)?;
+        let step = driver.step(task, &NothingPresent, now_ns, budget_bytes)?;
         let counts = driver.status(0).counts;
         let found = std::mem::take(&mut task.findings);
         let pass = &mut self.record.pass;

@@ -90,6 +90,23 @@ pub struct GcCounts {
     pub trash_bytes: u64,
 }
 
+impl GcCounts {
+    /// Of this run and one after it: what both did, and how it was in the end.
+    pub fn followed_by(self, next: Self) -> Self {
+        Self {
+            snapshots_purged: self.snapshots_purged + next.snapshots_purged,
+            containers_discarded: self.containers_discarded + next.containers_discarded,
+            discarded_bytes: self.discarded_bytes + next.discarded_bytes,
+            containers_deleted: self.containers_deleted + next.containers_deleted,
+            deleted_bytes: self.deleted_bytes + next.deleted_bytes,
+            chunks_copied: self.chunks_copied + next.chunks_copied,
+            copied_bytes: self.copied_bytes + next.copied_bytes,
+            cached_bytes: self.cached_bytes + next.cached_bytes,
+            ..next
+        }
+    }
+}
+
 /// Who knows what is in memory: live chunks that are, cost no read to copy (Duet, SOSP'15). Nothing
 /// but cost depends on the answers.
 pub trait CachedChunks {

@@ -15,6 +15,7 @@ use format::root::RootRecord;
 use media::{Barrier, Media};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::{AddAssign, Sub};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, Generation, WriterId};
@@ -37,6 +38,33 @@ pub struct WriteCounts {
     pub stored_bytes: u64,
     /// Finished containers.
     pub containers: u64,
+}
+
+impl WriteCounts {
+    fn with(self, other: Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            logical_bytes: of(self.logical_bytes, other.logical_bytes),
+            new_bytes: of(self.new_bytes, other.new_bytes),
+            chunks_new: of(self.chunks_new, other.chunks_new),
+            chunks_known: of(self.chunks_known, other.chunks_known),
+            stored_bytes: of(self.stored_bytes, other.stored_bytes),
+            containers: of(self.containers, other.containers),
+        }
+    }
+}
+
+impl AddAssign for WriteCounts {
+    fn add_assign(&mut self, other: Self) {
+        *self = self.with(other, |a, b| a + b);
+    }
+}
+
+impl Sub for WriteCounts {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        self.with(before, |a, b| a - b)
+    }
 }
 
 #[derive(Default)]
