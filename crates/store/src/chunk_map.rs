@@ -155,8 +155,14 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         near: &mut Near,
     ) -> Result<bool> {
+        Ok(self.is_claimed(claims, fingerprint) || self.place(fingerprint, near)?.is_some())
+    }
+
+    /// True when the session of these claims has stored the chunk, or is storing it, and its region was
+    /// not set aside since.
+    fn is_claimed(&self, claims: &Claims, fingerprint: &Fingerprint) -> bool {
         claims.renew(&self.quarantine);
-        Ok(claims.holds(fingerprint) || self.place(fingerprint, near)?.is_some())
+        claims.holds(fingerprint)
     }
 
     /// Memory of the directories.
@@ -177,8 +183,7 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         near: &mut Near,
     ) -> Result<bool> {
-        claims.renew(&self.quarantine);
-        if claims.holds(fingerprint) {
+        if self.is_claimed(claims, fingerprint) {
             count(&self.counters.recent_hits);
             return Ok(true);
         }
@@ -192,8 +197,7 @@ impl ChunkMap {
     /// The same without asking the index: for random writes, whose probes would mostly miss (DDFS,
     /// ATC'18). The collector removes the duplicates that this leaves.
     pub fn claim_near(&self, claims: &Claims, fingerprint: &Fingerprint, near: &mut Near) -> bool {
-        claims.renew(&self.quarantine);
-        if claims.holds(fingerprint) {
+        if self.is_claimed(claims, fingerprint) {
             count(&self.counters.recent_hits);
             return true;
         }
