@@ -75,6 +75,23 @@ struct Against {
     rewritten: u64,
 }
 
+impl Against {
+    fn is_as_fast(&self) {
+        let Self { after, best, .. } = self;
+        assert!(after * 97 <= best * 100, "{after} regions, {best} at best");
+    }
+
+    fn copies_at_most(&self, percent: u64) {
+        let Self {
+            copied, rewritten, ..
+        } = self;
+        assert!(
+            copied * 100 <= rewritten * percent,
+            "{copied} of {rewritten}"
+        );
+    }
+}
+
 fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Against {
     let (disk, bytes) = made(blocks);
     let before = read_cost(&disk, &bytes, reads);
@@ -119,35 +136,15 @@ fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Agai
 #[test]
 fn sequential_reads_are_as_fast_for_half_of_the_writes() {
     let a = against_rewriting(&sequential(64), 100, 64);
-    assert!(
-        a.after * 97 <= a.best * 100,
-        "{} regions, {} at best",
-        a.after,
-        a.best
-    );
-    assert!(
-        a.copied * 100 <= a.rewritten * 50,
-        "{} of {}",
-        a.copied,
-        a.rewritten
-    );
+    a.is_as_fast();
+    a.copies_at_most(50);
 }
 
 #[test]
 fn stride_reads_are_as_fast_for_less_than_a_third() {
     let a = against_rewriting(&stride(64), 100, 64);
-    assert!(
-        a.after * 97 <= a.best * 100,
-        "{} regions, {} at best",
-        a.after,
-        a.best
-    );
-    assert!(
-        a.copied * 100 <= a.rewritten * 30,
-        "{} of {}",
-        a.copied,
-        a.rewritten
-    );
+    a.is_as_fast();
+    a.copies_at_most(30);
 }
 
 /// YCSB-C: reads of 16 KiB by Zipf's law, scattered over the volume.
@@ -169,12 +166,7 @@ fn of_a_load_by_zipf_only_what_is_hot_is_moved() {
         .map(|_| (places[rank(draw()) as usize] * 16 * KIB, 16 * KIB))
         .collect();
     let a = against_rewriting(&reads, 80, 64);
-    assert!(
-        a.copied * 100 <= a.rewritten * 34,
-        "{} of {}",
-        a.copied,
-        a.rewritten
-    );
+    a.copies_at_most(34);
     // Nearly one for each request, where they needed nearly three.
     let (before, after) = (a.report.before.reads(), a.report.after.reads());
     let requests = a.report.after.requests();
