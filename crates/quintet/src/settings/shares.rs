@@ -7,7 +7,7 @@ use super::{SettingError, Upkeep};
 use crate::cli::PeriodArg;
 use qos::{DeviceKind, Flow, Plan};
 
-/// Ranges of latencies, milliseconds.
+/// Nanoseconds of a millisecond.
 const MS: u64 = 1_000_000;
 /// A pass of the scrub that takes longer gets more of a busy device, seconds.
 const SCRUB_WITHIN_S: u64 = 30 * 86_400;
@@ -135,7 +135,7 @@ impl Shares {
                 entries.push((format!("{what}.{}", flow_name(flow)), value));
             }
         }
-        let days = self.scrub_within_s;
+        let within_s = self.scrub_within_s;
         entries.extend([
             ("floors".to_owned(), plan.floors_percent_max.to_string()),
             (
@@ -144,9 +144,9 @@ impl Shares {
             ),
             (
                 "scrub-within".to_owned(),
-                match days % 86_400 {
-                    0 => format!("{}d", days / 86_400),
-                    _ => format!("{days}s"),
+                match within_s % 86_400 {
+                    0 => format!("{}d", within_s / 86_400),
+                    _ => format!("{within_s}s"),
                 },
             ),
         ]);
