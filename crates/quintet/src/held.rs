@@ -26,24 +26,27 @@ pub use volumes::{
     pool_memory,
 };
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::meters::Meter;
 use crate::mount::Directories;
 use crate::settings::Shares;
 use nbd::ServerHandle;
 use open_files::OpenFile;
 pub use open_files::OpenFiles;
-use qos::InvalidShares;
+use qos::{Flow, InvalidShares};
 use scrubbing::Scrubbing;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
-use store::{DeviceQueue, Hold, Pool, Volumes};
+use std::time::{Duration, Instant};
+use store::{DeviceQueue, Hold, MaintenanceTurn, Pool, Volumes};
 pub use trouble::Trouble;
 use turns::{Turn, Turns};
 use volume::Volume;
+
+/// Waits for a turn at the device, between looks at the wish to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a server holds.
 pub struct Held {
@@ -121,6 +124,21 @@ impl Held {
         // It may be time for one now.
         self.scrub.wake();
         Ok(())
+    }
+
+    /// A turn of maintenance at the device, for one step of about so many bytes. Waits for it, until
+    /// somebody asks to stop.
+    pub fn turn(
+        &self,
+        flow: Flow,
+        bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<MaintenanceTurn<'_>, Interrupted> {
+        let mut turn = self.device.ask(flow, bytes);
+        while !turn.wait(LOOK_EVERY) {
+            interrupt.check()?;
+        }
+        Ok(turn)
     }
 
     /// The pool, for reading.

@@ -20,11 +20,11 @@ use maintenance::{
 use qos::Flow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Fragmentable, MaintenanceTurn, OpenMode};
+use store::{Fragmentable, OpenMode};
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
 const STEP_BYTES: u64 = 1 << 20;
-/// Waits for a turn at the device, between looks at the wish to stop.
+/// Waits while it is paused, between looks at the wish to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// For programs: what `status` says.
@@ -141,7 +141,10 @@ fn finish(
                 continue;
             }
         }
-        let turn = turn(invocation);
+        // Who interrupts it is heard above.
+        let Ok(turn) = invocation.turn(Flow::Defragment, STEP_BYTES) else {
+            continue;
+        };
         let now_ns = started.elapsed().as_nanos() as u64;
         let step = run.step(now_ns, STEP_BYTES)?;
         drop(turn);
@@ -170,18 +173,6 @@ fn finish(
         progress.add_files(report.ranges_done.saturating_sub(ranges));
         ranges = ranges.max(report.ranges_done);
     }
-}
-
-/// A turn at a server's device, for one step.
-fn turn(invocation: &Invocation) -> Option<MaintenanceTurn<'_>> {
-    let held = invocation.held()?;
-    let mut turn = held.device.ask(Flow::Defragment, STEP_BYTES);
-    while !turn.wait(LOOK_EVERY) {
-        if invocation.interrupt.requested() {
-            break;
-        }
-    }
-    Some(turn)
 }
 
 fn tell(progress: &Progress, stage: DefragStage) {

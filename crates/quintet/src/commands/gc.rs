@@ -14,16 +14,14 @@ use crate::sizes;
 use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
-    CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, MaintenanceTurn,
-    NothingCached, OpenMode, Pool, Volumes,
+    CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached,
+    OpenMode, Pool, Volumes,
 };
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
 const STEP_BYTES: u64 = 16 << 20;
 /// ... where clients use the same device.
 const STEP_BYTES_BESIDE: u64 = 256 << 10;
-/// Waits for a turn at the device, between looks at the wish to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
@@ -91,18 +89,7 @@ impl Run<'_> {
         if self.policy.reader_period_ns > 0 || first.containers_discarded == 0 {
             return Ok(first);
         }
-        let second = self.once(pool, volumes)?;
-        Ok(GcCounts {
-            snapshots_purged: first.snapshots_purged + second.snapshots_purged,
-            containers_discarded: first.containers_discarded + second.containers_discarded,
-            discarded_bytes: first.discarded_bytes + second.discarded_bytes,
-            containers_deleted: first.containers_deleted + second.containers_deleted,
-            deleted_bytes: first.deleted_bytes + second.deleted_bytes,
-            chunks_copied: first.chunks_copied + second.chunks_copied,
-            copied_bytes: first.copied_bytes + second.copied_bytes,
-            cached_bytes: first.cached_bytes + second.cached_bytes,
-            ..second
-        })
+        Ok(first.followed_by(self.once(pool, volumes)?))
     }
 
     fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
@@ -117,7 +104,7 @@ impl Run<'_> {
         loop {
             self.invocation.interrupt.check()?;
             let before = collector.counts().copied_bytes;
-            let turn = self.turn()?;
+            let turn = self.invocation.turn(Flow::Collect, STEP_BYTES_BESIDE)?;
             let bytes = turn.as_ref().map_or(STEP_BYTES, |_| STEP_BYTES_BESIDE);
             let step = collector.step(pool, volumes, cached, bytes)?;
             drop(turn);
@@ -132,18 +119,6 @@ impl Run<'_> {
             }
             self.hold_back(started, counts.copied_bytes)?;
         }
-    }
-
-    /// A turn at a server's device, for one step.
-    fn turn(&self) -> anyhow::Result<Option<MaintenanceTurn<'_>>> {
-        let Some(held) = self.invocation.held() else {
-            return Ok(None);
-        };
-        let mut turn = held.device.ask(Flow::Collect, STEP_BYTES_BESIDE);
-        while !turn.wait(LOOK_EVERY) {
-            self.invocation.interrupt.check()?;
-        }
-        Ok(Some(turn))
     }
 
     /// Waits until no more was copied than may be.

@@ -7,17 +7,18 @@ use crate::exit::Exit;
 use crate::held::{
     Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes, pool_memory,
 };
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
 use crate::settings::{PasswordSource, Settings, parse_compression};
 use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use qos::Flow;
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, SlotInfo, StoreError, StoreErrorKind,
-    Volumes, Writes,
+    DeviceQueue, LaneOptions, MaintenanceTurn, OpenMode, PacedDisk, Pool, SlotInfo, StoreError,
+    StoreErrorKind, Volumes, Writes,
 };
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
@@ -241,6 +242,13 @@ impl Invocation {
     /// What the server holds that runs this.
     pub fn held(&self) -> Option<&Arc<Held>> {
         self.held.as_ref()
+    }
+
+    /// A turn at a server's device, for one step of maintenance; `None` without a server.
+    pub fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<MaintenanceTurn<'_>>, Interrupted> {
+        let held = self.held.as_ref();
+        held.map(|held| held.turn(flow, bytes, &self.interrupt))
+            .transpose()
     }
 
     /// Key slots, and the one that opens with what the user gave; none without encryption. In a

@@ -28,8 +28,6 @@ const AT_REST: Duration = Duration::from_secs(60);
 const NOTE_AFTER: Duration = Duration::from_secs(30);
 /// Time between two records of how far it is.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
-/// Waits for a turn, between looks at the wish to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Time between two looks at what is left of a pass.
 const HURRY_EVERY: Duration = Duration::from_secs(1);
 /// Time between two tries of what failed.
@@ -115,8 +113,9 @@ impl Work {
                 continue;
             }
             self.hurry();
-            let mut turn = held.device.ask(Flow::Scrub, STEP_BYTES);
-            while !turn.wait(LOOK_EVERY) && !self.interrupt.requested() {}
+            let Ok(turn) = held.turn(Flow::Scrub, STEP_BYTES, &self.interrupt) else {
+                break;
+            };
             let wait = self.step(now_ns);
             drop(turn);
             self.settle(false);
