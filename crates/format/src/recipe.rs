@@ -135,6 +135,11 @@ impl RecipeNode {
         w.0
     }
 
+    /// The level of an encoded node, of which nothing else is looked at.
+    pub fn level_of(encoded: &[u8]) -> Option<u8> {
+        encoded.get(2).copied()
+    }
+
     /// From verified chunk bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::new(WHAT, bytes);

@@ -39,7 +39,7 @@ pub use pool::{
     is_no_pool,
 };
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
-pub use recipe::ObjectBuilder;
+pub use recipe::{ChunkRun, ObjectBuilder};
 pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
@@ -48,5 +48,5 @@ pub use volumes::{
     VolumeStatus, Volumes, VolumesOptions,
 };
 pub use write_path::{
-    ChunkRun, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
+    Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
 };

@@ -11,5 +11,6 @@ mod walk;
 
 pub use builder::ObjectBuilder;
 pub(crate) use difference::visit_differences;
-pub(crate) use fold::{ChunkEdit, fold, hole};
+pub use fold::ChunkRun;
+pub(crate) use fold::{fold, hole};
 pub(crate) use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

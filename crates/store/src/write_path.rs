@@ -8,7 +8,7 @@ mod growing;
 mod lane;
 mod session;
 
-pub use growing::{ChunkRun, GrowingObject};
+pub use growing::GrowingObject;
 pub use lane::{Lane, LaneOptions, Probe};
 pub(crate) use session::{Base, Start};
 pub use session::{Committed, WriteCounts, WriteSession};

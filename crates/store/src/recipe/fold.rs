@@ -10,15 +10,18 @@ use crate::error::{Result, StoreError, StoreErrorKind};
 use format::recipe::{FIXED_FANOUT, LEVEL_MAX, Layout, ObjectRoot, RecipeNode};
 use units::Fingerprint;
 
-/// Chunks `[first, first + count)` become `fingerprint`: one chunk, or any number of holes.
+/// Chunks `[first, first + count)` of an object become `fingerprint`: one chunk, or any number of holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkEdit {
+pub struct ChunkRun {
+    /// Number of the first.
     pub first: u64,
+    /// How many.
     pub count: u64,
+    /// What they are.
     pub fingerprint: Fingerprint,
 }
 
-impl ChunkEdit {
+impl ChunkRun {
     fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
@@ -50,7 +53,7 @@ pub(crate) fn hole(len: u64, log2: u8) -> ObjectRoot {
 pub(crate) fn fold(
     root: &ObjectRoot,
     len: u64,
-    edits: &[ChunkEdit],
+    edits: &[ChunkRun],
     load: &mut LoadNode<'_>,
     store: &mut StoreNode<'_>,
 ) -> Result<ObjectRoot> {
@@ -126,7 +129,7 @@ struct Folding<'a, 'l, 's> {
 
 impl Folding<'_, '_, '_> {
     /// The fingerprint that the subtree has afterwards.
-    fn change(&mut self, at: Subtree, edits: &[ChunkEdit]) -> Result<Fingerprint> {
+    fn change(&mut self, at: Subtree, edits: &[ChunkRun]) -> Result<Fingerprint> {
         if at.wanted == 0 {
             return Ok(Fingerprint::HOLE);
         }

@@ -5,7 +5,7 @@
 //! position is kept, whatever the order in which they are entered. Holds no bytes of users and
 //! does no I/O. Called by live volumes, checkpoints and replay.
 
-use crate::recipe::ChunkEdit;
+use crate::recipe::ChunkRun;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -100,7 +100,7 @@ struct Entry {
 
 /// Memory of one piece, bytes: what a B-tree takes for it at three quarters full, and the change of the
 /// recipe that it becomes.
-pub(crate) const PIECE_BYTES: usize = 80 + size_of::<ChunkEdit>();
+pub(crate) const PIECE_BYTES: usize = 80 + size_of::<ChunkRun>();
 
 /// Pieces of all overlays that it was given to.
 #[derive(Clone, Debug, Default)]

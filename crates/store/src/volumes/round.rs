@@ -10,7 +10,7 @@ use super::live::{LiveVolume, PAGE_BYTES};
 use super::overlay::{Overlay, Piece, Source};
 use crate::error::Result;
 use crate::journal::Record;
-use crate::recipe::{ChunkEdit, fold};
+use crate::recipe::{ChunkRun, fold};
 use crate::write_path::{Lane, Probe, WriteSession};
 use chunking::TOGETHER;
 use format::recipe::ObjectRoot;
@@ -33,7 +33,7 @@ pub(super) struct Member {
     /// Size that the volume gets with the commit.
     pub len: u64,
     frozen: Arc<Overlay>,
-    edits: Vec<ChunkEdit>,
+    edits: Vec<ChunkRun>,
     /// First byte that is not destaged yet.
     cursor: u64,
     /// Bytes from here on were looked at for how far to look for duplicates.
@@ -249,7 +249,7 @@ impl Member {
             last.count += count;
             return;
         }
-        self.edits.push(ChunkEdit {
+        self.edits.push(ChunkRun {
             first,
             count,
             fingerprint,

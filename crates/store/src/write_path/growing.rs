@@ -8,21 +8,10 @@
 use super::lane::Lane;
 use crate::error::Result;
 use crate::read_path::{Reader, node_error};
-use crate::recipe::{ChunkEdit, fold, hole};
+use crate::recipe::{ChunkRun, fold, hole};
 use format::recipe::{ObjectRoot, RecipeNode};
 use std::collections::HashMap;
 use units::Fingerprint;
-
-/// Chunks `[first, first + count)` of an object: one chunk, or any number of holes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkRun {
-    /// Number of the first.
-    pub first: u64,
-    /// How many.
-    pub count: u64,
-    /// What they are.
-    pub fingerprint: Fingerprint,
-}
 
 /// See the module's head.
 pub struct GrowingObject {
@@ -52,14 +41,6 @@ impl GrowingObject {
     /// when the object is not in fixed chunks.
     pub fn put(&mut self, runs: &mut [ChunkRun], reader: &Reader, lane: &mut Lane) -> Result<()> {
         runs.sort_unstable_by_key(|run| run.first);
-        let edits: Vec<ChunkEdit> = runs
-            .iter()
-            .map(|run| ChunkEdit {
-                first: run.first,
-                count: run.count,
-                fingerprint: run.fingerprint,
-            })
-            .collect();
         // None is taken out when it is replaced: another part of the object may be alike.
         let unread = &self.unread;
         let mut stored = Vec::new();
@@ -69,12 +50,12 @@ impl GrowingObject {
         };
         let mut store = |node: &[u8]| {
             let fingerprint = lane.store_node(node)?;
-            if is_over_nodes(node) {
+            if RecipeNode::level_of(node) >= Some(2) {
                 stored.push((fingerprint, node.to_vec()));
             }
             Ok(fingerprint)
         };
-        self.root = fold(&self.root, self.len, &edits, &mut load, &mut store)?;
+        self.root = fold(&self.root, self.len, runs, &mut load, &mut store)?;
         self.unread.extend(stored);
         Ok(())
     }
@@ -93,9 +74,4 @@ impl GrowingObject {
     pub fn committed(&mut self) {
         self.unread.clear();
     }
-}
-
-/// The level of an encoded node is its third byte (layout in `format::recipe`).
-fn is_over_nodes(node: &[u8]) -> bool {
-    node.get(2).is_some_and(|level| *level >= 2)
 }

@@ -38,7 +38,7 @@ fn build(chunks: &[Fingerprint], len: u64, nodes: &mut Stored) -> ObjectRoot {
 fn folded(
     root: &ObjectRoot,
     len: u64,
-    edits: &[ChunkEdit],
+    edits: &[ChunkRun],
     nodes: &mut Stored,
 ) -> (ObjectRoot, usize, usize) {
     let old = nodes.clone();
@@ -55,7 +55,7 @@ fn folded(
     (result.expect("fold"), reads, writes)
 }
 
-fn apply(chunks: &mut Vec<Fingerprint>, len: u64, edits: &[ChunkEdit]) {
+fn apply(chunks: &mut Vec<Fingerprint>, len: u64, edits: &[ChunkRun]) {
     let count = usize::try_from(len.div_ceil(4096)).expect("count");
     chunks.resize(count, Fingerprint::HOLE);
     for edit in edits {
@@ -68,7 +68,7 @@ fn apply(chunks: &mut Vec<Fingerprint>, len: u64, edits: &[ChunkEdit]) {
 }
 
 /// Random edits, ascending and apart, some of them long runs of holes.
-fn edits(seed: &mut Seed, chunks: u64) -> Vec<ChunkEdit> {
+fn edits(seed: &mut Seed, chunks: u64) -> Vec<ChunkRun> {
     let mut at = 0;
     let mut out = Vec::new();
     for _ in 0..seed.below(12) {
@@ -80,7 +80,7 @@ fn edits(seed: &mut Seed, chunks: u64) -> Vec<ChunkEdit> {
             0 => (1 + seed.below(400), Fingerprint::HOLE),
             _ => (1, chunk(at * 7 + 1)),
         };
-        out.push(ChunkEdit {
+        out.push(ChunkRun {
             first: at,
             count,
             fingerprint,
@@ -135,7 +135,7 @@ fn one_chunk_costs_one_node_a_level() {
     let mut nodes = Stored::new();
     let chunks: Vec<_> = (0..66_000).map(chunk).collect();
     let root = build(&chunks, 66_000 * 4096, &mut nodes);
-    let edit = ChunkEdit {
+    let edit = ChunkRun {
         first: 40_000,
         count: 1,
         fingerprint: chunk(1 << 40),
@@ -148,7 +148,7 @@ fn one_chunk_costs_one_node_a_level() {
 fn a_petabyte_becomes_a_hole_without_being_read() {
     let mut nodes = Stored::new();
     let root = hole(1 << 50, 12);
-    let edit = |first, count, fingerprint| ChunkEdit {
+    let edit = |first, count, fingerprint| ChunkRun {
         first,
         count,
         fingerprint,
