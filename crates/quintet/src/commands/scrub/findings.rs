@@ -25,34 +25,19 @@ pub(in crate::commands) struct Findings {
 }
 
 impl Findings {
-    /// Tells what a step found.
+    /// Takes up what a step found, all of it before anything is told: output may fail.
     pub fn add(&mut self, console: &Console, found: ScrubFindings) -> std::io::Result<()> {
         for damaged in &found.damaged {
             self.damaged += 1;
-            let text = words(damaged);
-            if damaged.is_known {
-                console.note(format_args!("{text} (known)"));
-                continue;
+            if !damaged.is_known {
+                self.news += 1;
+                self.is_unnoted = true;
+                self.whole
+                    .extend(Some(damaged.place).filter(RegionPlace::is_whole));
             }
-            self.news += 1;
-            self.is_unnoted = true;
-            if damaged.place.is_whole() {
-                self.whole.push(damaged.place);
-            }
-            console.warn(format_args!("damage: {text}"));
-            console.message(
-                Object::message("damage")
-                    .text("message", &damaged.why)
-                    .text("place", &damaged.place.to_string())
-                    .integer("chunks", damaged.chunks)
-                    .integer("chunks_elsewhere", damaged.chunks_elsewhere),
-            )?;
         }
-        for place in &found.taken_back {
-            self.is_unnoted = true;
-            console.note(format_args!("{place} is as it was written: taken back"));
-        }
-        Ok(())
+        self.is_unnoted |= !found.taken_back.is_empty();
+        tell(console, &found)
     }
 
     /// Tells that the device did not give a container.
@@ -77,6 +62,28 @@ impl Findings {
         }
         Ok(())
     }
+}
+
+fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
+    for damaged in &found.damaged {
+        let text = words(damaged);
+        if damaged.is_known {
+            console.note(format_args!("{text} (known)"));
+            continue;
+        }
+        console.warn(format_args!("damage: {text}"));
+        console.message(
+            Object::message("damage")
+                .text("message", &damaged.why)
+                .text("place", &damaged.place.to_string())
+                .integer("chunks", damaged.chunks)
+                .integer("chunks_elsewhere", damaged.chunks_elsewhere),
+        )?;
+    }
+    for place in &found.taken_back {
+        console.note(format_args!("{place} is as it was written: taken back"));
+    }
+    Ok(())
 }
 
 fn words(damaged: &Damaged) -> String {
