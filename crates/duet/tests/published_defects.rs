@@ -97,7 +97,7 @@ fn scans_and_eviction_do_not_disturb_each_other() {
     let (world, stop) = (&World::new(1 << 20), &AtomicBool::new(false));
     let done = &AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for thread in 0..3 {
+        let change = |thread| {
             scope.spawn(move || {
                 let mut numbers = Numbers(thread);
                 while !stop.load(Ordering::Relaxed) {
@@ -109,8 +109,9 @@ fn scans_and_eviction_do_not_disturb_each_other() {
                     }
                     done.fetch_add(1, Ordering::Relaxed);
                 }
-            });
-        }
+            })
+        };
+        let changing: Vec<_> = (0..3).map(change).collect();
         let mask = Mask::EXISTS.and(Mask::MODIFIED).expect("two pairs");
         let hear = |session: &Session, told: &mut Told, rounds: u64| {
             let mut items = Vec::new();
@@ -133,11 +134,8 @@ fn scans_and_eviction_do_not_disturb_each_other() {
             hear(&lasting.0, lasting.1, 5);
         }
         stop.store(true, Ordering::Relaxed);
-        // All threads are through when they count no more.
-        let mut count = u64::MAX;
-        while count != done.load(Ordering::Relaxed) {
-            count = done.load(Ordering::Relaxed);
-            (0..1000).for_each(|_| std::thread::yield_now());
+        for thread in changing {
+            thread.join().expect("no panic");
         }
         let (session, mut told) = last.expect("rounds");
         for (session, told) in [(&session, &mut told), (&lasting.0, lasting.1)] {
