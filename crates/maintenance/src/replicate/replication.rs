@@ -187,7 +187,7 @@ impl Replication {
     }
 
     /// Does some work: about `budget_bytes` of reading. It is `now_ns`, nanoseconds since any moment.
-    /// After an error the snapshot is given up.
+    /// After an error the caller gives the snapshot up, or begins another.
     pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<CopyStep, CopyError> {
         let Some(run) = &mut self.run else {
             return Ok(CopyStep::Paused);
@@ -269,7 +269,7 @@ fn nothing_to_commit() -> CopyError {
     CopyError::Receiver(why)
 }
 
-/// What the commit says can be read back, and is what its name says.
+/// The topmost node, or chunk, of what was committed can be read back, and is what its name says.
 fn verify(snapshot: &Snapshot, carrier: &Carrier) -> Result<(), CopyError> {
     let root = snapshot.root.fingerprint;
     if root.is_hole() {
