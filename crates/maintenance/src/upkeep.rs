@@ -8,6 +8,10 @@
 use media::Room;
 
 const MIB: u64 = 1 << 20;
+/// Containers that are open, of checkpoints, large writes and the collector, bytes.
+const OPEN_BYTES: u64 = 64 * MIB;
+/// What is left for copies at least, bytes.
+const COPY_BYTES: u64 = 64 * MIB;
 const HOUR_S: u64 = 3600;
 const DAY_S: u64 = 24 * HOUR_S;
 
@@ -34,9 +38,18 @@ impl Default for CollectLimits {
 
 impl CollectLimits {
     /// Writers leave this to the collector and to what is acknowledged already, bytes: the journal may
-    /// grow to its size, be folded in once more, and somebody copies. An eighth of a small disk.
+    /// grow to its size, be folded in once more, containers that are open are closed, and somebody copies. A
+    /// quarter of a small disk.
     pub fn reserve_bytes(&self, room: Room, journal_bytes: u64) -> u64 {
-        let wanted = journal_bytes.saturating_mul(2).saturating_add(64 * MIB);
+        let wanted = journal_bytes.saturating_mul(2);
+        let wanted = wanted.saturating_add(OPEN_BYTES + COPY_BYTES);
+        wanted.min(room.total_bytes / 4)
+    }
+
+    /// With less free than this the collector copies no more, bytes: the journal still needs so much, and
+    /// containers that are open.
+    pub fn copy_floor_bytes(&self, room: Room, journal_to_grow: u64) -> u64 {
+        let wanted = journal_to_grow.saturating_add(OPEN_BYTES);
         wanted.min(room.total_bytes / 8)
     }
 
@@ -45,7 +58,8 @@ impl CollectLimits {
         let share = u128::from(room.total_bytes) * u128::from(self.free_percent) / 100;
         let set = u64::try_from(share).map_or(self.free_bytes_max, |b| b.min(self.free_bytes_max));
         // It has to begin before writers have to wait.
-        set.max(2 * self.reserve_bytes(room, journal_bytes))
+        let reserve = self.reserve_bytes(room, journal_bytes);
+        set.max(reserve + reserve / 2)
     }
 }
 

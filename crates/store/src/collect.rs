@@ -138,6 +138,15 @@ impl Collector {
         planned + self.round.as_ref().map_or(0, Round::bytes_left)
     }
 
+    /// Nothing more is copied: what was copied so far is committed by the next step, and the containers of which
+    /// nothing was yet stay. For who runs out of room.
+    pub fn copy_no_more(&mut self) {
+        self.plan.clear();
+        if let Some(round) = &mut self.round {
+            round.give_up_rest();
+        }
+    }
+
     /// Does about so many bytes of work. `volumes` are the pool's, if it has any: they must be open,
     /// because their journal may need what no root names. After an error the run is over; the next
     /// one takes up what this one left.

@@ -73,6 +73,39 @@ fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
     pool.space().expect("space");
 }
 
+/// A run that is told to copy no more gives up what it has copied, and the next one goes on.
+#[test]
+fn a_run_that_runs_out_of_room_keeps_what_it_has_done() {
+    let specimen = Specimen::new(7, true);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    let forgotten = specimen.truths[..3].iter().map(|t| t.snapshot.clone());
+    pool.forget(&forgotten.collect::<Vec<_>>()).expect("forget");
+    let mut first = collector(&pool, at_once());
+    while first.counts().copied_bytes == 0 {
+        let step = first.step(&pool, None, &NothingCached, 1).expect("step");
+        assert_eq!(step, GcStep::Working);
+    }
+    assert!(first.bytes_to_copy() > 0);
+    first.copy_no_more();
+    assert_eq!(first.bytes_to_copy(), 0);
+    let copied = first.counts().copied_bytes;
+    let first = {
+        let counts = finish(&pool, &mut first);
+        drop(first);
+        counts
+    };
+    assert_eq!(first.copied_bytes, copied);
+    assert!(first.containers_discarded > 0, "{first:?}");
+    is_sound(&disk, &pool, &specimen.truths[3..]);
+    let second = collect(&pool, at_once());
+    assert!(second.containers_deleted >= first.containers_discarded);
+    assert!(second.copied_bytes > 0, "the rest");
+    collect(&pool, at_once());
+    is_sound(&disk, &pool, &specimen.truths[3..]);
+    assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+}
+
 #[test]
 fn what_is_forgotten_becomes_space() {
     let specimen = Specimen::new(7, true);

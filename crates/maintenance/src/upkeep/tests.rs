@@ -53,14 +53,17 @@ fn what_is_little_depends_on_the_disk_and_the_journal() {
     let small_journal = 32 * MIB;
     assert_eq!(limits.low_bytes(room(100 * GIB), small_journal), 10 * GIB);
     assert_eq!(limits.low_bytes(room(TIB), small_journal), 16 * GIB);
-    assert_eq!(limits.low_bytes(room(600 * MIB), small_journal), 150 * MIB);
+    assert_eq!(limits.low_bytes(room(600 * MIB), small_journal), 225 * MIB);
     assert_eq!(
         limits.reserve_bytes(room(600 * MIB), small_journal),
-        75 * MIB
+        150 * MIB
     );
+    // The collector leaves room to the journal.
+    assert_eq!(limits.copy_floor_bytes(room(TIB), GIB), GIB + 64 * MIB);
+    assert_eq!(limits.copy_floor_bytes(room(600 * MIB), GIB), 75 * MIB);
     // A large journal needs room, on a disk that has it.
-    assert_eq!(limits.reserve_bytes(room(TIB), GIB), 2 * GIB + 64 * MIB);
-    assert_eq!(limits.low_bytes(room(10 * GIB), GIB), 2560 * MIB);
+    assert_eq!(limits.reserve_bytes(room(TIB), GIB), 2 * GIB + 128 * MIB);
+    assert_eq!(limits.low_bytes(room(10 * GIB), GIB), 3264 * MIB);
     assert_eq!(limits.low_bytes(room(u64::MAX), GIB), 16 * GIB);
 }
 

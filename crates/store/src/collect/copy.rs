@@ -32,6 +32,11 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// What is not copied yet stays where it is.
+    pub fn give_up_rest(&mut self) {
+        self.rest.clear();
+    }
+
     pub fn bytes_left(&self) -> u64 {
         self.rest.iter().map(|candidate| candidate.live_bytes).sum()
     }

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{Collector, GcPolicy, GcStep, LaneOptions, Step, StoreError};
+use store::{Collector, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError};
 use units::Origin;
 
 /// Between two looks at the disk.
@@ -227,6 +227,10 @@ impl Work {
                     break;
                 }
             }
+            // Writers may have taken what there was when it was planned.
+            if collector.stage() == GcStage::Copying && self.copy_room() == Some(0) {
+                collector.copy_no_more();
+            }
             let step = collector.step(pool, Some(volumes), &**volumes, bytes)?;
             drop(turn);
             collection.tell(collector.stage(), collector.counts());
@@ -251,16 +255,7 @@ impl Work {
     /// The promise of `undelete` is kept whatever is free; containers that were given up stay for processes
     /// that read the pool as long as can be afforded. What is copied has to have room.
     fn policy(&self, urgency: Urgency) -> GcPolicy {
-        let space = self.space();
-        let journal = self.held.volumes.journal_usage();
-        let to_grow = journal.bytes_max.saturating_sub(journal.used_bytes);
-        let copy_bytes_max = space.room.map_or(u64::MAX, |room| {
-            let free = room.free_bytes;
-            match urgency {
-                Urgency::WhenIdle | Urgency::Low => free / 2,
-                Urgency::Full => free.saturating_sub(to_grow).max(free / 4),
-            }
-        });
+        let copy_bytes_max = self.copy_room().unwrap_or(u64::MAX);
         let reader_s = i64::try_from(urgency.reader_period_s()).unwrap_or(i64::MAX);
         GcPolicy {
             reader_period_ns: reader_s.saturating_mul(SECOND_NS),
@@ -270,20 +265,25 @@ impl Work {
         }
     }
 
+    /// Bytes that copies may take before they would be in the way of what is acknowledged; `None`: nobody
+    /// knows.
+    fn copy_room(&self) -> Option<u64> {
+        let room = self.held.pool.room()?;
+        let journal = self.held.volumes.journal_usage();
+        let to_grow = journal.bytes_max.saturating_sub(journal.used_bytes);
+        let limits = self.held.shares().upkeep.limits;
+        let floor = limits.copy_floor_bytes(room, to_grow);
+        Some(room.free_bytes.saturating_sub(floor))
+    }
+
     /// What was overwritten is needed until the checkpoint that says so: two of them, for what one under
     /// way has not seen. As long as there is room for them; what fails is the destager's to tell.
     fn fold(&self) {
         let volumes = &self.held.volumes;
         let mut commits = 0;
         while commits < 2 && !self.interrupt.requested() {
-            let used = volumes.journal_usage().used_bytes;
-            let has_room = |free: u64| free > used.saturating_add(FOLD_BYTES);
-            if !self
-                .held
-                .pool
-                .room()
-                .is_some_and(|r| has_room(r.free_bytes))
-            {
+            let room = self.copy_room().unwrap_or(u64::MAX);
+            if room < FOLD_BYTES {
                 return;
             }
             match volumes.step(FOLD_BYTES) {
