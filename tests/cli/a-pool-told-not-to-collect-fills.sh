@@ -26,12 +26,15 @@ kill -9 $server
 wait $server || true
 server=
 
-# Told to, the next one does: the same goes on, and there is an end of it.
-start_server --nbd-socket "$dir/nbd" --journal 32M --qos gc=off
+# With room again, told to while it runs, the next one does: the same goes on, and there is an end of it.
+mount -o remount,size=650M "$dir/small"
+start_server --nbd-socket "$dir/nbd" --journal 32M --metrics 127.0.0.1:0 --qos gc=off
+url=$(sed -n 's/^metrics at //p' "$dir/serve")
 exits 0 q qos set gc=auto
-for round in 1 2 3; do
+for round in 1 2 3 4 5 6 7 8; do
     noise "$dir/noise" 100
     nbdcopy --flush "$dir/noise" "nbd+unix:///web?socket=$dir/nbd" 2>"$dir/err" || fail "round $round: $(cat "$dir/err"; q status)"
 done
+curl -sf "$url" | grep -q 'quintet_collect_runs_total{by="server"} [1-9]' || fail "$(curl -sf "$url" | grep collect)"
 stop_server
 sound

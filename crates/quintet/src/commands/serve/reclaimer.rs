@@ -282,8 +282,13 @@ impl Work {
         let volumes = &self.held.volumes;
         let mut commits = 0;
         while commits < 2 && !self.interrupt.requested() {
-            let room = self.copy_room().unwrap_or(u64::MAX);
-            if room < FOLD_BYTES {
+            // Large writes passed the journal by: to fold them takes next to nothing.
+            let needed = volumes
+                .journal_usage()
+                .used_bytes
+                .saturating_add(FOLD_BYTES);
+            let room = self.held.pool.room();
+            if room.is_none_or(|room| room.free_bytes < needed) {
                 return;
             }
             match volumes.step(FOLD_BYTES) {
