@@ -16,6 +16,9 @@ pub enum Barrier {
     ContainersBeforeRoot,
     /// The root's name, before the commit is acknowledged.
     RootBeforeAck,
+    /// The root that opening found, before older ones are removed: a killed process may have left it
+    /// where the next one sees it and a power loss does not.
+    RootBeforeOldRoots,
     /// The removal of old roots, before containers go that they may reach: a pool is never rewound to
     /// a commit that is not whole.
     RootsBeforeContainers,
@@ -45,12 +48,13 @@ pub enum Barrier {
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
         Self::ContainersBeforeRoot,
         Self::RootBeforeAck,
+        Self::RootBeforeOldRoots,
         Self::RootsBeforeContainers,
         Self::KeysBeforeRemoval,
         Self::KeyBeforeAck,

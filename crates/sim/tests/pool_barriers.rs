@@ -23,7 +23,10 @@ fn missed_by(barrier: Barrier, mut histories: impl Iterator<Item = PoolHistory>)
     histories.find_map(|history| {
         let name = &history.name;
         // Some are missed only when two certain names are lost: their history gets more states.
-        let states = if name == "keys, replaced" { 4000 } else { 400 };
+        let states = match name.as_str() {
+            "keys, replaced" | "collected, killed" => 4000,
+            _ => 400,
+        };
         let mut explorer = Explorer::new(7, states);
         explorer.threads = 2;
         explorer.failures_max = 1;

@@ -290,7 +290,24 @@ impl ChunkMap {
     /// directories: entered anew first, since one reading of them serves all chunks; then, for a chunk
     /// of which the index lets places go, one after the other. A chunk that is nowhere else is told
     /// in a container that is retired, or in a region that is set aside.
+    ///
+    /// Containers come and go while this looks: one that was not there when they were listed may have
+    /// taken the chunk from one that was gone when its turn came. Then it looks again.
     pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
+        loop {
+            let gone = self.quarantine.retired.times_gone();
+            let found = self.locate_among_these(fingerprint, near)?;
+            if found.is_some() || self.quarantine.retired.times_gone() == gone {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn locate_among_these(
+        &self,
+        fingerprint: &Fingerprint,
+        near: &mut Near,
+    ) -> Result<Option<ChunkPlace>> {
         if let Some(place) = self.place(fingerprint, near)? {
             return Ok(Some(place));
         }
@@ -349,8 +366,10 @@ impl ChunkMap {
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
         let is_all = self.index.knows_all(&candidates);
+        let retired = &self.quarantine.retired;
         let directories = candidates
             .iter()
+            .filter(|c| !retired.is_gone(c.container))
             .filter_map(|c| self.directory(c.container).ok());
         let mut places: Vec<_> = directories.filter_map(|d| d.find(fingerprint)).collect();
         places.sort_by_key(|place| self.last_resort(place));
@@ -386,7 +405,11 @@ impl ChunkMap {
         let _loading = Loading { map: self, id };
         count(&self.counters.directory_reads);
         let contents = self.containers.contents(id)?;
-        let directory = Arc::new(LoadedDirectory::new(id, &contents.directory));
+        let directory = Arc::new(LoadedDirectory::new(
+            id,
+            contents.class,
+            &contents.directory,
+        ));
         self.keep(Arc::clone(&directory));
         Ok(directory)
     }

@@ -3,8 +3,8 @@
 //! calls them while others write.
 //!
 //! A run purges forgotten snapshots whose time is over, marks what is live, deletes containers from
-//! the trash that nobody needs, copies what is live out of sparse containers and puts those into the
-//! trash.
+//! the trash that nobody needs, copies what is live out of sparse containers, and out of small
+//! ones when there are many, and puts those into the trash.
 //!
 //! Invariant: a container is deleted only when it came into the trash by a commit that nobody began
 //! before (`pool::holds`), and a mark that began after that found nothing live in it. What is copied
@@ -14,6 +14,7 @@ mod cached;
 mod choose;
 mod copy;
 mod discard;
+mod merge;
 mod policy;
 
 pub use policy::{CachedChunks, GcCounts, GcPolicy, NothingCached};

@@ -251,6 +251,42 @@ fn a_session_that_began_before_loses_nothing() {
     pool_forget(&disk, &pool, &gone.snapshot, session, root, &kept, bytes);
 }
 
+/// What the collector copied once and deleted long ago keeps nothing, though the process remembers where it lay:
+/// the only copy of a chunk that somebody has come to need again lies in the trash.
+#[test]
+fn a_copy_that_is_gone_is_not_the_one_that_stays() {
+    let (disk, pool) = new_pool();
+    let bytes = noise(1, 200_000);
+    let other = noise(3, 200_000);
+    let kept = store_image(&pool, "kept", &noise(2, 100_000), Compression::None);
+    // Copied by the collector, and then gone.
+    let both = [bytes.clone(), other].concat();
+    let first = store_image(&pool, "both", &both, Compression::None);
+    let second = store_image(&pool, "one", &bytes, Compression::None);
+    for forgotten in [first.snapshot, second.snapshot] {
+        pool.forget(&[forgotten]).expect("forget");
+        for _ in 0..3 {
+            collect(&pool, at_once());
+        }
+    }
+    // Stored again by a writer whose containers have smaller numbers, and needed again in the trash.
+    let gone = store_image(&pool, "gone", &bytes, Compression::None);
+    let again = snapshot(&pool, SnapshotKind::Image, "again", gone.snapshot.root);
+    let hold = pool.hold();
+    pool.change_snapshots(&[], &[gone.snapshot])
+        .expect("remove");
+    for _ in 0..2 {
+        collect(&pool, at_once());
+    }
+    pool.change_snapshots(std::slice::from_ref(&again), &[])
+        .expect("by name");
+    drop(hold);
+    for _ in 0..3 {
+        collect(&pool, at_once());
+    }
+    is_sound(&disk, &pool, &[kept, Truth::of_bytes(again, bytes)]);
+}
+
 /// Forgets while a session is open that refers to the same, collects, and commits the session.
 fn pool_forget(
     disk: &Arc<SimDisk>,

@@ -28,6 +28,8 @@ const TIME: Duration = Duration::from_secs(6);
 fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
+        small_percent_max: 100,
+        merge_ratio_min: 3,
         ..GcPolicy::with_trash_period(0)
     }
 }
@@ -126,6 +128,7 @@ fn collect(pool: &Pool, volumes: &Volumes, shared: &Shared) {
         let mut all = shared.counts.lock().unwrap();
         all.containers_deleted += counts.containers_deleted;
         all.chunks_copied += counts.chunks_copied;
+        all.containers_merged += counts.containers_merged;
         all.snapshots_purged += counts.snapshots_purged;
     }
 }
@@ -223,6 +226,7 @@ fn nothing_that_is_needed_goes() {
         counts.containers_deleted > 20 && counts.chunks_copied > 100,
         "{counts:?}"
     );
+    assert!(counts.containers_merged > 20, "{counts:?}");
     for _ in 0..3 {
         run(pool, &volumes);
     }

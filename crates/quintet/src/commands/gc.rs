@@ -166,6 +166,7 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             .integer("copied_chunks", counts.chunks_copied)
             .integer("discarded_containers", counts.containers_discarded)
             .integer("discarded_bytes", counts.discarded_bytes)
+            .integer("merged_containers", counts.containers_merged)
             .integer("deleted_containers", counts.containers_deleted)
             .integer("deleted_bytes", counts.deleted_bytes)
             .integer("kept_back_containers", counts.containers_kept_back)
@@ -190,6 +191,10 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
         size(counts.copied_bytes),
         size(counts.cached_bytes)
     ))?;
+    if counts.containers_merged > 0 {
+        let count = counts.containers_merged;
+        console.line(format!("{count} of these because they are small"))?;
+    }
     console.line(format!(
         "{} containers of {} {would}deleted from the trash",
         counts.containers_deleted,

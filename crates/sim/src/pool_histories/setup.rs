@@ -41,10 +41,12 @@ pub fn init_options<'a>(secrets: &'a [NewSecret<'a>]) -> InitOptions<'a> {
     }
 }
 
-/// Collects all that can be, and waits for nothing.
+/// Collects all that can be, merges what is not full, and waits for nothing.
 pub fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
+        small_percent_max: 100,
+        merge_ratio_min: 3,
         ..GcPolicy::with_trash_period(0)
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{FingerprintMap, Quarantine};
 use crate::container::RegionPlace;
-use format::container::Directory;
+use format::container::{ContainerClass, Directory};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
@@ -14,6 +14,7 @@ const NEAR_MAX: usize = 4;
 /// A directory, ready for look-ups.
 pub(crate) struct LoadedDirectory {
     pub container: ContainerId,
+    pub class: ContainerClass,
     /// Sector, stored bytes and number of the first chunk of each region.
     pub regions: Vec<(u32, u32, u32)>,
     /// Number in the container, and length.
@@ -24,7 +25,7 @@ pub(crate) struct LoadedDirectory {
 }
 
 impl LoadedDirectory {
-    pub fn new(container: ContainerId, directory: &Directory) -> Self {
+    pub fn new(container: ContainerId, class: ContainerClass, directory: &Directory) -> Self {
         let mut chunks = FingerprintMap::default();
         chunks.reserve(directory.chunk_count());
         let mut regions = Vec::with_capacity(directory.regions.len());
@@ -39,6 +40,7 @@ impl LoadedDirectory {
         }
         Self {
             container,
+            class,
             regions,
             chunks,
             count: number,

@@ -1,7 +1,7 @@
 //! Which of several copies of a chunk stays.
 //!
-//! Invariant: the same for every reference to a chunk while no container comes or goes, and never one
-//! that is not committed while a committed one exists. Called by the collector's marking.
+//! Invariant: the same for every reference to a chunk while no container comes or goes, never one
+//! that is gone, and never one that is not committed while a committed one exists. Called by the collector's marking.
 
 use super::{ChunkMap, ChunkPlace, FingerprintSet, LoadedDirectory, Near};
 use crate::error::Result;
@@ -91,6 +91,10 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         id: ContainerId,
     ) -> Result<Option<Kept>> {
+        // Memory may have its directory, and the index its places.
+        if self.quarantine.retired.is_gone(id) {
+            return Ok(None);
+        }
         let directory = match self.directory(id) {
             Err(e) if e.is_corruption() => return Ok(None),
             other => other?,

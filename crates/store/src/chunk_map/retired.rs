@@ -4,7 +4,7 @@
 //! looks everywhere else first. A container leaves only when the commit that was to give it up was
 //! never begun. Filled by collector and pool; asked by the chunk map.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use units::ContainerId;
@@ -15,7 +15,9 @@ pub(crate) struct Retired {
     /// Nothing is in it: what every look-up of most pools needs to know.
     is_used: AtomicBool,
     times_added: AtomicU64,
-    containers: RwLock<HashSet<ContainerId>>,
+    times_gone: AtomicU64,
+    /// True: it is gone.
+    containers: RwLock<HashMap<ContainerId, bool>>,
 }
 
 impl Retired {
@@ -31,7 +33,7 @@ impl Retired {
                 .read()
                 .unwrap_or_else(PoisonError::into_inner)
         };
-        !self.is_empty() && containers().contains(&container)
+        !self.is_empty() && containers().contains_key(&container)
     }
 
     /// Retires containers. What sessions remember of chunks that they stored may lie there: the
@@ -41,7 +43,9 @@ impl Retired {
             .containers
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        containers.extend(which);
+        for container in which {
+            containers.entry(container).or_insert(false);
+        }
         if containers.is_empty() {
             return;
         }
@@ -60,6 +64,34 @@ impl Retired {
         });
         self.is_used
             .store(!containers.is_empty(), Ordering::Release);
+    }
+
+    /// One goes now, for good. Said before it does: whoever misses a chunk and finds
+    /// [`Self::times_gone`] as it was before it looked has not missed it because it moved meanwhile.
+    pub fn note_going(&self, container: ContainerId) {
+        let mut containers = self
+            .containers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        containers.insert(container, true);
+        self.is_used.store(true, Ordering::Release);
+        self.times_gone.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// True when this container went while this process ran: the index and directories in memory may
+    /// still know it, and nothing is there any more.
+    pub fn is_gone(&self, container: ContainerId) -> bool {
+        let containers = || {
+            self.containers
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        !self.is_empty() && containers().get(&container) == Some(&true)
+    }
+
+    /// Changes before one goes.
+    pub fn times_gone(&self) -> u64 {
+        self.times_gone.load(Ordering::SeqCst)
     }
 
     /// Changes whenever one is retired.

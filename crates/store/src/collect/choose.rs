@@ -4,13 +4,14 @@
 //! collector.
 
 use super::copy::RetiredForNow;
+use super::merge::{Small, to_merge};
 use super::policy::benefit;
 use super::{CachedChunks, Collector, GcStage, settled};
 use crate::container::visit_containers;
 use crate::error::Result;
 use crate::pool::Pool;
 use crate::space::LiveContainer;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use units::ContainerId;
 
@@ -21,6 +22,8 @@ pub(super) struct Candidate {
     pub live_bytes: u64,
     /// It is in the trash already, and somebody needs it again.
     pub in_trash: bool,
+    /// It goes only because it is small.
+    pub is_small: bool,
     /// It is worth it only while much is unused.
     is_full: bool,
     /// What collecting it gives, about.
@@ -28,12 +31,26 @@ pub(super) struct Candidate {
     benefit: u128,
 }
 
+impl From<Small> for Candidate {
+    fn from(small: Small) -> Self {
+        Self {
+            id: small.id,
+            live_bytes: small.live_bytes,
+            in_trash: false,
+            is_small: true,
+            is_full: false,
+            gain_bytes: 0,
+            benefit: 0,
+        }
+    }
+}
+
 impl Collector {
     /// Makes the plan: the best first, as much as may be copied, full ones only until little enough is
-    /// unused; then in the order of their numbers,
-    /// the newest first, so that of several copies the newest stays.
+    /// unused; then small ones, if there are many; then in the order of their numbers, the newest first, so that of
+    /// several copies the newest stays.
     pub(super) fn choose(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<()> {
-        let mut found = self.candidates(pool, cached)?;
+        let (mut found, mut small) = self.candidates(pool, cached)?;
         found.sort_by_key(|c| (!c.in_trash, c.is_full, std::cmp::Reverse(c.benefit), c.id));
         let mut room = self.policy.copy_bytes_max;
         let live = self.marking.live.bytes;
@@ -52,10 +69,17 @@ impl Collector {
         if gain < self.policy.gain_bytes_min {
             found.retain(|candidate| candidate.in_trash);
         }
+        let chosen: HashSet<_> = found.iter().map(|candidate| candidate.id).collect();
+        small.retain(|small| !chosen.contains(&small.id));
+        let copied: u64 = found.iter().map(|candidate| candidate.live_bytes).sum();
+        let room = self.policy.copy_bytes_max.saturating_sub(copied);
+        let merged = to_merge(&small, self.policy.merge_ratio_min, room);
+        found.extend(merged.into_iter().map(Candidate::from));
         found.sort_by_key(|candidate| candidate.id);
         if self.policy.dry_run {
             for candidate in found.iter().filter(|candidate| !candidate.in_trash) {
                 self.counts.containers_discarded += 1;
+                self.counts.containers_merged += u64::from(candidate.is_small);
                 let stored = pool.containers().stored_len(candidate.id).unwrap_or(0);
                 self.counts.discarded_bytes += stored;
                 self.counts.copied_bytes += candidate.live_bytes;
@@ -68,10 +92,18 @@ impl Collector {
         Ok(())
     }
 
-    fn candidates(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<Vec<Candidate>> {
+    /// What is worth it by itself, and what is small.
+    fn candidates(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+    ) -> Result<(Vec<Candidate>, Vec<Small>)> {
         let Some(basis) = &self.basis else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), Vec::new()));
         };
+        let full_bytes = self.lane.container_bytes as u64;
+        let small_bytes_max = full_bytes.saturating_mul(self.policy.small_percent_max) / 100;
+        let mut small = Vec::new();
         let in_trash: BTreeSet<ContainerId> = self.trash.iter().map(|t| t.entry.id).collect();
         let is_settled = settled(&basis.record.next_sequence);
         let mut found = Vec::new();
@@ -88,6 +120,7 @@ impl Collector {
                         id,
                         live_bytes: live.live_bytes,
                         in_trash: true,
+                        is_small: false,
                         is_full: false,
                         gain_bytes: 0,
                         benefit: 0,
@@ -95,12 +128,19 @@ impl Collector {
                 }
                 return Ok(ControlFlow::Continue(()));
             }
+            if let Some(live) = live.filter(|live| live.live_bytes < small_bytes_max) {
+                small.push(Small {
+                    id,
+                    class: live.class,
+                    live_bytes: live.live_bytes,
+                });
+            }
             let age = basis.generation.0;
             found.extend(self.candidate(pool, cached, id, live, age)?);
             Ok(ControlFlow::Continue(()))
         })?;
         self.counts.containers = seen;
-        Ok(found)
+        Ok((found, small))
     }
 
     fn candidate(
@@ -117,6 +157,7 @@ impl Collector {
                 id,
                 live_bytes: 0,
                 in_trash: false,
+                is_small: false,
                 is_full: false,
                 gain_bytes: pool.containers().stored_len(id).unwrap_or(0),
                 benefit: u128::MAX,
@@ -141,6 +182,7 @@ impl Collector {
             id,
             live_bytes: bytes,
             in_trash: false,
+            is_small: false,
             is_full,
             gain_bytes: plain - bytes,
             benefit: benefit(to_copy, plain, now.saturating_sub(made) + 1),

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Containers that one commit gives up.
-const ROUND_CONTAINERS_MAX: usize = 512;
+/// Containers that one commit gives up. What many small ones hold should fill a few.
+const ROUND_CONTAINERS_MAX: usize = 4096;
 /// Plain bytes that are copied for one commit: what a crash loses of the work.
 const ROUND_BYTES_MAX: u64 = 1 << 30;
 
@@ -29,6 +29,8 @@ pub(super) struct Round {
     rest: Vec<Candidate>,
     /// Copied.
     done: Vec<ContainerId>,
+    /// ... of which so many were only small.
+    merged: u64,
 }
 
 impl Round {
@@ -106,7 +108,10 @@ impl Collector {
         while let Some(candidate) = round.rest.pop() {
             match self.copy_out(pool, cached, &mut round.session, candidate.id)? {
                 Copied::All if candidate.in_trash => {}
-                Copied::All => round.done.push(candidate.id),
+                Copied::All => {
+                    round.done.push(candidate.id);
+                    round.merged += u64::from(candidate.is_small);
+                }
                 Copied::Not => {
                     self.counts.containers_kept_back += 1;
                     if let Some(retired) = &mut self.retired {
@@ -137,6 +142,7 @@ impl Collector {
             session: pool.begin_for(Purpose::Collect, self.lane)?,
             rest,
             done: Vec::new(),
+            merged: 0,
         })
     }
 
@@ -188,7 +194,12 @@ impl Collector {
 
     /// Enters the copies and puts their old containers into the trash; durable on return.
     fn discard(&mut self, pool: &Pool, round: Round) -> Result<()> {
-        let Round { session, done, .. } = round;
+        let Round {
+            session,
+            done,
+            merged,
+            ..
+        } = round;
         if let Some(retired) = &mut self.retired {
             retired.give_up(&done);
         }
@@ -212,6 +223,7 @@ impl Collector {
             session.commit(base, edits, 0)
         })?;
         self.counts.containers_discarded += done.len() as u64;
+        self.counts.containers_merged += merged;
         self.counts.discarded_bytes += discarded;
         Ok(())
     }

@@ -51,8 +51,10 @@ impl Collector {
 
 fn delete_containers(pool: &Pool, going: &[TrashedContainer]) -> Result<()> {
     for TrashedContainer { entry, .. } in going {
+        let quarantine = &pool.chunks().quarantine;
+        quarantine.retired.note_going(entry.id);
         pool.delete_blob(&container_name(entry.id))?;
-        pool.chunks().quarantine.forget(entry.id);
+        quarantine.forget(entry.id);
     }
     let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
     pool.commit_with(Purpose::Collect, |mut base| {

@@ -22,8 +22,13 @@ pub struct GcPolicy {
     pub unused_percent_max: u64,
     /// Live bytes that one run copies at most.
     pub copy_bytes_max: u64,
-    /// Nothing is copied or given up for less than this, bytes: a commit costs something too.
+    /// Nothing is copied or given up for less unused bytes than this: a commit costs something too.
     pub gain_bytes_min: u64,
+    /// Containers with fewer live bytes than so many percent of a full container are small.
+    pub small_percent_max: u64,
+    /// Small containers are merged once they hold together so many times what the largest of them
+    /// holds. Less than 2: never.
+    pub merge_ratio_min: u64,
     /// Only says what it would do.
     pub dry_run: bool,
 }
@@ -37,6 +42,8 @@ impl Default for GcPolicy {
             unused_percent_max: 5,
             copy_bytes_max: u64::MAX,
             gain_bytes_min: 0,
+            small_percent_max: 12,
+            merge_ratio_min: 16,
             dry_run: false,
         }
     }
@@ -72,6 +79,8 @@ pub struct GcCounts {
     pub containers_discarded: u64,
     /// Their stored bytes.
     pub discarded_bytes: u64,
+    /// ... of which so many only because they were small.
+    pub containers_merged: u64,
     /// ... that were to be given up and stay, because they cannot be read in full.
     pub containers_kept_back: u64,
     /// Chunks that were copied out of them, and out of the trash.
@@ -97,6 +106,7 @@ impl GcCounts {
             snapshots_purged: self.snapshots_purged + next.snapshots_purged,
             containers_discarded: self.containers_discarded + next.containers_discarded,
             discarded_bytes: self.discarded_bytes + next.discarded_bytes,
+            containers_merged: self.containers_merged + next.containers_merged,
             containers_deleted: self.containers_deleted + next.containers_deleted,
             deleted_bytes: self.deleted_bytes + next.deleted_bytes,
             chunks_copied: self.chunks_copied + next.chunks_copied,

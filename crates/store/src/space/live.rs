@@ -5,6 +5,7 @@
 //! and the collector.
 
 use crate::chunk_map::{Kept, LoadedDirectory};
+use format::container::ContainerClass;
 use std::collections::HashMap;
 use units::ContainerId;
 
@@ -40,8 +41,9 @@ impl Bits {
 }
 
 /// What is live of one container.
-#[derive(Default)]
 pub(crate) struct LiveContainer {
+    /// What it holds.
+    pub class: ContainerClass,
     live: Bits,
     /// Nodes whose children are marked.
     nodes: Bits,
@@ -54,6 +56,17 @@ pub(crate) struct LiveContainer {
 }
 
 impl LiveContainer {
+    fn new(directory: &LoadedDirectory) -> Self {
+        Self {
+            class: directory.class,
+            live: Bits::default(),
+            nodes: Bits::default(),
+            directories: Bits::default(),
+            live_bytes: 0,
+            plain_bytes: directory.plain_bytes,
+        }
+    }
+
     /// True when the chunk of this number is live here.
     pub fn holds(&self, number: u32) -> bool {
         self.live.get(number)
@@ -85,8 +98,8 @@ impl LiveMap {
     /// Marks a chunk; true when it was not seen as this before.
     pub fn mark(&mut self, kept: &Kept, seen: Seen) -> bool {
         let directory: &LoadedDirectory = &kept.directory;
-        let at = self.containers.entry(directory.container).or_default();
-        at.plain_bytes = directory.plain_bytes;
+        let at = self.containers.entry(directory.container);
+        let at = at.or_insert_with(|| LiveContainer::new(directory));
         let (number, count) = (kept.number, directory.chunk_count());
         let new = at.live.set(number, count);
         if new {

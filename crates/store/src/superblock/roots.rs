@@ -208,11 +208,14 @@ pub(crate) fn commit_root(
     forget_old_roots(media)
 }
 
-/// Removes roots below a generation, durable on return. Both names of each: the copy below
+/// Removes roots below a generation, which is there, durable on return. Both names of each: the copy below
 /// `mirror/` would bring it back.
 pub(crate) fn forget_roots_below(media: &Media, limit: Generation) -> Result<()> {
     let old = generations(&*media.blobs)?;
     let old: Vec<_> = old.into_iter().filter(|g| *g < limit).collect();
+    if !old.is_empty() {
+        media.blobs.barrier(Barrier::RootBeforeOldRoots)?;
+    }
     for generation in &old {
         let name = name_of(*generation);
         media.blobs.delete(&name)?;

@@ -261,6 +261,11 @@ impl Work {
             reader_period_ns: reader_s.saturating_mul(SECOND_NS),
             copy_bytes_max,
             gain_bytes_min: GAIN_BYTES_MIN,
+            // Merging small containers gives little room, late, and takes some first.
+            merge_ratio_min: match urgency {
+                Urgency::WhenIdle => GcPolicy::default().merge_ratio_min,
+                Urgency::Low | Urgency::Full => 0,
+            },
             ..GcPolicy::default()
         }
     }

@@ -4,12 +4,17 @@ use crate::pool::small::{LANE, make};
 use crate::volumes::direct::DirectLimits;
 use crate::volumes::engine::Step;
 use crate::volumes::{AccessOptions, Volumes, VolumesOptions};
+use crate::{Collector, GcPolicy, GcStep, NothingCached};
 use sim::SimDisk;
 use std::sync::mpsc;
 use std::time::Duration;
 
 /// Open volumes of which one is called `disk`.
 fn opened() -> (Volumes, Arc<LiveVolume>) {
+    opened_with(DirectLimits::default())
+}
+
+fn opened_with(direct: DirectLimits) -> (Volumes, Arc<LiveVolume>) {
     let pool = make(&SimDisk::new());
     let options = VolumesOptions {
         journal: JournalOptions {
@@ -20,7 +25,7 @@ fn opened() -> (Volumes, Arc<LiveVolume>) {
         memory_bytes: 8 << 20,
         thresholds: Default::default(),
         lane: LANE,
-        direct: DirectLimits::default(),
+        direct,
         access: AccessOptions::default(),
     };
     let volumes = Volumes::open(Arc::new(pool), &options).expect("volumes");
@@ -97,4 +102,56 @@ fn pieces_take_no_more_memory_than_they_were_given() {
     assert!(engine.pieces.active.count() < max);
     while engine.step(u64::MAX).expect("step") != Step::Idle {}
     assert_eq!(engine.pieces.count(), 0);
+}
+
+fn collect(volumes: &Volumes) {
+    let (pool, lane) = (volumes.pool(), volumes.engine.lane);
+    let policy = GcPolicy::with_trash_period(0);
+    let mut collector = Collector::new(pool, policy, lane).expect("alone");
+    let mut step = || {
+        collector
+            .step(pool, Some(volumes), &NothingCached, u64::MAX)
+            .expect("step")
+    };
+    while step() == GcStep::Working {}
+}
+
+/// A writer has found a chunk that nobody else needs and has told no overlay yet. However many runs of the collector
+/// begin now, they wait for it before they mark: else the chunk's container is in the trash after the first and gone after
+/// the second.
+#[test]
+fn what_a_writer_has_found_and_not_told_is_not_collected() {
+    let (volumes, disk) = opened_with(DirectLimits {
+        bytes_min: 4096,
+        unflushed_bytes_min: 0,
+    });
+    let (pool, engine) = (volumes.pool(), &volumes.engine);
+    let data: Vec<u8> = (0..4 * 4096).map(|n| (n / 4096 + 1) as u8).collect();
+    let mut session = pool.begin(engine.lane).expect("begin");
+    let chunks: Vec<_> = data
+        .chunks(4096)
+        .map(|chunk| session.main().store_chunk(chunk).expect("store"))
+        .collect();
+    pool.commit(session, &[], &[]).expect("commit");
+    let (collected, ends) = mpsc::channel();
+    std::thread::scope(|scope| {
+        // The writer gets as far as the gate: behind its choice, before the journal and the overlay.
+        let gate = disk.shut();
+        scope.spawn(|| disk.write(engine, 0, &data).expect("write"));
+        while !chunks.iter().all(|c| engine.cache.is_content_resident(c)) {
+            std::thread::yield_now();
+        }
+        scope.spawn(|| {
+            collect(&volumes);
+            collect(&volumes);
+            collected.send(()).expect("send");
+        });
+        // They are through by now, if they do not wait.
+        let waits = ends.recv_timeout(Duration::from_millis(500));
+        drop(gate);
+        waits.or_else(|_| ends.recv()).expect("collected");
+    });
+    for chunk in &chunks {
+        assert!(pool.holds_chunk(chunk).expect("looked"), "{chunk} is gone");
+    }
 }

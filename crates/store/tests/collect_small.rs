@@ -1,0 +1,194 @@
+//! Thousands of small commits leave as many small containers: they are merged, once there are enough of
+//! them, and then no more.
+//!
+//! Invariant: everything restores whatever was merged, and a run after one that merged copies nothing.
+
+mod specimen;
+
+use chunking::Compression;
+use sim::{Image, SimDisk};
+use specimen::restore::Truth;
+use specimen::{noise, options, store_image};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, InitOptions, LaneOptions,
+    NothingCached, OpenMode, Pool,
+};
+
+const PAGE: usize = 4096;
+/// A full container, bytes.
+const FULL: usize = 2 << 20;
+
+fn new_pool() -> (Arc<SimDisk>, Pool) {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
+    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
+    (disk, pool)
+}
+
+fn collector(pool: &Pool, policy: GcPolicy) -> Collector {
+    let lane = LaneOptions {
+        container_bytes: FULL,
+        ..options(Compression::None)
+    };
+    Collector::new(pool, policy, lane).expect("alone")
+}
+
+fn finish(pool: &Pool, collector: &mut Collector) -> GcCounts {
+    while collector
+        .step(pool, None, &NothingCached, 100_000)
+        .expect("step")
+        == GcStep::Working
+    {}
+    collector.counts()
+}
+
+/// Copies for 64 KiB of what is unused, or for many small containers.
+fn usual() -> GcPolicy {
+    GcPolicy {
+        gain_bytes_min: 64 << 10,
+        ..GcPolicy::with_trash_period(0)
+    }
+}
+
+fn collect(pool: &Pool, policy: GcPolicy) -> GcCounts {
+    finish(pool, &mut collector(pool, policy))
+}
+
+/// Commits of a few pages each.
+fn small_commits(pool: &Pool, numbers: std::ops::Range<u64>) -> Vec<Truth> {
+    let one = |n: u64| {
+        let bytes = noise(1000 + n, (1 + n as usize % 4) * PAGE);
+        store_image(pool, &n.to_string(), &bytes, Compression::None)
+    };
+    numbers.map(one).collect()
+}
+
+fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
+    let report = report.expect("check");
+    assert!(report.is_sound(), "{report:?}");
+    for truth in truths {
+        assert_eq!(truth.restore(pool).expect("as stored"), [].into());
+    }
+    let files = disk.image().files();
+    let is_container = |name: &&String| name.starts_with("containers/");
+    let count = files
+        .iter()
+        .map(|(name, _)| name)
+        .filter(is_container)
+        .count();
+    assert_eq!(pool.record().containers, count as u64);
+}
+
+#[test]
+fn they_become_few_and_the_next_run_copies_nothing() {
+    let (disk, pool) = new_pool();
+    let truths = small_commits(&pool, 0..300);
+    let before = pool.record();
+    assert!(before.containers >= 600, "data and nodes of each commit");
+    let dry = GcPolicy {
+        dry_run: true,
+        ..usual()
+    };
+    let would = collect(&pool, dry);
+    let first = collect(&pool, usual());
+    assert!(first.containers_merged >= 300, "{first:?}");
+    assert_eq!(would.containers_merged, first.containers_merged);
+    assert_eq!(would.copied_bytes, first.copied_bytes);
+    // Each chunk once.
+    assert!(first.chunks_copied <= first.live_chunks, "{first:?}");
+    let second = collect(&pool, usual());
+    assert_eq!(second.containers_deleted, first.containers_discarded);
+    assert_eq!(second.copied_bytes, 0, "{second:?}");
+    assert_eq!(second.containers_discarded, 0, "{second:?}");
+    let after = pool.record();
+    assert!(after.containers <= 20, "{} containers", after.containers);
+    assert!(after.stored_bytes < before.stored_bytes);
+    let third = collect(&pool, usual());
+    assert_eq!((third.copied_bytes, third.containers_discarded), (0, 0));
+    // Bits are of chunks again, not of containers.
+    assert!(third.bit_bytes * 8 <= 2 * third.live_chunks, "{third:?}");
+    is_sound(&disk, &pool, &truths);
+    assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+    drop(pool);
+    let pool = specimen::open(&disk, 3, None, OpenMode::Read).expect("open");
+    assert!(pool.notes().is_empty(), "{:?}", pool.notes());
+    is_sound(&disk, &pool, &truths);
+}
+
+/// A run every few commits, as nights do.
+#[test]
+fn over_a_life_everything_is_copied_a_few_times() {
+    let (disk, pool) = new_pool();
+    let (mut truths, mut copied, mut most) = (Vec::new(), 0, 0);
+    for night in 0..40 {
+        truths.extend(small_commits(&pool, night * 10..(night + 1) * 10));
+        copied += collect(&pool, usual()).copied_bytes;
+        most = most.max(collect(&pool, usual()).containers);
+    }
+    let counts = collect(&pool, usual());
+    // From 4 KiB to an eighth of 2 MiB, eight times as large each time: twice; and nodes of the catalog, which
+    // die and are copied while they live.
+    assert!(copied <= 4 * counts.live_bytes, "{copied}: {counts:?}");
+    assert!(copied >= counts.live_bytes / 2, "{copied}: {counts:?}");
+    assert!(most <= 120, "{most} containers");
+    is_sound(&disk, &pool, &truths);
+}
+
+#[test]
+fn a_few_stay_and_a_limit_is_kept_to() {
+    let (disk, pool) = new_pool();
+    let mut truths = small_commits(&pool, 0..8);
+    let counts = collect(&pool, usual());
+    assert_eq!((counts.copied_bytes, counts.containers_merged), (0, 0));
+    truths.extend(small_commits(&pool, 8..200));
+    let never = GcPolicy {
+        merge_ratio_min: 0,
+        ..usual()
+    };
+    let counts = collect(&pool, never);
+    assert_eq!(counts.containers_merged, 0, "{counts:?}");
+    let mut merged = Vec::new();
+    for _ in 0..30 {
+        let limited = GcPolicy {
+            copy_bytes_max: 300_000,
+            ..usual()
+        };
+        let counts = collect(&pool, limited);
+        assert!(counts.copied_bytes <= 300_000, "{counts:?}");
+        merged.push(counts.containers_merged);
+    }
+    assert!(merged[0] > 16 && merged[1] > 0, "{merged:?}");
+    assert_eq!(merged[25..], [0; 5], "{merged:?}");
+    is_sound(&disk, &pool, &truths);
+}
+
+/// Who deduplicates against a small container while it is merged loses nothing; what is stored meanwhile is not
+/// against what goes.
+#[test]
+fn writers_beside_a_merge_lose_nothing() {
+    for stage in [GcStage::Choosing, GcStage::Copying, GcStage::Done] {
+        let (disk, pool) = new_pool();
+        let mut truths = small_commits(&pool, 0..60);
+        let mut run = collector(&pool, usual());
+        while run.stage() != stage {
+            run.step(&pool, None, &NothingCached, 5000).expect("step");
+        }
+        let again: Vec<u8> = (0..60).flat_map(|n| noise(1000 + n, PAGE)).collect();
+        truths.push(store_image(&pool, "again", &again, Compression::None));
+        let merged = finish(&pool, &mut run).containers_merged;
+        assert!(merged >= 60, "{merged}");
+        drop(run);
+        for _ in 0..3 {
+            collect(&pool, usual());
+            is_sound(&disk, &pool, &truths);
+        }
+    }
+}
