@@ -4,23 +4,42 @@
 A tree of files of noise changes for some generations: some files are replaced, some are changed inside, some go, some
 come. Every tool backs up every generation, forgets all but the newest few, and collects. Measured are wall time, CPU
 time and peak memory of the collection, the bytes before and after it, and the least that could be stored. Then the newest generation is
-restored and compared. Rounds are interleaved. See README.md.
+restored and compared. Rounds are interleaved.
+
+With `--beside-backups` the tree changes once more, and it is backed up while the space is collected. A tool that locks the
+repository for itself waits for the lock; one whose documentation forbids a backup beside what is measured here makes it afterwards. Measured is until
+when both are done, and by how much the backup is later than the last one that ran alone. Quintet does both through a server, and what the
+backup held back is deleted by another `gc`, which counts; so does the server's CPU time. See README.md.
 """
 import argparse
+import contextlib
 import datetime
 import filecmp
 import json
 import os
 import random
+import re
 import shutil
 import statistics
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import measure
 import tools as toolbox
 
 TOOLS = ("quintet", "restic", "kopia", "rustic")
+# What the backup beside a collection needs: restic's prune locks the repository for itself.
+BESIDE_ARGS = {"restic": ["--retry-lock", "1h"]}
+# Collections that give space back at once only because nobody else may use the repository: kopia's `--safety=none` and
+# rustic's `--instant-delete` say so.
+ALONE = ("kopia", "rustic")
+# Kopia's first run notes what is not needed and rewrites short packs, the second deletes.
+KOPIA_RUNS = 2
+# Begins so much later than the collection.
+BESIDE_AFTER_S = 0.2
 
 
 class Source:
@@ -69,7 +88,7 @@ def forget_and_collect(tool, keep):
     policy = ["--keep-latest", str(keep), "--keep-hourly", "0", "--keep-daily", "0", "--keep-weekly", "0",
               "--keep-monthly", "0", "--keep-annual", "0"]
     return ([[tool.program, "policy", "set", "--global", *policy], [tool.program, "snapshot", "expire", "--all", "--delete"]],
-            [[tool.program, "maintenance", "run", "--full", "--safety=none"]])
+            [[tool.program, "maintenance", "run", "--full", "--safety=none"]] * KOPIA_RUNS)
 
 
 def main():
@@ -106,6 +125,7 @@ def parse_args():
     parser.add_argument("--generations", type=int, default=12)
     parser.add_argument("--keep", type=int, default=3)
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"))
+    parser.add_argument("--beside-backups", action="store_true", help="back one more generation up at the same time")
     parser.add_argument("--json", help="write the raw results here, after every run")
     parser.add_argument("--quiet-wait", type=float, default=5)
     return parser.parse_args()
@@ -128,10 +148,10 @@ def one(name, work, args):
     tool = make(name, room, args)
     log = room / "log"
 
-    def step(argv, cwd=None):
+    def step(argv, cwd=None, log=log):
         done = measure.run([str(word) for word in argv], tool.env(), cwd, log)
         if done["code"] != 0:
-            sys.exit(f"gc: {' '.join(map(str, argv))}: exit {done['code']}\n{log.read_text(errors='replace')[-2000:]}")
+            raise SystemExit(f"gc: {' '.join(map(str, argv))}: exit {done['code']}\n{log.read_text(errors='replace')[-2000:]}")
         return done
 
     for argv in tool.init():
@@ -140,21 +160,84 @@ def one(name, work, args):
         if generation:
             source.change()
         argv, cwd = tool.backup(source.top, False)
-        step(argv, cwd)
+        alone = step(argv, cwd)
     before = measure.walk_sizes(tool.repo)[2]
     first, measured = forget_and_collect(tool, args.keep)
     for argv in first:
         step(argv)
+    if args.beside_backups:
+        source.change()
     measure.settle(args.quiet_wait)
-    runs = [step(argv) for argv in measured]
+    beside = {}
+    if args.beside_backups:
+        argv, cwd = tool.backup(source.top, False)
+        argv += BESIDE_ARGS.get(name, [])
+        if name == "quintet":
+            with serving(tool, room / "serve.log") as server:
+                runs, beside = collect_beside(measured, measured, step, argv, cwd, False, room)
+                runs[0].update(user_s=runs[0]["user_s"] + cpu_seconds(server.pid), rss_bytes=peak_rss_bytes(server.pid))
+        else:
+            runs, beside = collect_beside(measured, [], step, argv, cwd, name in ALONE, room)
+        beside["alone_s"] = alone["wall_s"]
+    else:
+        runs = [step(argv) for argv in measured]
     target = room / "target"
     target.mkdir()
     argv, cwd = tool.restore(source.top, str(target))
     step(argv, cwd)
     same(source, tool.restored(source.top, target))
-    return {"tool": name, "wall_s": sum(run["wall_s"] for run in runs), "cpu_s": sum(run["user_s"] + run["sys_s"] for run in runs),
+    return {"tool": name, "wall_s": sum(run["wall_s"] for run in runs), "cpu_s": sum(run["user_s"] + run["sys_s"] for run in runs) + beside.get("backup_cpu_s", 0),
             "rss_mib": max(run["rss_bytes"] for run in runs) / 1048576, "before_bytes": before,
-            "after_bytes": measure.walk_sizes(tool.repo)[2], "newest_bytes": measure.walk_sizes(source.top)[2]}
+            "after_bytes": measure.walk_sizes(tool.repo)[2], "newest_bytes": measure.walk_sizes(source.top)[2], **beside}
+
+
+@contextlib.contextmanager
+def serving(tool, log):
+    """Quintet's server, which runs the commands of others."""
+    with open(log, "wb") as out:
+        server = subprocess.Popen([tool.program, "serve"], env=tool.env(), stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+    try:
+        while server.poll() is None and not re.search("^(serving|holding)", log.read_text(), re.MULTILINE):
+            time.sleep(0.02)
+        yield server
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / measure.TICKS
+
+
+def peak_rss_bytes(pid):
+    return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
+
+
+def collect_beside(measured, again, step, backup, cwd, is_alone, room):
+    """Runs the collection and a backup at once, or one after the other; then `again`. What collecting cost, and the times of the
+    backup and of all."""
+    runs, failed, began = [], [], time.monotonic()
+
+    def collect():
+        try:
+            runs.extend(step(argv) for argv in measured)
+        except SystemExit as why:
+            failed.append(why)
+
+    collecting = threading.Thread(target=collect)
+    collecting.start()
+    if is_alone:
+        collecting.join()
+    wanted = began + BESIDE_AFTER_S
+    time.sleep(max(0, wanted - time.monotonic()))
+    done = step(backup, cwd, room / "backup.log")
+    backup_s = time.monotonic() - wanted
+    collecting.join()
+    if failed:
+        raise failed[0]
+    runs += [step(argv) for argv in again]
+    return runs, {"backup_cpu_s": done["user_s"] + done["sys_s"], "backup_s": backup_s, "backup_run_s": done["wall_s"], "both_s": time.monotonic() - began}
 
 
 def same(source, restored):
@@ -174,6 +257,15 @@ def print_summary(result, names):
         print(f"| {name} | {median('wall_s'):.2f} [{min(walls):.2f}..{max(walls):.2f}] | {median('cpu_s'):.2f} | "
               f"{median('rss_mib'):.0f} | {median('before_bytes') / 1e6:.1f} | {median('after_bytes') / 1e6:.1f} | "
               f"{back / 1e6 / max(median('cpu_s'), 0.01):.0f} |")
+    if not any("both_s" in record for record in result["records"]):
+        return
+    print("\n| tool | until both are done, s | backup, from when it was wanted, s | the last backup alone, s |")
+    print("|---|---|---|---|")
+    for name in names:
+        records = [record for record in result["records"] if record["tool"] == name]
+        median = lambda key: statistics.median(record[key] for record in records)
+        both = [record["both_s"] for record in records]
+        print(f"| {name} | {median('both_s'):.2f} [{min(both):.2f}..{max(both):.2f}] | {median('backup_s'):.2f} | {median('alone_s'):.2f} |")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 """Marking at scale: what `gc` reads and remembers as snapshots add up.
 
 A volume of 100 GiB holds some data; between two snapshots a few random pages change. After each of some numbers of snapshots the
-server is stopped and `gc --dry-run` marks everything: nodes read, memory of the bits, wall and CPU time, peak RSS. Needs the
-distribution's python3-libnbd. See README.md.
+server is stopped and `gc --dry-run` marks everything: nodes read, memory of the bits, wall and CPU time, peak RSS. With `--collect` the
+space is collected then, which merges what the small commits left, and everything is marked again. Needs the distribution's python3-libnbd. See README.md.
 """
 import argparse
 import json
@@ -48,11 +48,11 @@ class Pool:
         self.server.terminate()
         self.server.wait()
 
-    def mark(self):
-        """Costs of one dry run, and what it says."""
-        log = self.room / "mark.log"
+    def gc(self, *more):
+        """Costs of one run, and what it says."""
+        log = self.room / "gc.log"
         log.unlink(missing_ok=True)
-        cost = measure.run([self.program, "gc", "--dry-run", "--trash-period", "0", "--json", "--memory", self.memory],
+        cost = measure.run([self.program, "gc", "--trash-period", "0", "--json", "--memory", self.memory, *more],
                            self.env, self.room, log)
         lines = [line for line in log.read_text().splitlines() if '"summary"' in line]
         if cost["code"] or not lines:
@@ -71,11 +71,20 @@ def connect(uri):
     sys.exit("no connection")
 
 
+def row(made, cost, said):
+    cpu = cost["user_s"] + cost["sys_s"]
+    return {"snapshots": made, "containers": said["containers"], "nodes": said["nodes_read"], "chunks": said["live_chunks"],
+            "wall_s": cost["wall_s"], "cpu_s": cpu, "us_a_node": cpu * 1e6 / max(1, said["nodes_read"]),
+            "bits_a_chunk": said["mark_memory_bytes"] * 8 / max(1, said["live_chunks"]), "rss_mib": cost["rss_bytes"] / (1 << 20),
+            "merged": said["merged_containers"], "copied_mb": said["copied_bytes"] / 1e6, "trash_mb": said["discarded_bytes"] / 1e6}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--snapshots", default="100,1000,10000", help="numbers at which to mark")
     parser.add_argument("--data-mib", type=int, default=512, help="what the volume holds before the first snapshot")
     parser.add_argument("--pages", type=int, default=4, help="random pages that change between two snapshots")
+    parser.add_argument("--collect", action="store_true", help="also collect, and mark again")
     parser.add_argument("--memory", default="256M")
     parser.add_argument("--json")
     parser.add_argument("--program", default="target/release/quintet")
@@ -97,13 +106,12 @@ def main():
                 made += 1
             disk.shutdown()
             pool.stop()
-            cost, said = pool.mark()
-            cpu = cost["user_s"] + cost["sys_s"]
-            bits = said["mark_memory_bytes"] * 8 / max(1, said["live_chunks"])
-            rows.append({"snapshots": made, "nodes": said["nodes_read"], "chunks": said["live_chunks"], "wall_s": cost["wall_s"],
-                         "cpu_s": cpu, "us_a_node": cpu * 1e6 / max(1, said["nodes_read"]), "bits_a_chunk": bits,
-                         "rss_mib": cost["rss_bytes"] / (1 << 20)})
-            print(json.dumps(rows[-1]), flush=True)
+            runs = [("mark", ["--dry-run"])]
+            if args.collect:
+                runs += [("collect", []), ("mark", ["--dry-run"])]
+            for run, more in runs:
+                rows.append({"run": run, **row(made, *pool.gc(*more))})
+                print(json.dumps(rows[-1]), flush=True)
             disk = connect(pool.start())
         pool.stop()
     finally:
