@@ -148,6 +148,8 @@ const IN_VAIN_S: u64 = 60;
 const DOUBLINGS_MAX: u32 = 6;
 /// Less that is perhaps not needed is not worth looking for, bytes.
 const UNUSED_BYTES_MIN: u64 = 64 * MIB;
+/// Of what is little, a pool that stores less than this part does not fill the disk.
+const FILLS_PART: u64 = 8;
 /// A run that gave back less than this part of what is stored was in vain.
 const LITTLE_PART: u64 = 64;
 
@@ -216,7 +218,7 @@ impl CollectSchedule {
     /// So much is to stay free of writers, bytes: 0 when waiting would not help them.
     pub fn keep_free_bytes(&self, space: &PoolSpace) -> u64 {
         match space.room {
-            Some(room) if self.in_vain[Urgency::Full as usize] == 0 => {
+            Some(room) if self.in_vain[Urgency::Full as usize] == 0 && self.fills(space) => {
                 self.limits.reserve_bytes(room, space.journal_bytes)
             }
             _ => 0,
@@ -225,7 +227,7 @@ impl CollectSchedule {
 
     /// How urgent it would be to collect now, by what is free; `None`: not urgent.
     pub fn pressure(&self, space: &PoolSpace) -> Option<Urgency> {
-        let room = space.room?;
+        let room = space.room.filter(|_| self.fills(space))?;
         let limits = &self.limits;
         if room.free_bytes < limits.reserve_bytes(room, space.journal_bytes) {
             return Some(Urgency::Full);
@@ -291,6 +293,11 @@ impl CollectSchedule {
         let share = u128::from(stored_bytes) * u128::from(self.limits.unused_percent) / 100;
         let share = u64::try_from(share).unwrap_or(u64::MAX);
         share.max(UNUSED_BYTES_MIN)
+    }
+
+    /// False when others fill the disk: nothing that the pool could give back would help.
+    fn fills(&self, space: &PoolSpace) -> bool {
+        space.stored_bytes >= self.low(space) / FILLS_PART
     }
 
     fn low(&self, space: &PoolSpace) -> u64 {

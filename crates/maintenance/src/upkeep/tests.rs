@@ -261,6 +261,14 @@ fn a_clock_that_was_set_back_keeps_nobody_waiting() {
 fn a_small_pool_is_left_alone() {
     let at = space(TIB / 2, 40 * MIB);
     assert_eq!(begins(&schedule(), &at), None);
+    // Also on a disk that others have filled.
+    let full = space(MIB, 40 * MIB);
+    assert_eq!(begins(&schedule(), &full), None);
+    assert_eq!(schedule().keep_free_bytes(&full), 0);
+    assert_eq!(
+        begins(&schedule(), &space(MIB, 2 * GIB)),
+        Some(Urgency::Full)
+    );
 }
 
 #[test]
