@@ -40,6 +40,7 @@ exits 21 q dump 00000000
 exits 0 q status
 says "DAMAGED"
 exits 21 q check
+exits 21 q scrub
 # Removing and changing need to see everything.
 exits 21 q forget --keep-last 1
 exits 21 q tag --add t "$newest"

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod defrag;
+mod mend;
 mod replicate;
 mod scrub;
 mod upkeep;
@@ -13,6 +14,7 @@ mod upkeep;
 pub use defrag::{
     DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat, Toll,
 };
+pub use mend::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
 };

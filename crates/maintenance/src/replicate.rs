@@ -21,6 +21,9 @@ mod window;
 
 pub use carrier::CopyCounts;
 pub use disk::CopyLimits;
+pub(crate) use pairs::{Pair, Pairs};
+pub(crate) use tree::Listing;
+
 pub use replication::{CopiedSnapshot, CopyOptions, CopyStep, Replication};
 
 use store::StoreError;

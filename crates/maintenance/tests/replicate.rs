@@ -1,33 +1,25 @@
 //! Copies between real pools on simulated disks: what is sent, what is read, what arrives.
 
+mod copies;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use copies::{copy, copy_all, copy_options, open_receiver, receiver, replication};
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use maintenance::{CopiedSnapshot, CopyError, CopyLimits, CopyOptions, CopyStep, Replication};
-use sim::{Damage, Image, SimDisk};
+use maintenance::{CopyError, CopyLimits, CopyOptions, CopyStep, Replication};
+use sim::{Damage, SimDisk};
 use specimen::volumes::{self, small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, ChunkRun, GrowingObject, InitOptions, OpenMode, Pool, Volumes};
+use store::{CheckDepth, ChunkRun, GrowingObject, OpenMode, Pool, Volumes};
 use units::Fingerprint;
 use volume::Volume;
 
 const WITH: Compression = Compression::Zstd(1);
-
-fn copy_options() -> CopyOptions {
-    CopyOptions {
-        lane: options(WITH),
-        dry_run: false,
-        bytes_per_s: None,
-        limits: CopyLimits::default(),
-        volumes: None,
-    }
-}
 
 fn source(seed: u64) -> (Specimen, Arc<SimDisk>) {
     let of = Specimen::new(seed, true);
@@ -37,46 +29,6 @@ fn source(seed: u64) -> (Specimen, Arc<SimDisk>) {
 
 fn open_source((of, disk): &(Specimen, Arc<SimDisk>)) -> Arc<Pool> {
     Arc::new(of.open(disk, 7, OpenMode::Write).unwrap())
-}
-
-/// An empty pool with keys of its own.
-fn receiver(seed: u64) -> Arc<SimDisk> {
-    let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&specimen::media(&disk, seed), &init).unwrap();
-    disk
-}
-
-fn open_receiver(disk: &Arc<SimDisk>, seed: u64) -> Arc<Pool> {
-    Arc::new(specimen::open(disk, seed, None, OpenMode::Write).unwrap())
-}
-
-fn replication(from: &Arc<Pool>, to: &Arc<Pool>) -> Replication {
-    let all = from.snapshots().unwrap();
-    Replication::new(Arc::clone(from), all, Arc::clone(to), copy_options()).unwrap()
-}
-
-fn copy(run: &mut Replication, snapshot: &Snapshot) -> Result<CopiedSnapshot, CopyError> {
-    run.begin(snapshot)?;
-    for _ in 0..1_000_000 {
-        match run.step(0, 10_000)? {
-            CopyStep::Worked | CopyStep::Sent(_) => {}
-            CopyStep::Copied(copied) => return Ok(*copied),
-            other => panic!("{other:?}"),
-        }
-    }
-    panic!("no end");
-}
-
-fn copy_all(from: &Arc<Pool>, to: &Arc<Pool>) -> Vec<CopiedSnapshot> {
-    let mut run = replication(from, to);
-    let all = from.snapshots().unwrap();
-    let missing: Vec<_> = all.into_iter().filter(|s| !run.is_there(s)).collect();
-    let copied = missing.iter().map(|s| copy(&mut run, s).unwrap());
-    copied.collect()
 }
 
 /// Every byte, name and attribute; fingerprints are each pool's own.

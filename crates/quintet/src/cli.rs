@@ -14,6 +14,7 @@ mod maintain;
 mod mount;
 mod pool;
 mod qos;
+mod replica;
 mod restore;
 mod retain;
 mod scrub;
@@ -23,7 +24,7 @@ mod volume;
 
 pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
-pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
+pub use copy::{CopyArgs, ToArgs};
 pub use defrag::{DefragArgs, PercentArg};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
@@ -32,9 +33,10 @@ pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use qos::{QosCommand, QosSetArgs};
+pub use replica::ReplicaArgs;
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
-pub use scrub::{ScrubArgs, ScrubCommand, ScrubLimitArgs};
+pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServeHeldArgs};
 pub use top::TopArgs;
 pub use volume::{
@@ -101,6 +103,7 @@ Environment:
   QUINTET_PASSPHRASE_FD     number of an open file with the password in its first line
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
+  QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
   QUINTET_CACHE_DIR         directory for rebuildable files
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues

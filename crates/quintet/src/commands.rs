@@ -26,6 +26,7 @@ mod mount;
 mod new_snapshot;
 mod qos;
 mod repair;
+mod replica;
 mod restore;
 mod scrub;
 mod serve;

@@ -17,7 +17,7 @@ pub use recovery_key::RecoveryKey;
 pub use shares::{Shares, flow_name, kind_name};
 pub use upkeep::Upkeep;
 
-use crate::cli::{GlobalArgs, ToArgs};
+use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
 use crate::console::Loudness;
 use crate::sizes;
 use chunking::Compression;
@@ -159,11 +159,50 @@ fn pool_location(
         .map_err(|why| SettingError::new(name, why))
 }
 
-/// Where the pool is that receives copies, and its password.
-pub fn receiving_pool(
-    args: &ToArgs,
+/// Another pool than the one that a command is about.
+#[derive(Clone, Debug)]
+pub struct OtherPool {
+    /// Its directory.
+    pub path: PathBuf,
+    /// How it is opened.
+    pub password: PasswordSource,
+    /// Who it is, for who is asked for that.
+    pub sources: PasswordSources,
+}
+
+impl OtherPool {
+    /// True when it is this directory, however that is written.
+    pub fn is_at(&self, path: &Path) -> bool {
+        matches!((self.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b)
+    }
+}
+
+/// The pool that has copies of what may be lost, if there is one.
+pub fn replica(
+    args: &ReplicaArgs,
     environment: &Environment,
-) -> Result<(PathBuf, PasswordSource), SettingError> {
+) -> Result<Option<OtherPool>, SettingError> {
+    let Some(path) = &args.replica else {
+        return Ok(None);
+    };
+    let path = local_path(path.as_os_str()).map_err(|why| SettingError::new("--replica", why))?;
+    let (sources, args) = (PasswordSources::REPLICA, &args.password);
+    let password = PasswordSource::choose_other(
+        sources,
+        args.replica_password_file.as_ref(),
+        args.replica_password_command.as_deref(),
+        args.replica_key_file.as_ref(),
+        environment,
+    )?;
+    Ok(Some(OtherPool {
+        path,
+        password,
+        sources,
+    }))
+}
+
+/// Where the pool is that receives copies, and its password.
+pub fn receiving_pool(args: &ToArgs, environment: &Environment) -> Result<OtherPool, SettingError> {
     const NAME: &str = "QUINTET_TO_REPOSITORY";
     let location = match (&args.to, environment.value(NAME)) {
         (Some(to), _) => ("--to", to.as_os_str()),
@@ -174,8 +213,19 @@ pub fn receiving_pool(
         }
     };
     let path = local_path(location.1).map_err(|why| SettingError::new(location.0, why))?;
-    let password = PasswordSource::choose_to(&args.password, environment)?;
-    Ok((path, password))
+    let (sources, args) = (PasswordSources::TO, &args.password);
+    let password = PasswordSource::choose_other(
+        sources,
+        args.to_password_file.as_ref(),
+        args.to_password_command.as_deref(),
+        args.to_key_file.as_ref(),
+        environment,
+    )?;
+    Ok(OtherPool {
+        path,
+        password,
+        sources,
+    })
 }
 
 /// A directory, also written `local:PATH`. What looks like another kind of place is refused: a

@@ -19,7 +19,7 @@ pub use image::ImageVolume;
 use crate::chunk_map::{ChunkMap, Near};
 use crate::container::ContainerReader;
 use crate::error::{Result, StoreError};
-use crate::recipe::{Leaf, visit_differences, visit_leaves, visit_nodes};
+use crate::recipe::{Leaf, Mending, mend_object, visit_differences, visit_leaves, visit_nodes};
 use cache::ReadCache;
 use duet::Duet;
 use flights::Flights;
@@ -27,6 +27,7 @@ use format::bytes::FormatError;
 use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
+use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -158,6 +159,19 @@ impl Reader {
             Ok(whole)
         });
         whole && walked.is_ok()
+    }
+
+    /// Hands the lost parts of an object to who can bring them back. True when it is whole; what a
+    /// session has brought back can be read when it has committed, and is to be walked again then. `whole`
+    /// are nodes that are, with all below them: no object is walked there again.
+    pub fn mend_object(
+        &self,
+        root: &ObjectRoot,
+        whole: &mut HashSet<Fingerprint>,
+        mending: &mut dyn Mending,
+    ) -> Result<bool> {
+        let mut load = |f: &Fingerprint| self.recipe_node(f);
+        mend_object(root, whole, &mut load, mending)
     }
 
     /// A decoded recipe node.

@@ -7,10 +7,13 @@
 mod builder;
 mod difference;
 mod fold;
+mod lost;
 mod walk;
 
 pub use builder::ObjectBuilder;
 pub(crate) use difference::visit_differences;
 pub use fold::ChunkRun;
 pub(crate) use fold::{fold, hole};
+pub(crate) use lost::mend_object;
+pub use lost::{LostPart, Mending};
 pub(crate) use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

@@ -1,16 +1,15 @@
 //! Snapshots that both pools have: by their names, which are sixteen random bytes.
 //!
 //! Invariant: a pair holds the same bytes, as a snapshot never changes; each pool has its own
-//! fingerprints for them. Called by replication.
+//! fingerprints for them. Called by replication, and by repairs, whose own pool is "here".
 
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::collections::BTreeMap;
-use units::SnapshotId;
 
 /// The same bytes in two pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(crate) struct Pair {
     /// In the pool that is copied.
     pub here: ObjectRoot,
     /// In the one that receives.
@@ -18,7 +17,7 @@ pub(super) struct Pair {
 }
 
 /// See the module's head.
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     here: Vec<Snapshot>,
     /// By their keys in the catalog: time and name.
     there: BTreeMap<Vec<u8>, Snapshot>,
@@ -58,22 +57,33 @@ impl Pairs {
 
     /// The pair that is most like a snapshot: itself, its parent, or the newest of its source.
     pub fn base(&self, of: &Snapshot) -> Option<Pair> {
-        let pair = |here: &Snapshot| {
-            let there = self.there(here)?;
-            let is_like = (here.kind == SnapshotKind::Tree) == (of.kind == SnapshotKind::Tree)
-                && here.root.layout == of.root.layout;
-            is_like.then_some(Pair {
-                here: here.root,
-                there: there.root,
-            })
-        };
-        let by_id = |id: SnapshotId| self.here.iter().find(|s| s.id == id).and_then(pair);
+        let itself = || self.here.iter().find(|s| s.id == of.id);
+        itself()
+            .and_then(|s| self.pair(s, of))
+            .or_else(|| self.neighbour(of))
+    }
+
+    /// The same without itself.
+    pub fn neighbour(&self, of: &Snapshot) -> Option<Pair> {
+        let others = || self.here.iter().filter(|s| s.id != of.id);
+        let parent = others().find(|s| s.id == of.parent);
         let of_source = || {
-            let mut near: Vec<&Snapshot> = self.here.iter().filter(|s| is_of_one(s, of)).collect();
+            let mut near: Vec<&Snapshot> = others().filter(|s| is_of_one(s, of)).collect();
             near.sort_by_key(|s| (s.taken > of.taken, s.taken.0.abs_diff(of.taken.0)));
-            near.into_iter().find_map(pair)
+            near.into_iter().find_map(|s| self.pair(s, of))
         };
-        by_id(of.id).or_else(|| by_id(of.parent)).or_else(of_source)
+        parent.and_then(|s| self.pair(s, of)).or_else(of_source)
+    }
+
+    /// A snapshot in both pools, if it is in both, and of the kind of another one.
+    fn pair(&self, here: &Snapshot, of: &Snapshot) -> Option<Pair> {
+        let there = self.there(here)?;
+        let is_like = (here.kind == SnapshotKind::Tree) == (of.kind == SnapshotKind::Tree)
+            && here.root.layout == of.root.layout;
+        is_like.then_some(Pair {
+            here: here.root,
+            there: there.root,
+        })
     }
 }
 

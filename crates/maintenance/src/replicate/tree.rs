@@ -11,6 +11,7 @@ use super::pairs::Pair;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
+use store::Reader;
 
 /// Objects of this tree that are remembered, for hard links and copies: about 150 bytes each.
 const OBJECTS_MAX: usize = 1 << 16;
@@ -26,7 +27,7 @@ struct Level {
 }
 
 /// A directory that both pools have: the same names, one by one.
-struct Listing {
+pub(crate) struct Listing {
     here: Vec<Entry>,
     there: Vec<Entry>,
 }
@@ -69,12 +70,8 @@ impl TreeCopy {
         if let Ok(entries) = &mut left {
             entries.reverse();
         }
-        let base = base.and_then(|pair| {
-            // Without a base more is read, and nothing else.
-            let here = carrier.source().directory(&pair.here).ok()?;
-            let there = carrier.to.reader().directory(&pair.there).ok()?;
-            Some(Listing { here, there })
-        });
+        // Without a base more is read, and nothing else.
+        let base = base.and_then(|pair| Listing::read(pair, carrier.source(), carrier.to.reader()));
         self.levels.push(Level {
             root,
             left: left.map_err(CopyError::Source)?,
@@ -199,8 +196,15 @@ fn known(
 }
 
 impl Listing {
+    /// Of two directories that can be read.
+    pub fn read(pair: Pair, here: &Reader, there: &Reader) -> Option<Self> {
+        let here = here.directory(&pair.here).ok()?;
+        let there = there.directory(&pair.there).ok()?;
+        Some(Self { here, there })
+    }
+
     /// The object of that name and type.
-    fn pair(&self, entry: &Entry) -> Option<Pair> {
+    pub fn pair(&self, entry: &Entry) -> Option<Pair> {
         let content = |entries: &[Entry]| {
             let at = entries.binary_search_by(|e| e.name.cmp(&entry.name)).ok()?;
             match (&entries.get(at)?.kind, &entry.kind) {

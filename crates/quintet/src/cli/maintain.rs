@@ -1,6 +1,7 @@
 //! Arguments of `check`, `repair` and `stats`.
 
 use super::inspect::FilterArgs;
+use super::replica::ReplicaArgs;
 use clap::{Args, ValueEnum};
 
 /// Verify that everything is there and as it was written.
@@ -29,11 +30,13 @@ Examples:
   quintet repair
   quintet repair --dry-run
   quintet repair --subset 3/7     (reads the data of one part only)
+  quintet repair --replica /mnt/other/pool
 
 Reads everything, as `check --read-data` does. Regions whose bytes are damaged are noted in the pool:
 nothing new is deduplicated against them, so a backup of the same sources stores their contents
 anew, and old snapshots that need them become whole. Nothing is removed. A region that was noted
-and proves to be whole is taken back.
+and proves to be whole is taken back. With --replica what is lost is stored again from another pool
+that has copies of the same snapshots (see quintet scrub --help).
 
 Exit codes: 0 nothing was wrong; 20 damage was found and every snapshot is whole; 21 something is
 still missing and is named: back up its source again.")]
@@ -42,8 +45,11 @@ pub struct RepairArgs {
     #[arg(long, value_name = "N/T", value_parser = SubsetArg::parse)]
     pub subset: Option<SubsetArg>,
     /// Say what is damaged, and change nothing
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, conflicts_with = "replica")]
     pub dry_run: bool,
+    /// Where from.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
 }
 
 /// `n/t`: part n of t.

@@ -118,8 +118,9 @@ fn show(
         "DAMAGE FOUND: {damage} places, {affected} files or images affected"
     ))?;
     console.line(
-        "action: run quintet repair, then back up again the sources that you still have: what is \
-         damaged is stored anew, and the snapshots named above become whole",
+        "action: run quintet repair (--replica POOL if another pool has copies), then back up again the \
+         sources that you still have: what is damaged is stored anew, and the snapshots named above \
+         become whole",
     )
 }
 

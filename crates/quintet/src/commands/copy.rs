@@ -35,8 +35,9 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     if args.snapshots.is_empty() && !args.all && filter.is_empty() {
         bail!("which snapshots? name them, or use --all, --host, --tag or --path");
     }
-    let (to_path, password) = receiving_pool(&args.to, &invocation.caller.environment)?;
-    if is_one_place(invocation.settings.pool()?, &to_path) {
+    let to = receiving_pool(&args.to, &invocation.caller.environment)?;
+    let to_path = to.path.clone();
+    if to.is_at(invocation.settings.pool()?) {
         bail!("{}: is the pool that is to be copied", to_path.display());
     }
     let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
@@ -52,8 +53,9 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     let memory = invocation.settings.memory_bytes;
     let to = Arc::new(
         invocation
-            .open_other(&to_path, &password, mode, memory)
-            .context("the receiving pool")?,
+            .open_other(&to, mode, memory)
+            .context("the receiving pool")?
+            .0,
     );
     let options = CopyOptions {
         lane,
@@ -106,11 +108,6 @@ fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
     let done = if pause { "paused" } else { "resumed" };
     console.line(format!("{count} copies {done}"))?;
     Ok(Exit::Done)
-}
-
-/// The same directory, however it is written.
-fn is_one_place(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// What the user means, oldest first; disks and streams may be called by their names too.

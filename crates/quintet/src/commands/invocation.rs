@@ -1,5 +1,6 @@
 //! One run of the program: its settings, its streams, and the way into the pool.
 
+use super::failure;
 use super::gc::Opened;
 use crate::caller::Caller;
 use crate::console::Console;
@@ -9,7 +10,7 @@ use crate::held::{
 };
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
-use crate::settings::{PasswordSource, Settings, parse_compression};
+use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::Context;
 use jiff::tz::TimeZone;
 use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
@@ -17,8 +18,8 @@ use qos::Flow;
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    DeviceQueue, LaneOptions, MaintenanceTurn, OpenMode, PacedDisk, Pool, SlotInfo, StoreError,
-    StoreErrorKind, Volumes, Writes,
+    DeviceQueue, LaneOptions, MaintenanceTurn, OpenMode, PacedDisk, Pool, SecretKey, SlotInfo,
+    StoreError, StoreErrorKind, Volumes, Writes,
 };
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
@@ -157,24 +158,37 @@ impl Invocation {
         Ok(pool)
     }
 
-    /// Opens another pool in this process.
+    /// Opens another pool in this process; also says with which secret, if it needs one.
     pub fn open_other(
         &self,
+        other: &OtherPool,
+        mode: OpenMode,
+        memory_bytes: usize,
+    ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
+        let (pool, secret) = match Self::open_at(&other.path, None, mode, memory_bytes) {
+            Err(e) if failure::exit_of(&e) == Exit::WrongKey => {
+                let secret = other.password.read_of(other.sources, &self.caller)?;
+                let pool = Self::open_at(&other.path, Some(&secret), mode, memory_bytes)?;
+                (pool, Some(secret))
+            }
+            opened => (opened?, None),
+        };
+        for note in pool.notes() {
+            let path = other.path.display();
+            self.console.warn(format_args!("{path}: {note}"));
+        }
+        Ok((pool, secret))
+    }
+
+    /// Opens the pool in that directory.
+    pub fn open_at(
         path: &Path,
-        password: &PasswordSource,
+        secret: Option<&SecretKey>,
         mode: OpenMode,
         memory_bytes: usize,
     ) -> anyhow::Result<Pool> {
         let media = Self::media_at(path, None, false)?;
-        let pool = match Pool::open(media.clone(), None, mode, memory_bytes) {
-            Err(e) if e.kind == StoreErrorKind::WrongKey => {
-                let secret = password.read_to(&self.caller)?;
-                Pool::open(media, Some(&secret), mode, memory_bytes)?
-            }
-            opened => opened?,
-        };
-        self.tell_notes(&pool);
-        Ok(pool)
+        Ok(Pool::open(media, secret, mode, memory_bytes)?)
     }
 
     fn tell_notes(&self, pool: &Pool) {

@@ -41,7 +41,10 @@ impl Need {
             // Reads here, and writes where no server is; only a server knows what is in memory.
             Command::Copy(args) => unless(args.dry_run, Self::Writing { files }),
             Command::Forget(args) => unless(args.dry_run, Self::Writing { files: false }),
-            Command::Repair(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Repair(args) => {
+                let files = args.replica.replica.is_some();
+                unless(args.dry_run, Self::Writing { files })
+            }
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
             Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Defrag(args) => unless(args.dry_run, Self::Writing { files: false }),
@@ -55,10 +58,15 @@ impl Need {
             | Command::Qos(QosCommand::Show)
             | Command::Volume(VolumeCommand::List) => Self::Live,
             Command::Qos(_) => Self::Writing { files: false },
-            Command::Scrub(args) => match args.command {
-                Some(ScrubCommand::Status) => Self::Live,
-                _ => Self::Writing { files: false },
-            },
+            Command::Scrub(args) => {
+                let pass = match &args.command {
+                    Some(ScrubCommand::Status) => return Self::Live,
+                    Some(ScrubCommand::Start(pass)) => pass,
+                    _ => &args.pass,
+                };
+                let files = pass.replica.replica.is_some();
+                Self::Writing { files }
+            }
             Command::Volume(_) => Self::Writing { files: false },
             Command::Key(KeyCommand::List) => Self::Nothing,
             Command::Key(_) => Self::Writing { files },
@@ -157,6 +165,8 @@ mod tests {
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });
         assert_eq!(need("scrub status"), Need::Live);
         assert_eq!(need("scrub --limit 5M"), Need::Writing { files: false });
+        assert_eq!(need("scrub start --replica /x"), Need::Writing { files });
+        assert_eq!(need("repair --replica /x"), Need::Writing { files });
         assert_eq!(need("qos show"), Need::Live);
         assert_eq!(need("qos set random=30"), Need::Writing { files: false });
         assert_eq!(need("restore latest -t /x"), Need::Nothing);

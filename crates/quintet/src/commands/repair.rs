@@ -8,6 +8,7 @@ use super::check::{self, data_bytes, show_affected, show_found};
 use super::invocation::Invocation;
 use crate::cli::{CheckArgs, RepairArgs};
 use crate::exit::Exit;
+use crate::held::Replica;
 use crate::json::Object;
 use crate::sizes;
 use format::snapshot::Snapshot;
@@ -23,14 +24,22 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     }
     let depth = check::depth(&like);
     let lane = invocation.lane(None, REGION_BYTES)?;
+    let replica = Replica::of(invocation, &args.replica)?;
     // Notes are part of the report.
     let pool = invocation.open_silently(OpenMode::Write)?;
     let progress = invocation.progress("repairing");
     let record = pool.record();
     progress.add_total(record.containers, data_bytes(&record, depth));
     progress.totals_known();
-    let repair = pool.repair(depth, lane, &mut check::steps(&progress))?;
+    let mut repair = pool.repair(depth, lane, &mut check::steps(&progress))?;
     drop(progress);
+    if let Some(replica) = replica.filter(|_| !repair.remaining.is_sound()) {
+        let (console, interrupt) = (&invocation.console, &invocation.interrupt);
+        let counts = replica.mend(&pool, lane, console, interrupt, &mut || ())?;
+        if counts.chunks > 0 {
+            repair.remaining = pool.look_again()?;
+        }
+    }
     let (snapshots, _) = pool.snapshots_readable()?;
     show(invocation, &repair, &snapshots)?;
     let had_work = repair.set_aside + repair.taken_back > 0;

@@ -13,9 +13,9 @@ pub(super) use words::{object, summary};
 use super::backup::REGION_BYTES;
 use super::check::show_affected;
 use super::invocation::Invocation;
-use crate::cli::{ScrubArgs, ScrubCommand};
+use crate::cli::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 use crate::exit::Exit;
-use crate::held::OpenPool;
+use crate::held::{OpenPool, Replica};
 use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::bail;
@@ -30,7 +30,6 @@ use store::{CheckDepth, OpenMode};
 const STEP_BYTES: u64 = 4 << 20;
 
 pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<Exit> {
-    let limit = args.limit.limit;
     match (&args.command, invocation.held()) {
         (Some(ScrubCommand::Status), held) => {
             let status = match held {
@@ -40,10 +39,16 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
             show_status(invocation, &status)?;
             return Ok(Exit::Done);
         }
-        (Some(ScrubCommand::Start(limit)), Some(held)) => held.scrub.start(limit.limit)?,
+        (Some(ScrubCommand::Start(pass)), Some(held)) => {
+            held.scrub
+                .start_with(Replica::of(invocation, &pass.replica)?, pass.limit)?;
+        }
         (Some(ScrubCommand::Pause), Some(held)) => held.scrub.pause()?,
         (None, Some(held)) => {
-            held.scrub.start(limit)?;
+            held.scrub.start_with(
+                Replica::of(invocation, &args.pass.replica)?,
+                args.pass.limit,
+            )?;
             invocation
                 .console
                 .note("the server does it in the background (see quintet scrub status)");
@@ -51,7 +56,7 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
         (Some(_), None) => {
             bail!("no server holds this pool: `quintet scrub` verifies it here and now")
         }
-        (None, None) => return in_foreground(invocation, limit),
+        (None, None) => return in_foreground(invocation, &args.pass),
     }
     if let Some(held) = invocation.held() {
         show_status(invocation, &held.scrub.status())?;
@@ -68,12 +73,13 @@ fn show_status(invocation: &Invocation, status: &ScrubStatus) -> std::io::Result
     Ok(())
 }
 
-fn in_foreground(invocation: &Invocation, limit: Option<u64>) -> anyhow::Result<Exit> {
+fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Result<Exit> {
     let lane = invocation.lane(None, REGION_BYTES)?;
+    let replica = Replica::of(invocation, &args.replica)?;
     let pool = invocation.open(OpenMode::Write)?;
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
     let mut findings = Findings::default();
-    scrubber.start(limit)?;
+    scrubber.start(args.limit)?;
     let progress = invocation.progress("scrubbing");
     let status = scrubber.status();
     progress.add_total(status.containers, status.stored_bytes);
@@ -91,7 +97,20 @@ fn in_foreground(invocation: &Invocation, limit: Option<u64>) -> anyhow::Result<
         console.warn(format_args!("how far it is could not be written down: {e}"));
     }
     passed?;
-    conclude(invocation, &pool, &scrubber.status().last, &findings)
+    let mut came_back = 0;
+    // Also what was damaged before this pass.
+    if let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) {
+        let (console, interrupt) = (&invocation.console, &invocation.interrupt);
+        let counts = replica.mend(&pool, lane, console, interrupt, &mut || ())?;
+        came_back = counts.chunks;
+    }
+    conclude(
+        invocation,
+        &pool,
+        &scrubber.status().last,
+        &findings,
+        came_back,
+    )
 }
 
 /// To the end, or until the user says so.
@@ -136,10 +155,13 @@ fn conclude(
     pool: &OpenPool,
     pass: &Pass,
     findings: &Findings,
+    came_back: u64,
 ) -> anyhow::Result<Exit> {
     let mut affected = 0;
     let mut exit = Exit::Done;
-    if findings.damaged > 0 {
+    // What a damaged catalog hides was not read.
+    let is_hidden = pool.snapshots_readable()?.1.is_some();
+    if findings.damaged + came_back > 0 || is_hidden {
         let go_on = &mut |_, _| ControlFlow::Continue(());
         let report = pool.check(CheckDepth::Structure, go_on)?;
         let (snapshots, _) = pool.snapshots_readable()?;
@@ -147,7 +169,7 @@ fn conclude(
             show_affected(invocation, name, &snapshots)?;
         }
         affected = report.affected.len();
-        exit = match (report.is_sound(), findings.news) {
+        exit = match (report.is_sound(), findings.news + came_back) {
             (true, 0) => Exit::Done,
             (true, _) => Exit::Repaired,
             (false, _) => Exit::Damaged,
@@ -165,7 +187,7 @@ fn conclude(
         Exit::Repaired => "repaired: every snapshot is whole",
         _ => {
             "STILL DAMAGED: back up again the sources that you still have: what is damaged is stored \
-             anew, and the snapshots named above become whole"
+             anew, and the snapshots named above become whole; or quintet repair --replica POOL"
         }
     })?;
     Ok(exit)

@@ -3,7 +3,7 @@
 //! Invariant: the lock is held for a step at most. Called by the server's thread, `scrub`, `status` and
 //! the metrics.
 
-use super::seconds;
+use super::{Replica, seconds};
 use format::scrub::ScrubPhase;
 use maintenance::{ScrubStatus, ScrubTotals, Scrubber, scrub_due_s};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +18,8 @@ pub struct Scrubbing {
     /// The pass that began last was the server's own wish.
     by_itself: AtomicBool,
     changed: Condvar,
+    /// From which the pass that is under way repairs when it ends.
+    replica: Mutex<Option<Replica>>,
 }
 
 impl Scrubbing {
@@ -28,6 +30,7 @@ impl Scrubbing {
             scrubber: Mutex::new(scrubber),
             by_itself: AtomicBool::new(false),
             changed: Condvar::new(),
+            replica: Mutex::default(),
         }
     }
 
@@ -77,6 +80,25 @@ impl Scrubbing {
     /// True when the server began the last pass by itself.
     pub fn is_by_itself(&self) -> bool {
         self.by_itself.load(Relaxed)
+    }
+
+    /// The same; when the pass ends, what is lost is repaired from this replica, if there is one.
+    pub fn start_with(
+        &self,
+        replica: Option<Replica>,
+        bytes_per_s: Option<u64>,
+    ) -> anyhow::Result<()> {
+        *self.replica() = replica;
+        self.start(bytes_per_s)
+    }
+
+    /// The replica of the pass that has ended.
+    pub fn take_replica(&self) -> Option<Replica> {
+        self.replica().take()
+    }
+
+    fn replica(&self) -> MutexGuard<'_, Option<Replica>> {
+        self.replica.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Stops until the next start.

@@ -9,7 +9,7 @@ use super::environment::{self, Environment};
 use super::recovery_key::RecoveryKey;
 use super::terminal;
 use crate::caller::Caller;
-use crate::cli::{PasswordArgs, ToPasswordArgs};
+use crate::cli::PasswordArgs;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -92,20 +92,40 @@ impl From<SettingError> for PasswordError {
 #[derive(Clone, Copy, Debug)]
 pub struct PasswordSources {
     prompt: &'static str,
+    /// How flags begin, of a pool that is not the caller's own.
+    flag: &'static str,
+    /// The variable that may hold it.
+    variable: &'static str,
+    /// What the pool is called.
+    pool: &'static str,
 }
 
 impl PasswordSources {
     /// The one that opens the pool.
     pub const OPEN: Self = Self {
         prompt: "Password of the pool",
+        flag: "-",
+        variable: "QUINTET_PASSWORD",
+        pool: "",
     };
     /// The one that opens the pool that receives copies.
     pub const TO: Self = Self {
         prompt: "Password of the receiving pool",
+        flag: "--to",
+        variable: "QUINTET_TO_PASSWORD",
+        pool: "the receiving pool",
+    };
+    /// The one that opens a replica.
+    pub const REPLICA: Self = Self {
+        prompt: "Password of the replica",
+        flag: "--replica",
+        variable: "QUINTET_REPLICA_PASSWORD",
+        pool: "the replica",
     };
     /// One that is set.
     pub const NEW: Self = Self {
         prompt: "New password",
+        ..Self::OPEN
     };
 }
 
@@ -126,24 +146,27 @@ impl PasswordSource {
         Self::choose_among(flags, command, variables, environment)
     }
 
-    /// The same for the other pool of `copy`.
-    pub fn choose_to(
-        args: &ToPasswordArgs,
+    /// The same for another pool: from a file, a program or a recovery key that flags name.
+    pub fn choose_other(
+        sources: PasswordSources,
+        file: Option<&PathBuf>,
+        command: Option<&str>,
+        key_file: Option<&PathBuf>,
         environment: &Environment,
     ) -> Result<Self, SettingError> {
+        let PasswordSources { flag, variable, .. } = sources;
+        let names = ["file", "command"].map(|what| format!("{flag}-password-{what}"));
+        let [file_name, command_name] = &names;
+        let key_file_name = format!("{flag}-key-file");
         let flags = [
-            ("--to-password-file", args.to_password_file.clone()),
-            ("--to-key-file", args.to_key_file.clone()),
+            (file_name.as_str(), file.cloned()),
+            (key_file_name.as_str(), key_file.cloned()),
         ];
-        let command = ("--to-password-command", args.to_password_command.as_deref());
-        let variables = [
-            "QUINTET_TO_PASSWORD",
-            "QUINTET_TO_PASSWORD_FILE",
-            "QUINTET_TO_PASSWORD_COMMAND",
-            // A server is lent one open file only.
-            "",
-        ];
-        Self::choose_among(flags, command, variables, environment)
+        let variables = ["_FILE", "_COMMAND"].map(|what| format!("{variable}{what}"));
+        let [file_variable, command_variable] = &variables;
+        // A server is lent one open file only.
+        let variables = [variable, file_variable, command_variable, ""];
+        Self::choose_among(flags, (command_name, command), variables, environment)
     }
 
     fn choose_among(
@@ -202,17 +225,22 @@ impl PasswordSource {
         self.read_as(PasswordSources::OPEN, false, caller)
     }
 
-    /// The secret that opens the other pool of `copy`.
-    pub fn read_to(&self, caller: &Caller) -> Result<SecretKey, PasswordError> {
-        self.read_as(PasswordSources::TO, false, caller)
-            .map_err(|e| match e {
-                PasswordError::NoSource => {
-                    let why = "no password: set QUINTET_TO_PASSWORD_FILE, QUINTET_TO_PASSWORD_COMMAND \
-                               or QUINTET_TO_PASSWORD, or run on a terminal";
-                    SettingError::new("the receiving pool", why).into()
-                }
-                other => other,
-            })
+    /// The secret that opens another pool.
+    pub fn read_of(
+        &self,
+        sources: PasswordSources,
+        caller: &Caller,
+    ) -> Result<SecretKey, PasswordError> {
+        self.read_as(sources, false, caller).map_err(|e| match e {
+            PasswordError::NoSource => {
+                let name = sources.variable;
+                let why = format!(
+                    "no password: set {name}_FILE, {name}_COMMAND or {name}, or run on a terminal"
+                );
+                SettingError::new(sources.pool, why).into()
+            }
+            other => other,
+        })
     }
 
     /// A secret that is about to be set: on a terminal, typed twice.

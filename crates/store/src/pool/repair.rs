@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// What is wrong now: the structure, and the small blobs that every commit heals, read again.
-    fn look_again(&self) -> Result<CheckReport> {
+    pub fn look_again(&self) -> Result<CheckReport> {
         let mut report =
             self.check_stored(CheckDepth::Structure, &mut |_, _| ControlFlow::Continue(()))?;
         let (media, pool) = (&self.media, self.config.pool);

@@ -118,6 +118,25 @@ impl ObjectBuilder {
         self.push_at(level + 1, fingerprint, total, store)
     }
 
+    /// Stores what is left as one node of `level`, which is not 0: for who builds a part of an object
+    /// again. `Invalid` when what was pushed is not what one such node covers.
+    pub fn finish_node(mut self, level: u8, store: &mut StoreNode<'_>) -> Result<Fingerprint> {
+        let level = usize::from(level);
+        for below in 0..level {
+            let is_open = |pending: &Pending| !pending.children.is_empty();
+            if self.levels.get(below).is_some_and(is_open) {
+                self.close(below, store)?;
+            }
+        }
+        match self.levels.get(level).map(|pending| &pending.children[..]) {
+            Some([only]) => Ok(*only),
+            _ => {
+                let why = "not what one recipe node covers";
+                Err(StoreError::new(StoreErrorKind::Invalid, why))
+            }
+        }
+    }
+
     /// Stores what is left and returns the object.
     pub fn finish(mut self, store: &mut StoreNode<'_>) -> Result<ObjectRoot> {
         if self.len == 0 {

@@ -53,29 +53,41 @@ fn descend(
     }
     let node = load(&at.fingerprint)?;
     expect_node(root, level, &at, &node)?;
-    let mut offset = at.offset;
-    for (number, child) in node.children.iter().enumerate() {
-        let rest = at.offset + at.len - offset;
-        let len = match root.layout {
-            Layout::Fixed(log2) => RecipeNode::fixed_child_bytes(log2, level).min(rest),
-            Layout::Variable => node.lengths.get(number).copied().unwrap_or(0),
-        };
-        if offset >= to {
+    for below in children(root, level, at, &node) {
+        if below.offset >= to {
             break;
         }
-        if offset + len > from && len > 0 {
-            let below = Leaf {
-                offset,
-                len,
-                fingerprint: *child,
-            };
-            if descend(root, level - 1, below, from, to, load, visit)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
+        let overlaps = below.offset + below.len > from && below.len > 0;
+        if overlaps && descend(root, level - 1, below, from, to, load, visit)?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
-        offset += len;
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// What a node, of which [`expect_node`] said that it fits, has below it.
+pub(super) fn children<'n>(
+    root: &ObjectRoot,
+    level: u8,
+    at: Leaf,
+    node: &'n RecipeNode,
+) -> impl Iterator<Item = Leaf> + 'n {
+    let (layout, end) = (root.layout, at.offset + at.len);
+    let mut offset = at.offset;
+    let numbered = node.children.iter().enumerate();
+    numbered.map(move |(number, child)| {
+        let len = match layout {
+            Layout::Fixed(log2) => RecipeNode::fixed_child_bytes(log2, level).min(end - offset),
+            Layout::Variable => node.lengths.get(number).copied().unwrap_or(0),
+        };
+        let below = Leaf {
+            offset,
+            len,
+            fingerprint: *child,
+        };
+        offset += len;
+        below
+    })
 }
 
 /// A node must be of the level, layout and length that its parent says.
@@ -249,21 +261,8 @@ pub(crate) fn visit_nodes(
         }
         let node = load(&at.fingerprint)?;
         expect_node(root, level, &at, &node)?;
-        let mut offset = at.offset;
-        for (number, child) in node.children.iter().enumerate() {
-            let len = match root.layout {
-                Layout::Fixed(log2) => {
-                    RecipeNode::fixed_child_bytes(log2, level).min(at.offset + at.len - offset)
-                }
-                Layout::Variable => node.lengths.get(number).copied().unwrap_or(0),
-            };
-            let child = Leaf {
-                offset,
-                len,
-                fingerprint: *child,
-            };
+        for child in children(root, level, at, &node) {
             below(root, child, level - 1, load, enter)?;
-            offset += len;
         }
         Ok(())
     }

@@ -216,20 +216,26 @@ impl Lane {
     /// Splits a whole object at content-defined places and stores it. For what fits in memory:
     /// small files, directories (`class` recipe).
     pub fn store_object(&mut self, bytes: &[u8], metadata: bool) -> Result<ObjectRoot> {
-        let splitter = self.splitter;
-        let mut builder = ObjectBuilder::new(Layout::Variable);
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let (chunk, later) = rest.split_at(splitter.next_len(rest).clamp(1, rest.len()));
-            let fingerprint = if metadata {
-                self.store_node(chunk)?
-            } else {
-                self.store_chunk(chunk)?
-            };
-            builder.push(fingerprint, chunk.len() as u64, &mut |n| self.store_node(n))?;
-            rest = later;
-        }
-        builder.finish(&mut |n| self.store_node(n))
+        split_object(
+            self.splitter,
+            bytes,
+            &mut |chunk, is_node| match metadata || is_node {
+                true => self.store_node(chunk),
+                false => self.store_chunk(chunk),
+            },
+        )
+    }
+
+    /// What the pool calls a chunk, which is not stored by this.
+    pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
+        self.shared.fingerprints.fingerprint(chunk)
+    }
+
+    /// What storing a whole object as metadata would return; stores nothing.
+    pub fn name_object(&self, bytes: &[u8]) -> Result<ObjectRoot> {
+        split_object(self.splitter, bytes, &mut |chunk, _| {
+            Ok(self.fingerprint(chunk))
+        })
     }
 
     fn filling(&mut self, class: ContainerClass) -> &mut Filling {
@@ -352,6 +358,25 @@ impl Lane {
         }
         Ok(())
     }
+}
+
+/// Cuts an object and hands its chunks out, and its recipe nodes (with true).
+fn split_object(
+    splitter: Splitter,
+    bytes: &[u8],
+    store: &mut dyn FnMut(&[u8], bool) -> Result<Fingerprint>,
+) -> Result<ObjectRoot> {
+    let mut builder = ObjectBuilder::new(Layout::Variable);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(splitter.next_len(rest).clamp(1, rest.len()));
+        let fingerprint = store(chunk, false)?;
+        builder.push(fingerprint, chunk.len() as u64, &mut |node| {
+            store(node, true)
+        })?;
+        rest = later;
+    }
+    builder.finish(&mut |node| store(node, true))
 }
 
 impl Drop for Lane {

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{CheckDepth, LaneOptions, StoreError};
+use store::{CheckDepth, LaneOptions, MaintenanceTurn, StoreError};
 use units::{Origin, UnixNanos};
 
 /// Bytes of a step: what a disk reads between two requests of others without their noticing much.
@@ -28,6 +28,8 @@ const AT_REST: Duration = Duration::from_secs(60);
 const NOTE_AFTER: Duration = Duration::from_secs(30);
 /// Time between two records of how far it is.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
+/// A repair gives the device to others after so long.
+const TURN_MAX: Duration = Duration::from_millis(20);
 /// Time between two looks at what is left of a pass.
 const HURRY_EVERY: Duration = Duration::from_secs(1);
 /// Time between two tries of what failed.
@@ -54,6 +56,7 @@ impl Verifier {
             interrupt: interrupt.clone(),
             lane,
             findings: Findings::default(),
+            is_finished: false,
             unnoted_since: None,
             recorded: Instant::now(),
             hurried: Instant::now(),
@@ -86,6 +89,8 @@ struct Work {
     interrupt: Interrupt,
     lane: LaneOptions,
     findings: Findings,
+    /// A pass has just ended.
+    is_finished: bool,
     /// When the first of what is not noted was found.
     unnoted_since: Option<Instant>,
     recorded: Instant,
@@ -118,6 +123,9 @@ impl Work {
             };
             let wait = self.step(now_ns);
             drop(turn);
+            if std::mem::take(&mut self.is_finished) {
+                self.finish();
+            }
             self.settle(false);
             if !wait.is_zero() {
                 self.interrupt.wait(wait);
@@ -181,7 +189,7 @@ impl Work {
             Ok(ScrubStep::Idle) => Duration::ZERO,
             Ok(ScrubStep::Finished) => {
                 self.record();
-                self.finish();
+                self.is_finished = true;
                 Duration::ZERO
             }
             Err(e) => {
@@ -245,9 +253,41 @@ impl Work {
         self.say_failure(noted.err().map(|e| e.to_string()));
     }
 
-    /// Names what the damage of the pass reaches.
+    /// Repairs from the replica, if there is one, what is damaged now or was before.
+    fn mend(&mut self) {
+        let pool = &self.held.pool;
+        let replica = self.held.scrub.take_replica();
+        let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) else {
+            return;
+        };
+        let Ok(turn) = self.held.for_writing(&self.interrupt, || ()) else {
+            return;
+        };
+        let (held, interrupt) = (&self.held, &self.interrupt);
+        let mut at_device: Option<(MaintenanceTurn<'_>, Instant)> = None;
+        let mut between = || {
+            if at_device
+                .as_ref()
+                .is_some_and(|(_, since)| since.elapsed() < TURN_MAX)
+            {
+                return;
+            }
+            at_device = None;
+            let turn = held.turn(Flow::Scrub, STEP_BYTES, interrupt);
+            at_device = turn.ok().map(|turn| (turn, Instant::now()));
+        };
+        let mended = replica.mend(&turn, self.lane, &self.console, interrupt, &mut between);
+        drop(at_device);
+        let _ = self.console.flush();
+        if !self.interrupt.requested() {
+            self.say_failure(mended.err().map(|e| format!("{e:#}")));
+        }
+    }
+
+    /// Repairs what can be, and names what the damage of the pass reaches.
     fn finish(&mut self) {
         self.settle(true);
+        self.mend();
         let findings = std::mem::take(&mut self.findings);
         self.unnoted_since = None;
         if findings.damaged == 0 {

@@ -1,0 +1,61 @@
+//! Copies between pools on simulated disks, for the tests of copies and of repairs from them.
+
+#![allow(dead_code)]
+
+use crate::specimen::{self, options};
+use chunking::Compression;
+use format::snapshot::Snapshot;
+use maintenance::{CopiedSnapshot, CopyError, CopyLimits, CopyOptions, CopyStep, Replication};
+use sim::{Image, SimDisk};
+use std::sync::Arc;
+use store::{InitOptions, OpenMode, Pool};
+
+pub fn copy_options() -> CopyOptions {
+    CopyOptions {
+        lane: options(Compression::Zstd(1)),
+        dry_run: false,
+        bytes_per_s: None,
+        limits: CopyLimits::default(),
+        volumes: None,
+    }
+}
+
+/// An empty pool with keys of its own.
+pub fn receiver(seed: u64) -> Arc<SimDisk> {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&specimen::media(&disk, seed), &init).unwrap();
+    disk
+}
+
+pub fn open_receiver(disk: &Arc<SimDisk>, seed: u64) -> Arc<Pool> {
+    Arc::new(specimen::open(disk, seed, None, OpenMode::Write).unwrap())
+}
+
+pub fn replication(from: &Arc<Pool>, to: &Arc<Pool>) -> Replication {
+    let all = from.snapshots().unwrap();
+    Replication::new(Arc::clone(from), all, Arc::clone(to), copy_options()).unwrap()
+}
+
+pub fn copy(run: &mut Replication, snapshot: &Snapshot) -> Result<CopiedSnapshot, CopyError> {
+    run.begin(snapshot)?;
+    for _ in 0..1_000_000 {
+        match run.step(0, 10_000)? {
+            CopyStep::Worked | CopyStep::Sent(_) => {}
+            CopyStep::Copied(copied) => return Ok(*copied),
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("no end");
+}
+
+pub fn copy_all(from: &Arc<Pool>, to: &Arc<Pool>) -> Vec<CopiedSnapshot> {
+    let mut run = replication(from, to);
+    let all = from.snapshots().unwrap();
+    let missing: Vec<_> = all.into_iter().filter(|s| !run.is_there(s)).collect();
+    let copied = missing.iter().map(|s| copy(&mut run, s).unwrap());
+    copied.collect()
+}

@@ -1,0 +1,29 @@
+//! Where lost data may be read again: arguments of `scrub` and `repair`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Another pool that has copies.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReplicaArgs {
+    /// Directory of a pool that `copy` filled from this one: what is lost here is stored again from it
+    #[arg(long, value_name = "POOL")]
+    pub replica: Option<PathBuf>,
+    /// How it opens.
+    #[command(flatten)]
+    pub password: ReplicaPasswordArgs,
+}
+
+/// Where the password of the replica comes from.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ReplicaPasswordArgs {
+    /// File whose first line is the password of the replica
+    #[arg(long, value_name = "FILE", requires = "replica")]
+    pub replica_password_file: Option<PathBuf>,
+    /// Program whose first line of output is that password
+    #[arg(long, value_name = "COMMAND", requires = "replica")]
+    pub replica_password_command: Option<String>,
+    /// File with a recovery key of the replica
+    #[arg(long, value_name = "FILE", requires = "replica")]
+    pub replica_key_file: Option<PathBuf>,
+}
