@@ -137,13 +137,13 @@ fn start(
     console: &Arc<Console>,
 ) -> anyhow::Result<Exit> {
     let settings = Settings::new(&cli.global, &caller.environment)?;
-    if held.is_none()
-        && Need::of(&cli.command) != Need::Nothing
-        && let Ok(pool) = settings.pool()
-        && let Asked::Ran(exit) =
-            control::ask(pool, &caller, arguments, settings.password.descriptor())?
-    {
-        return Ok(exit);
+    if held.is_none() && Need::of(&cli.command) != Need::Nothing {
+        let passphrase = settings.password.descriptor();
+        for pool in lending::pools_of(&cli.command, &settings, &caller.environment) {
+            if let Asked::Ran(exit) = control::ask(&pool, &caller, arguments, passphrase)? {
+                return Ok(exit);
+            }
+        }
     }
     let invocation = Invocation::new(settings, caller, Arc::clone(console), held);
     dispatch(&invocation, cli.command)

@@ -40,6 +40,7 @@ use scrubbing::Scrubbing;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{DeviceQueue, Hold, MaintenanceTurn, Pool, Volumes};
@@ -52,6 +53,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a server holds.
 pub struct Held {
+    /// Directory of the pool.
+    pub path: PathBuf,
     /// Open for writing.
     pub pool: Arc<Pool>,
     /// Its volumes, open.
@@ -82,9 +85,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes volumes and their pool over from whoever opened them behind this queue, with these shares.
-    /// Mounts may keep so many bytes of directories.
+    /// Takes volumes and their pool, in this directory, over from whoever opened them behind this queue,
+    /// with these shares. Mounts may keep so many bytes of directories.
     pub fn new(
+        path: PathBuf,
         volumes: Volumes,
         device: Arc<DeviceQueue>,
         shares: Shares,
@@ -93,6 +97,7 @@ impl Held {
         let pool = Arc::clone(volumes.pool());
         let reader = Arc::clone(pool.reader());
         Self {
+            path,
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
             scrub: Scrubbing::of(&volumes),
             collecting: Collecting::new(pool.now()),

@@ -5,10 +5,11 @@
 
 use super::CopyError;
 use format::recipe::ObjectRoot;
-use format::snapshot::Snapshot;
+use format::snapshot::{Snapshot, SnapshotKind};
 use std::collections::HashSet;
 use std::sync::Arc;
-use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader, WriteCounts, WriteSession};
+use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader};
+use store::{StoreError, StoreErrorKind, WriteCounts, WriteSession};
 use units::Fingerprint;
 
 /// Fingerprints that a dry run remembers, so that it counts what comes twice once.
@@ -130,6 +131,22 @@ impl Receiver {
     pub fn seal(&mut self) -> Result<()> {
         let sealed = self.session()?.seal_data();
         sealed.map(drop).map_err(CopyError::Receiver)
+    }
+
+    /// Fails when a snapshot of a volume is called as this one meanwhile: a server may have taken it.
+    pub fn refuse_namesake(&self, snapshot: &Snapshot) -> Result<()> {
+        if snapshot.kind != SnapshotKind::Volume {
+            return Ok(());
+        }
+        let there = self.pool.snapshots().map_err(CopyError::Receiver)?;
+        let names = there.iter().filter(|s| s.kind == SnapshotKind::Volume);
+        match names.map(|s| &s.name).any(|name| *name == snapshot.name) {
+            true => {
+                let (kind, name) = (StoreErrorKind::Exists, snapshot.name.as_str());
+                Err(CopyError::Receiver(StoreError::new(kind, name)))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Makes what was sent durable, and adds `snapshots`.

@@ -238,7 +238,10 @@ impl Replication {
             match self.pairs.there(&snapshot).is_some() {
                 // What was damaged is stored anew, under the name that it has.
                 true => carrier.to.commit(&[])?,
-                false => carrier.to.commit(std::slice::from_ref(&snapshot))?,
+                false => {
+                    carrier.to.refuse_namesake(&snapshot)?;
+                    carrier.to.commit(std::slice::from_ref(&snapshot))?;
+                }
             }
             verify(&snapshot, carrier)?;
             self.pairs.add(snapshot.clone());

@@ -20,8 +20,9 @@ nothing, and a newer one of the same source sends what changed since. What is se
 Interrupted or killed, the next run finds what was sent and does not send it again.
 
 In the server that holds the pool, if there is one, it takes first what is in memory; `status` shows it,
-and --pause and --resume switch it. The receiving
-pool must not be held by a server. Its password: --to-password-file, --to-password-command or
+and --pause and --resume switch it. If a server holds the receiving pool it runs there, and reads the other
+one from its disk, whoever holds that; --pause and --resume are that server's then. The receiving
+pool's password: --to-password-file, --to-password-command or
 --to-key-file, else QUINTET_TO_PASSWORD, QUINTET_TO_PASSWORD_FILE or QUINTET_TO_PASSWORD_COMMAND,
 else it is asked for.")]
 pub struct CopyArgs {

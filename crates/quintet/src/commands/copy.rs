@@ -1,6 +1,7 @@
 //! `copy`: snapshots to another pool, only what is missing there.
 //!
-//! Invariant: takes no turn in a server, as it only reads the pool that is served. A snapshot that cannot
+//! Invariant: takes no turn in a server of the pool that is copied, as it only reads that; in a server of the
+//! receiving pool it takes one. A snapshot that cannot
 //! be read is told, the others are copied; interrupted, what was sent is found by the next run.
 
 use super::backup::REGION_BYTES;
@@ -9,7 +10,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_named, choose_several, short_id};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
-use crate::held::{CopyEntry, CopyState};
+use crate::held::{CopyEntry, CopyState, OpenPool};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
@@ -41,7 +42,13 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         bail!("{}: is the pool that is to be copied", to_path.display());
     }
     let lane = invocation.lane(args.compression.as_deref(), REGION_BYTES)?;
-    let from = invocation.open(OpenMode::Read)?;
+    let memory = invocation.settings.memory_bytes;
+    let is_receiver = invocation.held().is_some_and(|held| to.is_at(&held.path));
+    let from = match is_receiver {
+        // Past the server that holds it, if there is one.
+        true => invocation.open_within(OpenMode::Read, memory)?.into(),
+        false => invocation.open(OpenMode::Read)?,
+    };
     // Beside a server's other commands.
     let _hold = from.hold();
     let known = KnownSnapshots::of(invocation, &from)?;
@@ -50,22 +57,23 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         true => OpenMode::Read,
         false => OpenMode::Write,
     };
-    let memory = invocation.settings.memory_bytes;
-    let to = Arc::new(
-        invocation
-            .open_other(&to, mode, memory)
-            .context("the receiving pool")?
-            .0,
-    );
+    let to: OpenPool = match is_receiver {
+        true => invocation.open(mode)?,
+        false => {
+            let opened = invocation.open_other(&to, mode, memory);
+            opened.context("the receiving pool")?.0.into()
+        }
+    };
+    let volumes = invocation.held().filter(|_| !is_receiver);
     let options = CopyOptions {
         lane,
         dry_run: args.dry_run,
         bytes_per_s: args.limit,
         limits: CopyLimits::default(),
-        volumes: invocation.held().map(|held| Arc::clone(&held.volumes)),
+        volumes: volumes.map(|held| Arc::clone(&held.volumes)),
     };
     let from: &Arc<Pool> = &from;
-    let replication = Replication::new(Arc::clone(from), known.to_vec(), to, options)?;
+    let replication = Replication::new(Arc::clone(from), known.to_vec(), Arc::clone(&to), options)?;
     let mut copying = Copying {
         invocation,
         replication,

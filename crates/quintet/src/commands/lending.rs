@@ -10,8 +10,10 @@ use crate::cli::{Cli, Command, KeyCommand, QosCommand, ScrubCommand, VolumeComma
 use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
 use crate::held::Held;
+use crate::settings::{Environment, Settings, receiving_pool};
 use clap::Parser;
 use media::Asker;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Origin;
 
@@ -85,6 +87,24 @@ impl Need {
             | Command::MountGuard(_) => Self::Nothing,
         }
     }
+}
+
+/// Directories of the pools whose servers may run a command; the first that has one does.
+pub(super) fn pools_of(
+    command: &Command,
+    settings: &Settings,
+    environment: &Environment,
+) -> Vec<PathBuf> {
+    let mut pools = Vec::new();
+    // What cannot be known here the command itself says.
+    if let Command::Copy(args) = command
+        && !(args.pause || args.resume)
+        && let Ok(to) = receiving_pool(&args.to, environment)
+    {
+        pools.push(to.path);
+    }
+    pools.extend(settings.pool().ok().map(Path::to_owned));
+    pools
 }
 
 /// The commands of a server's clients.

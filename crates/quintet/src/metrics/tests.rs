@@ -26,7 +26,8 @@ fn held(top: &std::path::Path) -> Held {
     let shares = crate::settings::Shares::default();
     let ticks = Arc::new(media::SystemTicks::default());
     let device = store::DeviceQueue::new(shares.plan, ticks).unwrap();
-    Held::new(volumes.unwrap(), Arc::new(device), shares, 0)
+    let path = top.to_owned();
+    Held::new(path, volumes.unwrap(), Arc::new(device), shares, 0)
 }
 
 #[test]

@@ -92,7 +92,9 @@ fn hold(
     let volumes = invocation.volumes_of(pool, args.journal)?;
     volumes.trace(!args.no_trace);
     let directory_bytes_max = directory_memory(invocation.settings.memory_bytes);
-    let held = Arc::new(Held::new(volumes, device, shares, directory_bytes_max));
+    let path = std::path::absolute(invocation.settings.pool()?)?;
+    let held = Held::new(path, volumes, device, shares, directory_bytes_max);
+    let held = Arc::new(held);
     let zone = invocation.zone.clone();
     let exports = Arc::new(HeldExports::new(Arc::clone(&held), zone));
     let clients: Arc<dyn Exports> = exports.clone();
