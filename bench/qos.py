@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Clients read at random from a slow disk while a scrub, or nothing, goes on beside: what their latencies become.
+"""Clients read at random from a slow disk while maintenance, or nothing, goes on beside: what their latencies become.
 
-The disk is a loop device that the kernel throttles (cgroup v1 blkio) to the requests and bytes of a hard disk.
-Needs root. The clients send at random times (Poisson), so many requests a second whatever the latency.
-With and without the scrub in turn; a third way has the floor of the scrub at 20 % and no idle time to itself,
-to show what the shares are good for.
+The disk is a model with arms, in real time (`--disk arms`), or a loop device that the kernel throttles to the requests and
+bytes of a hard disk (`--disk throttled`; cgroup v1 blkio). Needs root. The clients send at random times (Poisson), so
+many requests a second whatever the latency. Beside them in turn: nothing; a scrub; a scrub, collections that find containers
+of which half is needed, and a copy to a pool on another disk. The server shares as it does by itself.
 """
 import argparse
 import json
 import os
+import shutil
+import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -16,18 +19,22 @@ import measure
 import servers
 import slow_disk
 
-WAYS = {"alone": None, "scrub": (), "scrub, floor 20 %": ("floor.scrub=20",)}
+WAYS = {"alone": (), "scrub": ("scrub",), "scrub, gc, copy": ("scrub", "gc", "copy")}
+DISKS = {"arms": slow_disk.DiskWithArms, "throttled": slow_disk.Disk}
+FLOWS = ("scrub", "collect", "replication")
+# What collections find work in, beside the volume that clients read.
+CHURNED_MIB = 256
 
 
 def main():
     args = parse_args()
     records = []
-    with slow_disk.room("qos", args.mib) as (work, disk):
+    with slow_disk.room("qos", args.mib + CHURNED_MIB, DISKS[args.disk]) as (work, disk):
         server = prepare(args, disk, work)
         for round_number in range(args.rounds):
             for used in args.used:
-                for way in WAYS:
-                    record = {"used": used, "way": way, "round": round_number, **measure_one(args, disk, server, used, way)}
+                for way in args.ways:
+                    record = {"used": used, "way": way, "round": round_number, **measure_one(args, disk, server, used, way, work)}
                     records.append(record)
                     print(json.dumps(record), flush=True)
     measure.save(args.json, "qos", records=records)
@@ -39,7 +46,9 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mib", type=int, default=1024, help="size of the volume")
-    parser.add_argument("--iops", type=int, default=120, help="reads a second that the disk does")
+    parser.add_argument("--disk", choices=DISKS, default="arms")
+    parser.add_argument("--ways", type=lambda text: text.split(";"), default=list(WAYS), help="of: " + "; ".join(WAYS))
+    parser.add_argument("--iops", type=int, default=120, help="reads a second that the disk does; that with arms does as many alone, and more when it can choose")
     parser.add_argument("--mb-per-s", type=int, default=150, help="megabytes a second that it does")
     parser.add_argument("--seconds", type=int, default=30, help="of each measure")
     parser.add_argument("--used", type=lambda text: [int(u) for u in text.split(",")], default=[30, 60],
@@ -62,37 +71,84 @@ def prepare(args, disk, work):
     return server
 
 
-def flow(server, name):
-    shown = json.loads(server.command("qos", "show", "--json").splitlines()[0])
-    return next(flow for flow in shown["flows"] if flow["flow"] == name)
-
-
-def measure_one(args, disk, server, used, way):
+def measure_one(args, disk, server, used, way, work):
+    tasks = WAYS[way]
     server.start()
     try:
-        server.command("qos", "set", "device=disk", *(WAYS[way] or ()))
+        server.command("qos", "set", "device=disk")
+        if "gc" in tasks:
+            churn(server)
         # Recipes and index: a running server has them in memory.
         fio(server, "--runtime=3", "--time_based", "--iodepth=16")
+        os.sync()
         measure.drop_caches()
         disk.throttle(args.iops, args.mb_per_s * 1_000_000)
-        if WAYS[way] is not None:
-            server.command("scrub", "start")
-        time.sleep(1)
-        before, reads, start = flow(server, "scrub"), disk.reads(), time.monotonic()
-        rate = args.iops * used // 100
-        job = fio(server, f"--rate_iops={rate}", "--rate_process=poisson", f"--runtime={args.seconds}", "--time_based",
-                  "--iodepth=32", f"--randseed={used}")
-        seconds, reads, after = time.monotonic() - start, disk.reads() - reads, flow(server, "scrub")
-        if WAYS[way] is not None:
-            server.command("scrub", "pause")
+        with Beside(server, work / "copies", tasks):
+            time.sleep(1)
+            before, reads, busy, start = flows(server), disk.reads(), disk.busy_seconds(), time.monotonic()
+            rate = args.iops * used // 100
+            job = fio(server, f"--rate_iops={rate}", "--rate_process=poisson", f"--runtime={args.seconds}", "--time_based",
+                      "--iodepth=32", f"--randseed={used}")
+            seconds, after = time.monotonic() - start, flows(server)
+            reads, busy = disk.reads() - reads, disk.busy_seconds() - busy
     finally:
         disk.throttle(0)
         server.stop()
     percentile = job["clat_ns"]["percentile"]
+    grown = lambda name, *keys: sum(after[name][key] - before[name][key] for key in keys) / seconds
     return {"iops": job["iops"], "mean_ms": job["clat_ns"]["mean"] / 1e6, "p50_ms": percentile["50.000000"] / 1e6,
-            "p99_ms": percentile["99.000000"] / 1e6, "device_reads_per_s": reads / seconds,
-            "scrub_mib_per_s": (after["read_bytes"] - before["read_bytes"]) / seconds / (1 << 20),
-            "scrub_turns": after["turns"] - before["turns"]}
+            "p99_ms": percentile["99.000000"] / 1e6, "device_reads_per_s": reads / seconds, "device_busy": busy / seconds,
+            "mib_per_s": {name: grown(name, "read_bytes", "written_bytes") / (1 << 20) for name in FLOWS},
+            "clients_waited_s_per_s": grown("random", "wait_seconds"), "clients_busy_s_per_s": grown("random", "busy_seconds")}
+
+
+def flows(server):
+    """What each kind of request has had of the device."""
+    shown = json.loads(server.command("qos", "show", "--json").splitlines()[0])
+    return {flow["flow"]: flow for flow in shown["flows"]}
+
+
+def churn(server):
+    """Half of another volume is written anew, here and there: its old containers are half needed."""
+    if "churned" not in server.command("volume", "list").split():
+        server.command("volume", "create", "churned", "--size", f"{CHURNED_MIB}M")
+        write(server, "--rw=write", "--bs=1M")
+    write(server, "--rw=randwrite", "--bs=16k", f"--io_size={CHURNED_MIB // 2}M")
+
+
+def write(server, *words):
+    uri = server.uri.replace(f"/{servers.EXPORT}?", "/churned?")
+    subprocess.run(["fio", "--name=churn", "--ioengine=nbd", f"--uri={uri}", "--iodepth=16", "--refill_buffers", "--end_fsync=1", *words],
+                   check=True, capture_output=True)
+
+
+class Beside:
+    """Maintenance in the server for as long as this lasts."""
+
+    def __init__(self, server, copies, tasks):
+        self.server, self.copies, self.tasks, self.children = server, copies, tasks, []
+
+    def __enter__(self):
+        if "scrub" in self.tasks:
+            self.server.command("scrub", "start")
+        if "gc" in self.tasks:
+            self.begin("gc", "--max-unused", "0")
+        if "copy" in self.tasks:
+            shutil.rmtree(self.copies, ignore_errors=True)
+            self.server.command("init", "-r", str(self.copies))
+            name = f"{servers.EXPORT}@{time.monotonic_ns()}"
+            self.server.command("volume", "snapshot", name)
+            self.begin("copy", name, "--to", str(self.copies), "--to-password-command", "echo measured")
+
+    def begin(self, *words):
+        self.children.append(subprocess.Popen([self.server.program, *words], env=self.server.env(), stdout=subprocess.DEVNULL))
+
+    def __exit__(self, *_):
+        for child in self.children:
+            child.send_signal(signal.SIGINT)
+            child.wait(60)
+        if "scrub" in self.tasks:
+            self.server.command("scrub", "pause")
 
 
 def fio(server, *words):
@@ -100,15 +156,17 @@ def fio(server, *words):
 
 
 def table(records):
-    rows = ["| clients ask for | beside | reads/s | mean, ms | p99, ms | to alone | device reads/s | scrub, MiB/s |",
+    rows = ["| clients ask for | beside | reads/s | device busy, % | mean, ms | p99, ms | p99 to alone | scrub, gc, copy, MiB/s |",
             "|---|---|---|---|---|---|---|---|"]
     for used in sorted({r["used"] for r in records}):
-        alone = measure.middle([r for r in records if r["used"] == used and r["way"] == "alone"], "p99_ms")
-        for way in WAYS:
-            runs = [r for r in records if (r["used"], r["way"]) == (used, way)]
-            p99 = measure.middle(runs, "p99_ms")
-            rows.append(f"| {used} % | {way} | {measure.middle(runs, 'iops'):.1f} | {measure.middle(runs, 'mean_ms'):.2f} | {p99:.1f} | "
-                        f"{p99 / alone:.2f} | {measure.middle(runs, 'device_reads_per_s'):.1f} | {measure.middle(runs, 'scrub_mib_per_s'):.2f} |")
+        of = lambda way: [r for r in records if (r["used"], r["way"]) == (used, way)]
+        for way in (way for way in WAYS if of(way)):
+            runs = of(way)
+            p99, least, most = measure.middle(runs, "p99_ms"), min(r["p99_ms"] for r in runs), max(r["p99_ms"] for r in runs)
+            ratio = f"{p99 / measure.middle(of('alone'), 'p99_ms'):.2f}" if of("alone") else ""
+            moved = ", ".join(f"{measure.middle([r['mib_per_s'] for r in runs], name):.2f}" for name in FLOWS)
+            rows.append(f"| {used} % | {way} | {measure.middle(runs, 'iops'):.1f} | {measure.middle(runs, 'device_busy') * 100:.0f} | "
+                        f"{measure.middle(runs, 'mean_ms'):.2f} | {p99:.1f} [{least:.1f}..{most:.1f}] | {ratio} | {moved} |")
     return "\n".join(rows)
 
 

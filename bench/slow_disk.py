@@ -1,7 +1,7 @@
 """A disk of a known slowness, and clients that read from it at random.
 
-The disk is a loop device whose reads the kernel throttles (cgroup v1 blkio). Needs root. Used by dual_dedup.py,
-duet_share.py and qos.py.
+Either a loop device whose reads the kernel throttles (cgroup v1 blkio), or one over a file that a model of a disk with
+arms serves in real time, through FUSE. Needs root. Used by dual_dedup.py, duet_share.py and qos.py.
 """
 import contextlib
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import measure
 
+CHECKOUT = Path(__file__).resolve().parent.parent
 IOPS = Path("/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device")
 BYTES = Path("/sys/fs/cgroup/blkio/blkio.throttle.read_bps_device")
 
@@ -23,9 +24,12 @@ class Disk:
     def __init__(self, work, mib):
         self.file, self.point, self.bytes = work / "disk", work / "point", (mib * 2 + 2048) << 20
 
-    def __enter__(self):
+    def make(self):
         with open(self.file, "wb") as file:
             file.truncate(self.bytes)
+
+    def __enter__(self):
+        self.make()
         self.loop = subprocess.run(["losetup", "--show", "-f", "--direct-io=on", self.file], check=True, capture_output=True,
                                    text=True).stdout.strip()
         subprocess.run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.loop], check=True)
@@ -41,7 +45,14 @@ class Disk:
         BYTES.write_text(f"{self.number} {bytes_per_s}")
 
     def reads(self):
-        return int(Path(f"/sys/block/{Path(self.loop).name}/stat").read_text().split()[0])
+        return int(self.stat()[0])
+
+    def busy_seconds(self):
+        """Time in which something was at the device."""
+        return int(self.stat()[9]) / 1000
+
+    def stat(self):
+        return Path(f"/sys/block/{Path(self.loop).name}/stat").read_text().split()
 
     def __exit__(self, *_):
         self.throttle(0)
@@ -49,15 +60,39 @@ class Disk:
         subprocess.run(["losetup", "-d", self.loop])
 
 
+class DiskWithArms(Disk):
+    """The same on the model of `crates/evaluation`: seeks, turns, and a queue from which it picks. Always slow; its bytes are in memory."""
+
+    def make(self):
+        target = Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
+        words = ["cargo", "build", "-q", "--release", "-p", "evaluation", "--example", "slow_disk"]
+        subprocess.run(words, check=True, cwd=CHECKOUT)
+        self.mounted = self.file.with_name("arms")
+        self.mounted.mkdir()
+        self.model = subprocess.Popen([target / "release" / "examples" / "slow_disk", self.mounted, str(self.bytes >> 20)],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if self.model.stdout.readline() != "ready\n":
+            raise RuntimeError("the model of a disk did not start")
+        self.file = self.mounted / "disk"
+
+    def throttle(self, iops, bytes_per_s=0):
+        """It is as slow as it is."""
+
+    def __exit__(self, *problem):
+        super().__exit__(*problem)
+        self.model.stdin.close()
+        self.model.wait(60)
+
+
 @contextlib.contextmanager
-def room(name, mib):
+def room(name, mib, kind=Disk):
     """A folder of this benchmark, and a disk for so many mebibytes, until the end. Ends the program where there can be none."""
-    if os.geteuid() or not IOPS.exists():
+    if os.geteuid() or (kind is Disk and not IOPS.exists()):
         sys.exit(f"{name}: needs root and cgroup v1 blkio throttling: skipped")
     work = measure.bench_dir() / f"work-{name.replace('_', '-')}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    with Disk(work, mib) as disk:
+    with kind(work, mib) as disk:
         yield work, disk
     shutil.rmtree(work)
 

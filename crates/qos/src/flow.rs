@@ -40,7 +40,10 @@ impl Flow {
 
     /// Whether it has time: it runs when the device is idle, and at its floor otherwise.
     pub const fn is_maintenance(self) -> bool {
-        matches!(self, Self::Collect | Self::Scrub | Self::Defragment)
+        matches!(
+            self,
+            Self::Replication | Self::Collect | Self::Scrub | Self::Defragment
+        )
     }
 
     /// The requests of a client.

@@ -65,8 +65,8 @@ impl Settings {
     /// For a disk or disks.
     pub const DISK: Self = Self {
         non_sequential_percent: 20,
-        weights: [1, 4, 2, 2, 1, 3, 2, 1],
-        floors_permille: [0, 0, 0, 0, 0, 20, 20, 10],
+        weights: [1, 4, 2, 2, 4, 3, 2, 1],
+        floors_permille: [0, 0, 0, 0, 10, 20, 20, 10],
         floors_percent_max: 50,
         idle_after_ns: 100_000_000,
         in_flight_max: 8,

@@ -1,4 +1,4 @@
-//! Three maintenance tasks beside clients that read at random from a disk, in virtual time: what their
+//! Four maintenance tasks beside clients that read at random from a disk, in virtual time: what their
 //! latencies become, and what maintenance gets.
 
 use qos::{Direction, Flow, Request, Scheduler, Settings};
@@ -6,7 +6,12 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 const STEP_BYTES: u64 = 256 << 10;
-const TASKS: [Flow; 3] = [Flow::Scrub, Flow::Collect, Flow::Defragment];
+const TASKS: [Flow; 4] = [
+    Flow::Replication,
+    Flow::Scrub,
+    Flow::Collect,
+    Flow::Defragment,
+];
 
 struct Numbers(u64);
 

@@ -7,6 +7,7 @@ use super::CopyError;
 use super::carrier::Carrier;
 use super::pairs::Pair;
 use format::recipe::{FIXED_FANOUT, ObjectRoot};
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use store::{ChunkRun, GrowingObject, Reader};
 use units::Fingerprint;
@@ -41,7 +42,19 @@ pub(super) struct DiskCopy {
     before: ObjectRoot,
     growing: GrowingObject,
     runs: Vec<ChunkRun>,
+    /// What is left of a part.
+    begun: Option<(u64, VecDeque<Change>)>,
     limits: CopyLimits,
+}
+
+/// A chunk, or a run of holes, that differs.
+struct Change {
+    first: u64,
+    count: u64,
+    /// Here.
+    fingerprint: Fingerprint,
+    /// Bytes.
+    len: u64,
 }
 
 impl DiskCopy {
@@ -61,6 +74,7 @@ impl DiskCopy {
             before,
             growing,
             runs: Vec::new(),
+            begun: None,
             limits,
         }
     }
@@ -90,14 +104,33 @@ impl DiskCopy {
         Ok(found)
     }
 
-    pub fn copy_part(&mut self, part: u64, carrier: &mut Carrier) -> Result<(), CopyError> {
-        for (first, count, fingerprint, len) in self.changes(part, carrier.source())? {
-            let fingerprint = carrier.carry(&self.root, &fingerprint, len)?;
+    /// Copies about so many bytes of what differs in a part. True when it is done; otherwise the next
+    /// call is for the same part.
+    pub fn copy_part(
+        &mut self,
+        part: u64,
+        carrier: &mut Carrier,
+        budget_bytes: u64,
+    ) -> Result<bool, CopyError> {
+        let mut changes = match self.begun.take() {
+            Some((begun, changes)) if begun == part => changes,
+            _ => self.changes(part, carrier.source())?,
+        };
+        let mut copied = 0;
+        while copied < budget_bytes
+            && let Some(change) = changes.pop_front()
+        {
+            let fingerprint = carrier.carry(&self.root, &change.fingerprint, change.len)?;
+            copied += change.len;
             self.runs.push(ChunkRun {
-                first,
-                count,
+                first: change.first,
+                count: change.count,
                 fingerprint,
             });
+        }
+        if !changes.is_empty() {
+            self.begun = Some((part, changes));
+            return Ok(false);
         }
         if self.runs.len() >= self.limits.runs_max {
             carrier.to.grow(&mut self.growing, &mut self.runs)?;
@@ -107,19 +140,15 @@ impl DiskCopy {
             carrier.to.commit(&[])?;
             self.growing.committed();
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// What differs in a part: number of the first chunk, how many, what they are here, bytes.
-    fn changes(
-        &self,
-        part: u64,
-        from: &Reader,
-    ) -> Result<Vec<(u64, u64, Fingerprint, u64)>, CopyError> {
+    /// What differs in a part.
+    fn changes(&self, part: u64, from: &Reader) -> Result<VecDeque<Change>, CopyError> {
         let start = part.saturating_mul(self.part_bytes());
         let within = start..start.saturating_add(self.part_bytes()).min(self.root.len);
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        let mut changes = Vec::new();
+        let mut changes = VecDeque::new();
         let visited = from.visit_differences(&self.before, &self.root, within, &mut |range| {
             ranges.push(range);
             Ok(ControlFlow::Continue(()))
@@ -130,8 +159,12 @@ impl DiskCopy {
                 let at = offset.max(range.start);
                 let end = offset.saturating_add(len).min(range.end);
                 let len = end.saturating_sub(at);
-                let count = len.div_ceil(1 << self.log2);
-                changes.push((at >> self.log2, count, fingerprint, len));
+                changes.push_back(Change {
+                    first: at >> self.log2,
+                    count: len.div_ceil(1 << self.log2),
+                    fingerprint,
+                    len,
+                });
                 Ok(ControlFlow::Continue(()))
             };
             from.visit_pieces(&self.root, range.start, range.end, &mut add)

@@ -90,8 +90,7 @@ impl Task for Copying {
         let before = (self.carrier.counts, self.carrier.to.counts().new_bytes);
         let is_done = match &mut self.copied {
             Some(Copied::Disk(disk)) => {
-                disk.copy_part(work.part, &mut self.carrier)?;
-                true
+                disk.copy_part(work.part, &mut self.carrier, budget_bytes)?
             }
             Some(Copied::Object(object)) => object.step(&mut self.carrier, budget_bytes)?,
             Some(Copied::Tree(tree)) => tree.step(&mut self.carrier, budget_bytes)?,

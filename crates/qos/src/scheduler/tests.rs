@@ -126,12 +126,7 @@ fn non_sequential_requests_get_their_share_whoever_else_is_there() {
     let others: [&[Flow]; 3] = [
         &[Flow::ForegroundSequential],
         &[Flow::Backup, Flow::Restore],
-        &[
-            Flow::ForegroundSequential,
-            Flow::Backup,
-            Flow::Restore,
-            Flow::Replication,
-        ],
+        &[Flow::ForegroundSequential, Flow::Backup, Flow::Restore],
     ];
     for others in others {
         let mut device = Device::new(SHALLOW);

@@ -27,9 +27,9 @@ Examples:
 Keys:
   device         auto, disk or ssd: what requests cost; auto follows what reads take
   random         percent of a busy device for clients that read here and there (20)
-  weight.FLOW    how sequential, restore, backup, replication share the rest, and collect, scrub and
-                 defragment the time in which no client asks for anything
-  floor.FLOW     percent of a busy device for collect, scrub, defragment
+  weight.FLOW    how sequential, restore and backup share the rest, and replication, collect, scrub
+                 and defragment the time in which no client asks for anything
+  floor.FLOW     percent of a busy device for replication, collect, scrub, defragment
   floors         percent for all of them together when a deadline is near
   latency.FLOW   mean milliseconds from which on requests that matter no more are held back; any: none
   delay          milliseconds that a request is held back at most

@@ -20,6 +20,7 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
     CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
 };
+use qos::Flow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ use store::{OpenMode, Pool, WriteCounts};
 
 /// Bytes of a step: the user who interrupts waits so long.
 const STEP_BYTES: u64 = 4 << 20;
+/// In a server: users of the device wait no longer.
+const STEP_BYTES_BESIDE: u64 = 256 << 10;
 
 pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Exit> {
     if args.pause || args.resume {
@@ -229,7 +232,10 @@ impl Copying<'_> {
             }
             let before = passed(&self.replication.counts().0);
             let now_ns = self.started.elapsed().as_nanos() as u64;
-            let step = self.replication.step(now_ns, STEP_BYTES)?;
+            let turn = self.invocation.turn(Flow::Replication, STEP_BYTES_BESIDE)?;
+            let bytes = turn.as_ref().map_or(STEP_BYTES, |_| STEP_BYTES_BESIDE);
+            let step = self.replication.step(now_ns, bytes)?;
+            drop(turn);
             let now = passed(&self.replication.counts().0);
             let left = limit.saturating_sub(progress.bytes_done());
             progress.add_bytes((now - before).min(left));

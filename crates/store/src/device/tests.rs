@@ -151,6 +151,29 @@ fn users_wait_for_each_other_and_all_of_them_go() {
 }
 
 #[test]
+fn being_held_back_is_no_reason_to_be_held_back() {
+    let mut plan = Plan::default();
+    plan.targets.target_ns[Flow::ForegroundNonSequential as usize] = MS;
+    plan.targets.half_life_ns = u64::MAX;
+    let queue = DeviceQueue::new(plan, Arc::new(media::SystemTicks::default())).expect("a plan");
+    let held_back = || queue.counts()[Flow::ForegroundNonSequential as usize].held_back_ns;
+    let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+    std::thread::sleep(Duration::from_millis(30));
+    drop(turn);
+    let mut delays = Vec::new();
+    for _ in 0..60 {
+        let before = held_back();
+        drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+        delays.push(held_back() - before);
+    }
+    assert!(delays[0] >= 29 * MS, "the device took too long: {delays:?}");
+    assert!(
+        delays[59] < delays[0] / 2,
+        "and does not any more: {delays:?}"
+    );
+}
+
+#[test]
 fn a_slow_device_is_treated_as_a_disk() {
     let (queue, ticks) = queue(None);
     assert_eq!(queue.plan().1, DeviceKind::Ssd);

@@ -49,8 +49,8 @@ pub struct DeviceQueue {
 pub struct AtDevice<'a> {
     queue: &'a DeviceQueue,
     request: Request,
-    /// When it came.
-    came_ns: u64,
+    /// When it was let in: how long it was held back before says nothing of the device.
+    entered_ns: u64,
     began_ns: u64,
     /// Users' requests at the device then, itself included.
     at_device: usize,
@@ -142,6 +142,7 @@ impl DeviceQueue {
             state = self.lock();
             state.of(flow).held_back_ns += delay_ns;
         }
+        let entered_ns = self.ticks.now_ns();
         let request = Request {
             id: state.new_id(),
             flow,
@@ -149,7 +150,7 @@ impl DeviceQueue {
             is_sequential,
             bytes,
         };
-        let offered = state.scheduler.offer(request, self.ticks.now_ns());
+        let offered = state.scheduler.offer(request, entered_ns);
         state.count(flow, direction, bytes);
         // More wait than there is room for: nobody is kept from the device for ever.
         offered.ok()?;
@@ -164,7 +165,7 @@ impl DeviceQueue {
         Some(AtDevice {
             queue: self,
             request,
-            came_ns,
+            entered_ns,
             began_ns,
             at_device: state.users_at_device,
         })
@@ -307,7 +308,7 @@ impl Drop for AtDevice<'_> {
         state.users_at_device = state.users_at_device.saturating_sub(1);
         state.scheduler.completed(flow, now_ns);
         if direction == Direction::Read {
-            let latency_ns = now_ns.saturating_sub(self.came_ns);
+            let latency_ns = now_ns.saturating_sub(self.entered_ns);
             state.edge.completed(flow, latency_ns, now_ns);
             if !is_sequential && bytes <= SHORT_BYTES {
                 state.judge.saw(took_ns, self.at_device);

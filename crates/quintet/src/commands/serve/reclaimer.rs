@@ -30,8 +30,6 @@ const STEP_BYTES_URGENT: u64 = 1 << 20;
 const FOLD_BYTES: u64 = 8 << 20;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
-/// The lowest priority among threads: who computes for clients goes first.
-const NICE: i32 = 19;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
 
@@ -162,10 +160,7 @@ impl Work {
         let Some(collection) = held.collecting.begin_by_itself(urgency) else {
             return;
         };
-        let ran = match urgency {
-            Urgency::WhenIdle => self.run_aside(&collection),
-            Urgency::Low | Urgency::Full => self.run_once(&collection, urgency),
-        };
+        let ran = self.run_once(&collection, urgency);
         held.device.finish_within(Flow::Collect, 0, Duration::MAX);
         let is_complete = matches!(ran, Ok(true));
         let stored_bytes = held.pool.record().stored_bytes;
@@ -176,27 +171,6 @@ impl Work {
             Ok(false) => {}
             Err(e) => self.say(e.to_string()),
         }
-    }
-
-    /// On a thread of the lowest priority: one cannot get back from there.
-    fn run_aside(&self, collection: &Collection<'_>) -> Result<bool, StoreError> {
-        std::thread::scope(|scope| {
-            let run = || {
-                // Without it the run competes for processors, and is as right.
-                let _ = rustix::process::setpriority_process(None, NICE);
-                let _asking = Asker::of(Origin::Collect).begin();
-                self.run_once(collection, Urgency::WhenIdle)
-            };
-            let spawned = std::thread::Builder::new()
-                .name("collect".to_owned())
-                .spawn_scoped(scope, run);
-            match spawned.map(|thread| thread.join()) {
-                Ok(Ok(ran)) => ran,
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // It is tried again later.
-                Err(_) => Ok(false),
-            }
-        })
     }
 
     /// One run. False: it was stopped.

@@ -36,8 +36,6 @@ const HURRY_EVERY: Duration = Duration::from_secs(1);
 const FAILED_PAUSE: Duration = Duration::from_secs(5);
 /// Names that are said; all of them says check.
 const NAMES_MAX: usize = 20;
-/// The lowest priority among threads: who computes for clients goes first.
-const NICE: i32 = 19;
 
 /// See the module's head. Dropping it stops the thread.
 pub struct Verifier {
@@ -102,8 +100,6 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        // Without it the scrub competes for processors, and is as right.
-        let _ = rustix::process::setpriority_process(None, NICE);
         let _asking = Asker::of(Origin::Scrub).begin();
         let started = Instant::now();
         let held = Arc::clone(&self.held);
