@@ -1,6 +1,6 @@
 //! Ageing, small: restores get slower, maintenance gives something back, and the same seed gives the same history.
 
-use evaluation::ageing::page::kept_speed;
+use evaluation::ageing::page::{kept_speed, least_speed};
 use evaluation::ageing::pool::{Settings, Upkeep, run};
 
 const SMALL: Settings = Settings {
@@ -23,6 +23,14 @@ fn maintenance_slows_ageing_down() {
         last(&defragmented),
         last(&none)
     );
+    let least = least_speed(&defragmented);
+    // The page's history, which is larger, is held to 0.8.
+    assert!(least >= 0.7, "{least}");
+    let bytes = |all: &[evaluation::ageing::pool::Generation]| {
+        let copied = all.iter().map(|g| g.copied.defragmented).sum::<u64>();
+        copied / all.iter().map(|g| g.bytes / 100).sum::<u64>()
+    };
+    assert!(bytes(&defragmented) < 50, "{} %", bytes(&defragmented));
     let jumps: Vec<u64> = none.iter().map(|g| g.restore.jumps).collect();
     assert!(jumps.first() < jumps.last(), "{jumps:?}");
     let rewritten = of(Upkeep::Rewritten);

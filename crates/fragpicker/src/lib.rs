@@ -17,6 +17,7 @@
 //! 4. [`plan`]: those that do not lie in as few pieces as they could, where a [`Layout`] says
 //!    what lies where. Shared pieces are left alone unless asked for.
 //! 5. [`bypass`]: without a trace, each window of 128 KiB that contains a break.
+//! 6. [`sparse`]: without a trace, of what is read from its begin to its end: the runs that give a segment few bytes.
 //!
 //! # Limits
 //!
@@ -28,11 +29,13 @@
 mod analysis;
 mod layout;
 mod plan;
+mod sparse;
 mod trace;
 
 pub use analysis::{HotRange, hottest};
 pub use layout::{Layout, Piece};
 pub use plan::{Plan, PlanOptions, bypass, plan, windows};
+pub use sparse::{SEGMENT_BYTES, SPARSE_BYTES, Sparse, Spot, sparse};
 pub use trace::{Access, REQUEST_WEIGHT, Trace, TraceOptions};
 
 /// Ranges begin and end at multiples of this, bytes.

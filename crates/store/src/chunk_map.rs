@@ -26,7 +26,7 @@ pub(crate) use quarantine::Quarantine;
 use crate::container::{ContainerReader, RegionPlace, visit_containers};
 use crate::error::Result;
 use crate::index::{FingerprintIndex, Location};
-use format::container::Directory;
+use format::container::{Directory, SECTOR_BYTES};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
@@ -278,6 +278,32 @@ impl ChunkMap {
         });
         moved::forward_first(hints);
         Ok(())
+    }
+
+    /// Region and its stored bytes where the chunk lies by the directories that were used last, else by the index alone:
+    /// for who reads the region and sees for himself. Reads no directory.
+    pub fn expected(
+        &self,
+        fingerprint: &Fingerprint,
+        near: &mut Near,
+    ) -> Result<Option<(RegionPlace, u64)>> {
+        if let Some(place) = near.find(fingerprint, &self.quarantine)
+            && !self.moved.is_elsewhere(place.region.container, fingerprint)
+        {
+            return Ok(Some((place.region, place.stored_bytes.into())));
+        }
+        let mut hints = Vec::new();
+        self.hints(fingerprint, &mut hints)?;
+        // Of a chunk that was moved the index may still know places that have gone.
+        let there = |hint: &&Location| self.containers.is_there(hint.container);
+        Ok(hints.iter().find(there).map(|hint| {
+            let place = RegionPlace {
+                container: hint.container,
+                sector: hint.sector,
+            };
+            let bytes = u64::from(hint.sectors) * u64::from(SECTOR_BYTES);
+            (place, bytes)
+        }))
     }
 
     /// A hint of [`Self::hints`] led to a region that does not hold the chunk.

@@ -13,7 +13,7 @@ mod owners;
 mod places;
 
 pub use mover::{MoveCounts, Mover};
-pub use owners::{Move, Moves};
+pub use owners::{Move, Moves, read_at_once};
 pub use places::{Cost, Places};
 
 use crate::error::Result;

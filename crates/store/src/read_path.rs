@@ -8,6 +8,7 @@ mod approach;
 mod cache;
 mod changes;
 mod flights;
+mod forward;
 mod image;
 
 pub(crate) use approach::{Approach, Keep, Loaded, Route};
@@ -272,7 +273,7 @@ impl Reader {
             return Err(StoreError::corruption("object", root.fingerprint, found));
         }
         let mut bytes = Vec::new();
-        self.visit_pieces(root, 0, root.len, &mut |_, len, fingerprint| {
+        self.visit_pieces_forward(root, 0, root.len, &mut |_, len, fingerprint| {
             if fingerprint.is_hole() {
                 hole(&mut bytes, len)?;
             } else {

@@ -7,7 +7,7 @@ use super::pool::{Generation, Settings, Upkeep, run};
 use crate::figures::{Line, Panel, Table, verdict};
 use std::collections::BTreeMap;
 
-/// The last generation's speed, of the first one's, at least.
+/// A later generation's speed, of the first one's, at least.
 const BAR: f64 = 0.8;
 const UPKEEPS: [(Upkeep, &str, &str); 4] = [
     (Upkeep::None, "none, all kept", "#64748b"),
@@ -33,6 +33,13 @@ pub fn kept_speed(generations: &[Generation]) -> f64 {
     }
 }
 
+/// The slowest later generation's speed, of the first one's.
+pub fn least_speed(generations: &[Generation]) -> f64 {
+    let first = generations.first().map_or(1.0, Generation::speed);
+    let later = generations.iter().skip(1).map(Generation::speed);
+    later.fold(f64::INFINITY, f64::min) / first
+}
+
 fn speeds(histories: &Histories, settings: &Settings) -> String {
     let shown =
         (1..=settings.generations).filter(|nth| nth % 7 <= 1 || *nth + 1 == settings.generations);
@@ -56,11 +63,13 @@ fn ends(histories: &Histories) -> String {
     let columns = [
         "after each generation",
         "last generation, of the first one's speed",
+        "slowest generation",
         "reads",
         "jumps",
         "read, MB",
         "stored, MB",
-        "copied by maintenance, MB a generation",
+        "copied by defrag, MB a generation",
+        "by gc",
         "",
     ];
     let mut table = Table::new(columns);
@@ -71,17 +80,22 @@ fn ends(histories: &Histories) -> String {
         else {
             continue;
         };
-        let copied: u64 = all.iter().map(|g| g.copied_bytes).sum();
-        let kept = kept_speed(all);
+        let a_generation = |of: fn(&Generation) -> u64| {
+            let copied: u64 = all.iter().map(of).sum();
+            format!("{:.1}", copied as f64 / 1e6 / all.len() as f64)
+        };
+        let (kept, least) = (kept_speed(all), least_speed(all));
         table.row([
             name.to_owned(),
             format!("{kept:.2}"),
+            format!("{least:.2}"),
             last.restore.reads.to_string(),
             last.restore.jumps.to_string(),
             format!("{:.1}", last.restore.bytes as f64 / 1e6),
             format!("{:.1}", last.stored_bytes as f64 / 1e6),
-            format!("{:.1}", copied as f64 / 1e6 / all.len() as f64),
-            verdict(kept >= BAR).to_owned(),
+            a_generation(|g| g.copied.defragmented),
+            a_generation(|g| g.copied.collected),
+            verdict(least >= BAR).to_owned(),
         ]);
     }
     table.into_text()
@@ -97,7 +111,7 @@ pub fn text(settings: &Settings, histories: &Histories) -> String {
          KiB, containers of 4 MiB, 16 MiB of memory, nothing compressed. With gc the last {} generations are kept, and nothing waits in the trash; defrag is the one\n\
          without a trace, of the newest generation, and may move what others share; rewritten is `defrag --whole` of it, in every seventh generation. Every restore was compared with what was backed up.\n\n\
          MB/s by generation:\n\n{}\n![Restore speed by generation](ageing.svg)\n\n\
-         At the end (bar: >= {BAR} of the first generation's speed after maintenance):\n\n{}",
+         At the end (bar: >= {BAR} of the first generation's speed in every later one):\n\n{}",
         settings.pieces * PIECE_BYTES as u64 / 1_000_000,
         PIECE_BYTES >> 10,
         settings.kept,

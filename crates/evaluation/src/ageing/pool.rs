@@ -74,7 +74,16 @@ pub struct Generation {
     /// Bytes of all containers then.
     pub stored_bytes: u64,
     /// Plain bytes that maintenance has copied since the generation before.
-    pub copied_bytes: u64,
+    pub copied: Copied,
+}
+
+/// Plain bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// By defragmentation.
+    pub defragmented: u64,
+    /// By the collector.
+    pub collected: u64,
 }
 
 impl Generation {
@@ -114,7 +123,7 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
         let root = snapshot.root;
         kept.push_back(snapshot);
         let pool = open(2)?;
-        let copied_bytes = maintain(&pool, (upkeep, nth), settings, &mut kept, &root)?;
+        let copied = maintain(&pool, (upkeep, nth), settings, &mut kept, &root)?;
         drop(pool);
         // Nothing is in the store's memory when a restore begins.
         let pool = open(3)?;
@@ -129,7 +138,7 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
             bytes: bytes.len() as u64,
             restore,
             stored_bytes: pool.record().stored_bytes,
-            copied_bytes,
+            copied,
         });
         history.age();
     }
@@ -162,18 +171,17 @@ fn store(pool: &Pool, bytes: &[u8]) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Returns the plain bytes that were copied.
 fn maintain(
     pool: &Arc<Pool>,
     (upkeep, nth): (Upkeep, u64),
     settings: &Settings,
     kept: &mut VecDeque<Snapshot>,
     newest: &ObjectRoot,
-) -> Result<u64> {
+) -> Result<Copied> {
     if upkeep == Upkeep::None {
-        return Ok(0);
+        return Ok(Copied::default());
     }
-    let mut copied = match upkeep {
+    let defragmented = match upkeep {
         Upkeep::Defragmented => defragment(pool, newest, false)?,
         Upkeep::Rewritten if nth % REWRITTEN_EVERY == 0 => defragment(pool, newest, true)?,
         _ => 0,
@@ -185,8 +193,10 @@ fn maintain(
     }
     let mut collector = Collector::new(pool, GcPolicy::with_trash_period(0), LANE)?;
     while collector.step(pool, None, &NothingCached, 64 << 20)? == GcStep::Working {}
-    copied += collector.counts().copied_bytes;
-    Ok(copied)
+    Ok(Copied {
+        defragmented,
+        collected: collector.counts().copied_bytes,
+    })
 }
 
 fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot, rewrites_all: bool) -> Result<u64> {

@@ -1,8 +1,9 @@
-//! What is read of the objects of a run: ranges of a trace, the hottest first, or all windows.
+//! What is read of the objects of a run: ranges of a trace, the hottest first, or all windows of disks and all
+//! segments of streams.
 //!
 //! Invariant: the order does not change while a run goes on. Called by the defragmenter.
 
-use fragpicker::{HotRange, WINDOW_BYTES, hottest, windows};
+use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest};
 use std::collections::BTreeMap;
 
 /// By the key of an object: its ranges, ascending and apart.
@@ -20,28 +21,48 @@ pub struct Item {
     pub range: HotRange,
     /// It is among those that are read most.
     pub is_hot: bool,
+    /// It is a part of what is read from begin to end, by readers with some memory.
+    pub is_segment: bool,
+}
+
+/// An object of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// Its key.
+    pub key: u64,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// So many of them are read at once where no trace says otherwise.
+    pub read_at_once: u64,
+}
+
+impl Subject {
+    fn windows(&self) -> usize {
+        self.bytes.div_ceil(self.read_at_once.max(1)) as usize
+    }
 }
 
 /// See the module's head.
 pub struct Load {
-    objects: Vec<(u64, u64)>,
+    objects: Vec<Subject>,
     traced: Option<(Vec<Item>, Heat)>,
 }
 
 impl Load {
-    /// Of these objects (key, bytes).
-    pub fn new(objects: &[(u64, u64)], heat: Option<Heat>, hot_percent: u8) -> Self {
+    /// Of these objects.
+    pub fn new(objects: &[Subject], heat: Option<Heat>, hot_percent: u8) -> Self {
         let traced = heat.map(|heat| {
-            let items = objects.iter().flat_map(|(object, size)| {
-                let ranges = heat.get(object).map_or(&[][..], Vec::as_slice);
-                let parts = split(ranges, *size);
+            let items = objects.iter().flat_map(|subject| {
+                let ranges = heat.get(&subject.key).map_or(&[][..], Vec::as_slice);
+                let parts = split(ranges, subject.bytes);
                 let hot = hottest(parts.clone(), hot_percent);
                 let is_hot = move |range: &HotRange| {
                     hot.binary_search_by_key(&range.start, |h| h.start).is_ok()
                 };
                 let item = move |range: HotRange| Item {
-                    object: *object,
+                    object: subject.key,
                     is_hot: is_hot(&range),
+                    is_segment: false,
                     range,
                 };
                 parts.into_iter().map(item)
@@ -60,7 +81,7 @@ impl Load {
         self.traced.is_some()
     }
 
-    pub fn objects(&self) -> &[(u64, u64)] {
+    pub fn objects(&self) -> &[Subject] {
         &self.objects
     }
 
@@ -68,10 +89,7 @@ impl Load {
     pub fn len(&self) -> usize {
         match &self.traced {
             Some((items, _)) => items.len(),
-            None => {
-                let windows = |(_, size): &(u64, u64)| size.div_ceil(WINDOW_BYTES) as usize;
-                self.objects.iter().map(windows).sum()
-            }
+            None => self.objects.iter().map(Subject::windows).sum(),
         }
     }
 
@@ -87,19 +105,20 @@ impl Load {
             return items.get(number).copied();
         }
         let mut number = number;
-        for (object, size) in &self.objects {
-            let count = size.div_ceil(WINDOW_BYTES) as usize;
+        for subject in &self.objects {
+            let count = subject.windows();
             if number < count {
-                let start = number as u64 * WINDOW_BYTES;
-                let mut window = windows(size - start);
-                return window.next().map(|window| Item {
-                    object: *object,
+                let start = number as u64 * subject.read_at_once;
+                let end = start.saturating_add(subject.read_at_once);
+                return Some(Item {
+                    object: subject.key,
                     range: HotRange {
                         start,
-                        end: start + window.end,
-                        weight: window.weight,
+                        end: end.min(subject.bytes),
+                        weight: REQUEST_WEIGHT,
                     },
                     is_hot: true,
+                    is_segment: subject.read_at_once == SEGMENT_BYTES,
                 });
             }
             number -= count;
@@ -129,6 +148,15 @@ fn split(ranges: &[HotRange], size: u64) -> Vec<HotRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fragpicker::WINDOW_BYTES;
+
+    fn subject(key: u64, bytes: u64, read_at_once: u64) -> Subject {
+        Subject {
+            key,
+            bytes,
+            read_at_once,
+        }
+    }
 
     fn range(start: u64, end: u64, weight: u64) -> HotRange {
         HotRange { start, end, weight }
@@ -137,15 +165,31 @@ mod tests {
     #[test]
     fn windows_of_all_objects_in_turn() {
         const W: u64 = WINDOW_BYTES;
-        let load = Load::new(&[(7, 2 * W + 1), (9, 0), (3, W)], None, 10);
-        assert_eq!(load.len(), 4);
+        const S: u64 = SEGMENT_BYTES;
+        let objects = [
+            subject(7, 2 * W + 1, W),
+            subject(9, 0, W),
+            subject(3, W, W),
+            subject(4, S + 1, S),
+        ];
+        let load = Load::new(&objects, None, 10);
+        assert_eq!(load.len(), 6);
         let seen: Vec<_> = (0..).map_while(|n| load.get(n)).collect();
         let places = seen.iter().map(|i| (i.object, i.range.start, i.range.end));
         let places: Vec<_> = places.collect();
         assert_eq!(
             places,
-            [(7, 0, W), (7, W, 2 * W), (7, 2 * W, 2 * W + 1), (3, 0, W)]
+            [
+                (7, 0, W),
+                (7, W, 2 * W),
+                (7, 2 * W, 2 * W + 1),
+                (3, 0, W),
+                (4, 0, S),
+                (4, S, S + 1)
+            ]
         );
+        let segments: Vec<_> = seen.iter().map(|item| item.is_segment).collect();
+        assert_eq!(segments, [false, false, false, false, true, true]);
         assert!(seen.iter().all(|item| item.is_hot));
         assert_eq!(load.heat_of(7), None);
     }
@@ -157,7 +201,8 @@ mod tests {
             (2, vec![range(0, 10, 7), range(90, 200, 3)]),
             (5, vec![range(0, 9, 999)]),
         ]);
-        let load = Load::new(&[(1, 100), (2, 100)], Some(heat), 50);
+        let objects = [1, 2].map(|key| subject(key, 100, WINDOW_BYTES));
+        let load = Load::new(&objects, Some(heat), 50);
         let seen: Vec<_> = (0..).map_while(|n| load.get(n)).collect();
         let weights: Vec<_> = seen.iter().map(|i| (i.range.weight, i.is_hot)).collect();
         assert_eq!(weights, [(50, true), (7, true), (5, false), (3, false)]);

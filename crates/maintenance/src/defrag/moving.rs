@@ -44,7 +44,7 @@ impl Moving {
     ) -> Self {
         // Among equals the order of the object: neighbours then lie side by side, and a reader of them all
         // does not jump from one to the next.
-        moves.sort_by_key(|one| (std::cmp::Reverse(one.weight), one.object, one.range.start));
+        moves.sort_by_key(|one| (std::cmp::Reverse(one.weight), one.object, one.start()));
         let mut objects: BTreeMap<u64, Moved> = BTreeMap::new();
         let mut cached_as = BTreeMap::new();
         for (rank, one) in (0u64..).zip(&moves) {
@@ -58,7 +58,9 @@ impl Moving {
                 root: owner.root,
                 ranges: BTreeMap::new(),
             });
-            moved.ranges.insert(one.range.start, (one.range.end, rank));
+            for part in &one.parts {
+                moved.ranges.insert(part.start, (part.end, rank));
+            }
         }
         Self {
             source,
@@ -124,7 +126,7 @@ impl Task for Moving {
         };
         let root = self.objects.get(&one.object).map(|moved| &moved.root);
         let log2 = root.and_then(log2).unwrap_or(12);
-        ((one.range.end - one.range.start) >> log2).max(1)
+        (one.bytes() >> log2).max(1)
     }
 
     fn next(&mut self, after: Option<Work>) -> Result<Option<Work>> {
@@ -149,7 +151,7 @@ impl Task for Moving {
             none => none.insert(Mover::begin(pool, self.lane)?),
         };
         let memory = memory_of(&self.source);
-        let counts = mover.move_range(pool, memory, &moved.root, one.range.clone())?;
+        let counts = mover.move_parts(pool, memory, &moved.root, &one.parts)?;
         processed.bytes_cached = counts.cached_bytes;
         processed.bytes_read = counts.bytes - counts.cached_bytes;
         processed.bytes_written = counts.bytes;

@@ -19,7 +19,7 @@ volumes and snapshots (the trace). Says what reading costs before and after, and
 everything was written for it.
 
 Without a trace, or with --bypass, every 128 KiB that lie in pieces are copied, of all volumes or of those
-that are named.
+that are named; of streams that are named, the short runs.
 
 What volumes and snapshots share is moved only if that serves more requests than it hurts. The old copies
 are given back by `quintet gc`. Interrupted, it has lost nothing.")]

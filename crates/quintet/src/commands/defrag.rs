@@ -6,6 +6,7 @@
 
 mod words;
 
+use super::backup::REGION_BYTES as STREAM_REGION_BYTES;
 use super::gc::Opened;
 use super::invocation::Invocation;
 use crate::cli::DefragArgs;
@@ -14,6 +15,7 @@ use crate::held::{DefragStatus, REGION_BYTES, Running};
 use crate::json::Object;
 use crate::progress::Progress;
 use anyhow::bail;
+use format::recipe::Layout;
 use maintenance::{
     DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat,
 };
@@ -55,16 +57,23 @@ pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<
             Opened::Volumes(volumes) => DefragSource::Volumes(volumes.shared()),
         },
     };
+    let (objects, heat) = choose(invocation, &source, args)?;
+    // What is read from begin to end is better off in regions that pack well.
+    let is_stream = |one: &Fragmentable| one.root.layout == Layout::Variable;
+    let region_bytes = match objects.iter().all(is_stream) {
+        true => STREAM_REGION_BYTES,
+        false => REGION_BYTES,
+    };
     let options = DefragOptions {
         hot_percent: args.hot.0,
         moves_shared: args.move_shared,
         rewrites_all: args.whole,
         dry_run: args.dry_run,
         bytes_per_s: args.limit,
-        lane: invocation.lane(None, REGION_BYTES)?,
+        lane: invocation.lane(None, region_bytes)?,
     };
-    let (objects, heat) = choose(invocation, &source, args)?;
-    let run = Defragmenter::new(source, &objects, heat, options)?;
+    let keys: Vec<u64> = objects.iter().map(|one| one.key).collect();
+    let run = Defragmenter::new(source, &keys, heat, options)?;
     let report = finish(invocation, run, running.as_ref())?;
     words::show(invocation, args.dry_run, &report)?;
     Ok(match report.failed {
@@ -73,12 +82,12 @@ pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<
     })
 }
 
-/// The keys of what was named, else of what was read, else of all volumes; and what was read.
+/// What was named, else of what was read, else of all volumes; and what was read.
 fn choose(
     invocation: &Invocation,
     source: &DefragSource,
     args: &DefragArgs,
-) -> anyhow::Result<(Vec<u64>, Option<Heat>)> {
+) -> anyhow::Result<(Vec<Fragmentable>, Option<Heat>)> {
     let all = source.fragmentables()?;
     let heat = (!args.bypass && !args.whole).then(|| source.heat());
     let is_read = |one: &&Fragmentable| {
@@ -96,7 +105,7 @@ fn choose(
         let why = "nobody has seen it read: everything is looked at, as with --bypass";
         invocation.console.note(why);
     }
-    Ok((objects.iter().map(|one| one.key).collect(), heat))
+    Ok((objects.into_iter().cloned().collect(), heat))
 }
 
 fn named<'a>(all: &'a [Fragmentable], names: &[String]) -> anyhow::Result<Vec<&'a Fragmentable>> {

@@ -145,7 +145,7 @@ pub fn stream_object(
 ) -> Result<(), ExportError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     let mut failed = None;
-    reader.visit_pieces(
+    reader.visit_pieces_forward(
         root,
         0,
         root.len,

@@ -271,7 +271,7 @@ impl<'h> VolumeProcess<'h> {
         let mut mover = Mover::begin(pool, lane_options()).map_err(words)?;
         for one in volumes.fragmentables().map_err(words)? {
             let whole = 0..one.root.len;
-            let moved = mover.move_range(pool, volumes, &one.root, whole);
+            let moved = mover.move_parts(pool, volumes, &one.root, &[whole]);
             moved.map_err(words)?;
         }
         mover.commit(pool).map(drop).map_err(words)

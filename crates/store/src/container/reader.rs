@@ -18,12 +18,14 @@ use format::container::{
 };
 use media::{Blobs, MediaErrorKind};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, PoolId};
 
 /// Containers whose header (and payload key) stays in memory.
 const HEADERS_MAX: usize = 4096;
+/// Containers of which it is remembered that they were there.
+const SEEN_MAX: usize = 1 << 16;
 
 /// Longer regions are always looked at as a whole: they are kept as a whole.
 pub(crate) const PART_BYTES_MAX: usize = 128 << 10;
@@ -94,6 +96,8 @@ pub(crate) struct ContainerReader {
     master: MasterKey,
     fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
+    /// Containers that were there when somebody asked.
+    seen: Mutex<HashSet<ContainerId>>,
     spare: SpareBuffers,
 }
 
@@ -110,6 +114,7 @@ impl ContainerReader {
             master,
             fingerprints,
             shapes: Mutex::default(),
+            seen: Mutex::default(),
             spare: SpareBuffers::default(),
         }
     }
@@ -130,12 +135,16 @@ impl ContainerReader {
             return Ok(Arc::clone(shape));
         }
         let shape = Arc::new(self.read_shape(id, &mut Vec::new())?);
+        self.keep_shape(id, &shape);
+        Ok(shape)
+    }
+
+    fn keep_shape(&self, id: ContainerId, shape: &Arc<Shape>) {
         let mut shapes = lock(&self.shapes);
         if shapes.len() >= HEADERS_MAX {
             shapes.clear();
         }
-        shapes.insert(id, Arc::clone(&shape));
-        Ok(shape)
+        shapes.insert(id, Arc::clone(shape));
     }
 
     fn read_shape(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Shape> {
@@ -158,6 +167,23 @@ impl ContainerReader {
         };
         let key = (header.seal == Seal::Aes256Gcm).then(|| self.master.container_key(&header.salt));
         Ok(Shape { header, key })
+    }
+
+    /// False when there is no such container; one that was there is not asked for again, and may have gone.
+    pub fn is_there(&self, id: ContainerId) -> bool {
+        if lock(&self.seen).contains(&id) {
+            return true;
+        }
+        let is_there = self.stored_len(id).is_ok();
+        let mut seen = lock(&self.seen);
+        if seen.len() >= SEEN_MAX {
+            seen.clear();
+        }
+        // One that is not there may come.
+        is_there && {
+            seen.insert(id);
+            true
+        }
     }
 
     /// Length of the blob; a missing or unreadable one is damage.
@@ -355,7 +381,9 @@ impl ContainerReader {
     /// Every chunk of a container. Uses the directory; when that is damaged, walks the regions.
     pub fn contents(&self, id: ContainerId) -> Result<Contents> {
         let mut damage = Vec::new();
-        let shape = self.read_shape(id, &mut damage)?;
+        let shape = Arc::new(self.read_shape(id, &mut damage)?);
+        // Who asks for a directory reads regions next.
+        self.keep_shape(id, &shape);
         let place = RegionPlace {
             container: id,
             sector: shape.header.directory_sector,

@@ -50,14 +50,14 @@ impl Mover {
         self.counts
     }
 
-    /// Copies the chunks of a range of an object, those left out that were copied before. `Corruption`
-    /// when one of them cannot be read: those before it are copied.
-    pub fn move_range(
+    /// Copies the chunks of these ranges of an object side by side, those left out that were copied before.
+    /// `Corruption` when one of them cannot be read: those before it are copied.
+    pub fn move_parts(
         &mut self,
         pool: &Pool,
         memory: &dyn CachedChunks,
         root: &ObjectRoot,
-        range: Range<u64>,
+        parts: &[Range<u64>],
     ) -> Result<MoveCounts> {
         let (mut chunks, mut bytes) = (Vec::new(), 0usize);
         let mut listed = FingerprintSet::default();
@@ -69,8 +69,10 @@ impl Mover {
             }
             Ok(ControlFlow::Continue(()))
         };
-        let Range { start, end } = range;
-        pool.reader().visit_pieces(root, start, end, visit)?;
+        for part in parts {
+            pool.reader()
+                .visit_pieces(root, part.start, part.end, visit)?;
+        }
         let before = self.counts;
         self.session.main().begin_run(bytes)?;
         for fingerprint in &chunks {

@@ -1,7 +1,7 @@
 //! Whom moving chunks would hurt: others who have them too, and have them well placed.
 //!
 //! A move hurts another owner when something that he reads at once would lie in more pieces after it: a
-//! range that the trace has of him, or, without a trace, a window of 128 KiB. An owner who has the same
+//! range that the trace has of him, or, without a trace, a window of 128 KiB of a disk or a segment of a stream. An owner who has the same
 //! chunks side by side moves along and is not hurt.
 //!
 //! Invariant: a move that hurts more requests than it serves is not made. Called by maintenance.
@@ -11,27 +11,38 @@ use crate::chunk_map::{FingerprintMap, FingerprintSet};
 use crate::error::Result;
 use crate::pool::Pool;
 use format::recipe::{Layout, ObjectRoot};
-use fragpicker::WINDOW_BYTES;
+use fragpicker::{SEGMENT_BYTES, WINDOW_BYTES};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// A range that is to be moved.
+/// What is to be moved to one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Of which object: its key.
     pub object: u64,
-    /// Bytes of it.
-    pub range: Range<u64>,
-    /// Weight of its requests.
+    /// Bytes of it, ascending and apart.
+    pub parts: Vec<Range<u64>>,
+    /// Weight of the requests for them.
     pub weight: u64,
-    /// Runs of regions that it lies in.
+    /// Runs of regions that they lie in.
     pub runs: u64,
     /// Weight of other owners' requests, for each run that they would lie in besides.
     pub hurts: u64,
 }
 
 impl Move {
+    /// Its first byte in the object.
+    pub fn start(&self) -> u64 {
+        self.parts.first().map_or(0, |part| part.start)
+    }
+
+    /// How many bytes of the object they are.
+    pub fn bytes(&self) -> u64 {
+        let bytes = |part: &Range<u64>| part.end.saturating_sub(part.start);
+        self.parts.iter().map(bytes).sum()
+    }
+
     /// True when it is worth what it costs others.
     pub fn is_fair(&self) -> bool {
         let serves = self.weight.saturating_mul(self.runs.saturating_sub(1));
@@ -62,14 +73,15 @@ impl Moves {
             let Some(root) = root(one.object) else {
                 continue;
             };
-            let Range { start, end } = one.range;
-            pool.reader()
-                .visit_pieces(&root, start, end, &mut |_, _, f| {
-                    if !f.is_hole() {
-                        chunks.entry(f).or_insert(number);
-                    }
-                    Ok(ControlFlow::Continue(()))
-                })?;
+            for part in &one.parts {
+                pool.reader()
+                    .visit_pieces(&root, part.start, part.end, &mut |_, _, f| {
+                        if !f.is_hole() {
+                            chunks.entry(f).or_insert(number);
+                        }
+                        Ok(ControlFlow::Continue(()))
+                    })?;
+            }
         }
         Ok(Self {
             pool: Arc::clone(pool),
@@ -148,8 +160,9 @@ impl Moves {
         }
         let mut windows: Vec<Vec<Fingerprint>> = Vec::new();
         let mut last = None;
+        let window_bytes = read_at_once(root);
         let visit = &mut |offset: u64, _, f| {
-            let number = offset / WINDOW_BYTES;
+            let number = offset / window_bytes;
             if last.replace(number) != Some(number) {
                 windows.push(Vec::new());
             }
@@ -197,6 +210,14 @@ impl Moves {
             }
         }
         Ok(())
+    }
+}
+
+/// What of an object is read at once where no trace says so: of streams and files segments, of disks windows.
+pub fn read_at_once(root: &ObjectRoot) -> u64 {
+    match root.layout {
+        Layout::Variable => SEGMENT_BYTES,
+        Layout::Fixed(_) => WINDOW_BYTES,
     }
 }
 

@@ -8,9 +8,9 @@
 use crate::chunk_map::{ChunkMap, ChunkPlace, Near};
 use crate::error::{Result, StoreError};
 use crate::pool::Pool;
-use format::container::region_sectors;
+use format::container::{SECTOR_BYTES, region_sectors};
 use format::recipe::ObjectRoot;
-use fragpicker::{Layout, Piece};
+use fragpicker::{Layout, Piece, Spot};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -134,6 +134,34 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// The chunks of a range and where they lie, holes left out. `Corruption` when one lies nowhere.
+    pub fn spots(&self, object: u64, range: Range<u64>) -> Result<Vec<Spot>> {
+        let root = self.root(object)?;
+        let mut spots = Vec::new();
+        let visit = &mut |offset, len, chunk: Fingerprint| {
+            if !chunk.is_hole() {
+                let extent = self.place_of(&chunk)?;
+                spots.push(Spot {
+                    offset,
+                    len,
+                    container: extent.container.0,
+                    from: u64::from(extent.first) * u64::from(SECTOR_BYTES),
+                    to: u64::from(extent.end) * u64::from(SECTOR_BYTES),
+                });
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let reader = self.pool.reader();
+        reader.visit_pieces(&root, range.start, range.end, visit)?;
+        Ok(spots)
+    }
+
+    fn place_of(&self, chunk: &Fingerprint) -> Result<Extent> {
+        let found = "needed, and in no container that can be read";
+        let extent = self.finder.find(chunk)?;
+        extent.ok_or_else(|| StoreError::corruption("chunk", chunk, found))
+    }
+
     /// Bytes of an object that are no holes.
     pub fn mapped_bytes(&self, object: u64) -> Result<u64> {
         let root = self.root(object)?;
@@ -165,10 +193,7 @@ impl Layout for Places<'_> {
             if chunk.is_hole() {
                 return Ok(ControlFlow::Continue(()));
             }
-            let Some(extent) = self.finder.find(&chunk)? else {
-                let found = "needed, and in no container that can be read";
-                return Err(StoreError::corruption("chunk", chunk, found));
-            };
+            let extent = self.place_of(&chunk)?;
             let (start, end) = (offset.max(range.start), (offset + len).min(range.end));
             self.bytes.set(self.bytes.get() + end.saturating_sub(start));
             if let Some(last) = pieces.last_mut()

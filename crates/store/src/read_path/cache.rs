@@ -74,6 +74,16 @@ impl ChunkRef {
         }
     }
 
+    /// Bytes of the region in memory.
+    pub(super) fn region_bytes(&self) -> u64 {
+        self.region.bytes() as u64
+    }
+
+    /// True when both are of one region in memory.
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.region, &other.region)
+    }
+
     /// All chunks of the region but this one.
     pub(crate) fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
         let chunks = self.region.region.chunks.iter().enumerate();
@@ -123,6 +133,11 @@ impl ReadCache {
         }
     }
 
+    /// Its budget.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, FingerprintMap<ChunkRef>> {
         // The map hashes by the first bytes; the last one is independent of them.
         let [.., last] = fingerprint.0;
@@ -135,6 +150,11 @@ impl ReadCache {
         Some(chunk)
     }
 
+    /// Takes the region of a chunk in again.
+    pub(super) fn keep(&self, chunk: &ChunkRef) {
+        drop(self.insert(Arc::clone(&chunk.region)));
+    }
+
     /// Keeps a region. Returns the regions that made room, unless somebody still reads them.
     pub fn insert(&self, cached: Arc<DecodedRegion>) -> Vec<Region> {
         for (number, (fingerprint, _, _)) in (0u32..).zip(&cached.region.chunks) {
@@ -145,13 +165,12 @@ impl ReadCache {
             self.shard(fingerprint).insert(*fingerprint, chunk);
         }
         let mut ring = lock(&self.ring);
-        ring.bytes += cached.bytes();
-        ring.regions.push_back(cached);
         let mut victims = Vec::new();
-        while ring.bytes > self.bytes_max && ring.regions.len() > 1 {
-            let Some(oldest) = ring.regions.pop_front() else {
-                break;
-            };
+        // Before it is there itself: among others that are all used it would be the first to go.
+        let bytes = cached.bytes();
+        while ring.bytes + bytes > self.bytes_max
+            && let Some(oldest) = ring.regions.pop_front()
+        {
             if oldest.used.swap(false, Ordering::Relaxed) {
                 ring.regions.push_back(oldest);
             } else {
@@ -159,6 +178,8 @@ impl ReadCache {
                 victims.push(oldest);
             }
         }
+        ring.bytes += bytes;
+        ring.regions.push_back(cached);
         drop(ring);
         let evicted = victims.into_iter().filter_map(|victim| {
             self.forget(&victim);
@@ -187,4 +208,49 @@ impl ReadCache {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(n: u8) -> (Fingerprint, Arc<DecodedRegion>) {
+        let fingerprint = Fingerprint([n; 32]);
+        let region = Region {
+            raw: vec![n; 1000],
+            chunks: vec![(fingerprint, 0, 1000)],
+            is_whole: true,
+        };
+        (fingerprint, Arc::new(DecodedRegion::new(region)))
+    }
+
+    /// Among others that are all used a new region must not be the first to go: it was read for somebody.
+    #[test]
+    fn a_new_region_stays_and_the_oldest_goes() {
+        let cache = ReadCache::new(3 * (1000 + CHUNK_OVERHEAD));
+        for n in 1..=9 {
+            let (fingerprint, region) = region(n);
+            cache.insert(region);
+            for kept in n.saturating_sub(2).max(1)..=n {
+                let kept = cache.get(&Fingerprint([kept; 32]));
+                assert!(kept.is_some(), "{fingerprint}");
+            }
+            let gone = n.checked_sub(3).map(|gone| Fingerprint([gone; 32]));
+            assert!(gone.is_none_or(|gone| cache.get(&gone).is_none()));
+        }
+        assert_eq!(cache.memory_bytes(), 3 * (1000 + CHUNK_OVERHEAD));
+    }
+
+    #[test]
+    fn a_region_comes_in_again() {
+        let cache = ReadCache::new(1000 + CHUNK_OVERHEAD);
+        let (fingerprint, first) = region(1);
+        cache.insert(first);
+        let chunk = cache.get(&fingerprint).expect("there");
+        cache.insert(region(2).1);
+        assert!(cache.get(&fingerprint).is_none());
+        cache.keep(&chunk);
+        let again = cache.get(&fingerprint).expect("there again");
+        assert!(again.is_beside(&chunk) && again[..] == chunk[..]);
+    }
 }

@@ -1,0 +1,50 @@
+//! What of a range of the load is worth moving.
+//!
+//! Invariant: nothing is changed; whom it hurts is asked later. Called by the defragmenter.
+
+use super::load::Item;
+use super::{DefragOptions, DefragReport};
+use fragpicker::{PlanOptions, SPARSE_BYTES, plan, sparse};
+use store::{Move, Places, Result};
+
+/// The move that a range wants, and what it costs now, which is added to the report.
+pub fn examine(
+    places: &Places<'_>,
+    item: &Item,
+    options: &DefragOptions,
+    report: &mut DefragReport,
+) -> Result<Option<Move>> {
+    let range = item.range.start..item.range.end;
+    let (parts, runs, cost) = if item.is_segment && !options.rewrites_all {
+        let around =
+            range.start.saturating_sub(SPARSE_BYTES)..range.end.saturating_add(SPARSE_BYTES);
+        let found = sparse(&places.spots(item.object, around)?, &range);
+        let cost = places.cost(item.object, range.clone())?;
+        (found.parts, found.runs, cost)
+    } else {
+        // Whom it hurts is asked for all moves at once.
+        let moves_shared = PlanOptions { moves_shared: true };
+        let ranges = std::slice::from_ref(&item.range);
+        let planned = plan(places, item.object, ranges, moves_shared)?;
+        let cost = places.cost_of_last();
+        (planned.ranges, cost.runs, cost)
+    };
+    report.before.add(item.range.weight, &cost);
+    if options.dry_run {
+        report.after.add(item.range.weight, &cost);
+    }
+    report.fragmented += u64::from(!parts.is_empty());
+    report.hot += u64::from(item.is_hot);
+    let parts = match options.rewrites_all {
+        true if cost.bytes > 0 => vec![range.clone()],
+        false if item.is_hot => parts,
+        _ => Vec::new(),
+    };
+    Ok((!parts.is_empty()).then_some(Move {
+        object: item.object,
+        parts,
+        weight: item.range.weight,
+        runs,
+        hurts: 0,
+    }))
+}

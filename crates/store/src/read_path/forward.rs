@@ -1,0 +1,151 @@
+//! Reading an object from begin to end: regions come in the order in which they lie, not in which they are needed (forward
+//! assembly: Lillibridge, Eshghi, Bhagwat, FAST'13).
+//!
+//! Invariant: what is read ahead takes three quarters of the cache at most, and costs nothing but time when it is
+//! wrong: who needs a chunk asks for it, and is told what is wrong with it. Called by who restores, dumps and exports.
+
+use super::{Approach, ChunkRef, Reader, Route, lock};
+use crate::container::{Copies, RegionPlace};
+use crate::error::Result;
+use format::recipe::ObjectRoot;
+use fragpicker::SEGMENT_BYTES;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use units::Fingerprint;
+
+/// Pieces that are looked up together at most: some MiB for them.
+const PIECES_MAX: usize = 1 << 16;
+
+const STRAIGHT: Approach = Approach {
+    route: Route::Region,
+    shares: true,
+    copies: Copies::InSystem,
+};
+
+/// What is read together.
+#[derive(Default)]
+struct Segment {
+    /// Offset, length and chunk of each piece.
+    pieces: Vec<(u64, u64, Fingerprint)>,
+    /// Where regions are expected; one chunk of each, and its stored bytes.
+    regions: BTreeMap<RegionPlace, (Fingerprint, u64)>,
+    /// One chunk of each region that is in memory already.
+    present: Vec<(Fingerprint, ChunkRef)>,
+    /// Of the object.
+    bytes: u64,
+    /// Of the regions, as they are stored.
+    stored_bytes: u64,
+}
+
+/// How much larger regions are in memory than as they are stored, by those that were read.
+#[derive(Clone, Copy)]
+struct Growth {
+    raw: u64,
+    stored: u64,
+}
+
+impl Growth {
+    fn of(self, stored_bytes: u64) -> u64 {
+        let grown =
+            u128::from(stored_bytes) * u128::from(self.raw) / u128::from(self.stored.max(1));
+        u64::try_from(grown).unwrap_or(u64::MAX)
+    }
+}
+
+impl Reader {
+    /// As [`Self::visit_pieces`], for who then reads each piece: what a segment needs is in memory when its first piece
+    /// is visited.
+    pub fn visit_pieces_forward(
+        &self,
+        root: &ObjectRoot,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(u64, u64, Fingerprint) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let room = self.cache.bytes_max() as u64 / 4 * 3;
+        let mut growth = Growth { raw: 1, stored: 1 };
+        let mut segment = Segment::default();
+        let mut is_stopped = false;
+        self.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
+            self.expect(&mut segment, len, &fingerprint);
+            segment.pieces.push((offset, len, fingerprint));
+            let is_full = segment.bytes >= SEGMENT_BYTES
+                || segment.pieces.len() >= PIECES_MAX
+                || growth.of(segment.stored_bytes) >= room;
+            if !is_full {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let flow = self.visit_segment(&mut segment, room, &mut growth, visit)?;
+            is_stopped = flow.is_break();
+            Ok(flow)
+        })?;
+        if !is_stopped {
+            let _ = self.visit_segment(&mut segment, room, &mut growth, visit)?;
+        }
+        Ok(())
+    }
+
+    fn visit_segment(
+        &self,
+        segment: &mut Segment,
+        room: u64,
+        growth: &mut Growth,
+        visit: &mut dyn FnMut(u64, u64, Fingerprint) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
+        let segment = std::mem::take(segment);
+        self.fetch_in_order(&segment, room, growth);
+        for (offset, len, fingerprint) in segment.pieces {
+            if visit(offset, len, fingerprint)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Looks up where a piece's region may be, by what is in memory: no directory is read for it.
+    fn expect(&self, segment: &mut Segment, len: u64, fingerprint: &Fingerprint) {
+        if fingerprint.is_hole() {
+            return;
+        }
+        segment.bytes += len;
+        if let Some(chunk) = self.cache.get(fingerprint) {
+            let last = segment.present.last();
+            if !last.is_some_and(|(_, last)| last.is_beside(&chunk)) {
+                segment.present.push((*fingerprint, chunk));
+            }
+            return;
+        }
+        let expected = self.chunks.expected(fingerprint, &mut lock(&self.near));
+        if let Ok(Some((place, stored_bytes))) = expected
+            && segment
+                .regions
+                .insert(place, (*fingerprint, stored_bytes))
+                .is_none()
+        {
+            segment.stored_bytes += stored_bytes;
+        }
+    }
+
+    /// What cannot be read is left to who needs it.
+    fn fetch_in_order(&self, segment: &Segment, room: u64, growth: &mut Growth) {
+        let mut read = 0;
+        for (fingerprint, stored_bytes) in segment.regions.values() {
+            if read >= room {
+                break;
+            }
+            if let Ok(chunk) = self.node(fingerprint, STRAIGHT) {
+                read += chunk.region_bytes();
+                growth.raw += chunk.region_bytes();
+                growth.stored += stored_bytes;
+                // It is needed soon: what was read before goes first.
+                let _ = self.cache.get(fingerprint);
+            }
+        }
+        // Those were the oldest, and may have made room for the others.
+        for (fingerprint, chunk) in &segment.present {
+            if self.cache.get(fingerprint).is_none() {
+                self.cache.keep(chunk);
+            }
+        }
+    }
+}

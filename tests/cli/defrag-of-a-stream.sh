@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# A stream that is backed up again and again comes to lie in short runs; defrag puts these together, once, and leaves
+# the long ones. Every byte of the newest and of an older state is the same.
+. "$(dirname "$0")/common.sh"
+requires cmp dd
+new_pool
+head -c 12M /dev/urandom >"$dir/stream"
+for round in 0 1 2 3 4 5; do
+    exits 0 q backup -q --stdin --stdin-filename dump --tag "round$round" <"$dir/stream"
+    [ $round -ne 2 ] || cp "$dir/stream" "$dir/older"
+    [ $round -ne 5 ] || break
+    for piece in 0 1 2 3; do
+        dd if=/dev/urandom of="$dir/stream" bs=64K count=1 conv=notrunc status=none \
+            seek=$(((round * 5 + piece * 37) % 190))
+    done
+done
+number() {
+    grep -o "\"$1\":[0-9.]*" "$dir/out" | tail -n "${2:-1}" | head -n 1 | cut -d: -f2
+}
+exits 0 q defrag --json --bypass --move-shared dump
+[ "$(number ranges_moved)" -ge 1 ] || fail "$(cat "$dir/out")"
+copied=$(number copied_bytes)
+[ "$copied" -gt 500000 ] && [ "$copied" -lt 7000000 ] || fail "$copied bytes copied: $(cat "$dir/out")"
+[ "$(number places 1)" -lt "$(number places 2)" ] || fail "$(cat "$dir/out")"
+exits 0 q defrag --json --bypass --move-shared dump
+[ "$(number copied_bytes)" -eq 0 ] || fail "again: $(cat "$dir/out")"
+exits 0 q gc --trash-period 0
+sound
+q dump --tag round5 latest >"$dir/after" || fail "dump"
+cmp "$dir/stream" "$dir/after" || fail "other bytes"
+q dump --tag round2 latest >"$dir/after" || fail "dump"
+cmp "$dir/older" "$dir/after" || fail "other bytes"
