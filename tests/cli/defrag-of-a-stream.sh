@@ -6,7 +6,7 @@ requires cmp dd
 new_pool
 head -c 12M /dev/urandom >"$dir/stream"
 for round in 0 1 2 3 4 5; do
-    exits 0 q backup -q --stdin --stdin-filename dump --tag "round$round" <"$dir/stream"
+    q backup -q --stdin --stdin-filename dump --tag "round$round" <"$dir/stream" >"$dir/out" || fail "$(cat "$dir/out")"
     [ $round -ne 2 ] || cp "$dir/stream" "$dir/older"
     [ $round -ne 5 ] || break
     for piece in 0 1 2 3; do

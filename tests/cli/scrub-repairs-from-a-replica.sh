@@ -93,7 +93,7 @@ exits 0 q import "$dir/src2" later
 all_is_there
 whole_again
 cp -r "$other" "$dir/damaged"
-find "$dir/damaged/containers" -type f -size +1M | head -n 1 | xargs truncate -s 500K
+find "$dir/damaged/containers" -type f -size +1M | xargs truncate -s 500K
 rot 1000000
 exits 21 q scrub --replica "$dir/damaged"
 says 'not to be had'
@@ -118,7 +118,7 @@ wait_until is_at_rest
 wait_until is_repaired
 ! grep -q 'damage reaches' "$dir/serve" || fail "$(cat "$dir/serve")"
 exits 0 q import "$dir/src2" later
-rot 5000000
+rot 1000000
 exits 21 q repair --replica "$other"
 says 'affected:.*later'
 stop_server
