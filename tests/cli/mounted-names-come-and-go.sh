@@ -69,8 +69,12 @@ cmp "$mount/hosts/db/latest$dir/src/file" "$dir/src/file" || fail "the one that 
 unshow
 # Only looking needs nobody's leave: a server has the pool.
 start_server
+holder=$server
 show --read-only
 lists volumes ""
 cmp "$mount/images/disk" "$dir/newer.img" || fail "an image"
 [ "$(readlink "$mount/snapshots/latest")" != "" ] || fail "no snapshots"
 sound
+unshow
+kill -TERM "$holder"
+wait "$holder" || fail "the server: $(cat "$dir/serve")"
