@@ -188,6 +188,11 @@ impl Volume for SlowDisk {
     ) -> Result<(), VolumeError> {
         self.bytes.extents(context, offset_bytes, len_bytes, visit)
     }
+
+    /// Every request waits, so front ends bring many at once: the drive has a queue to pick from.
+    fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]
@@ -270,6 +275,10 @@ mod tests {
             }
         });
         // Virtual time, so that a busy machine does not matter.
+        assert!(
+            !disk.is_cached(RequestContext::default(), 0, 4096),
+            "front ends would serve them one after another"
+        );
         let each_ms = disk.queue().disk.idle_since() as f64 / 1e6 / 40.0;
         assert!(disk.queue().waiting.is_empty() && disk.queue().served.is_none());
         assert!(each_ms < 30.0, "{each_ms}");
