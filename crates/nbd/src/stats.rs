@@ -36,8 +36,8 @@ pub struct Stats {
     pub written_bytes_total: u64,
     /// Bytes sent.
     pub sent_bytes_total: u64,
-    /// Time from the arrival of a request to its reply, see [`LATENCY_BUCKETS`]. Requests that
-    /// are answered together share the time of the whole batch.
+    /// Time from the arrival of a request until its reply is handed to the socket, see
+    /// [`LATENCY_BUCKETS`]. Requests that are answered together share the time of the whole batch.
     pub latency_us: [u64; LATENCY_BUCKETS],
 }
 

@@ -143,10 +143,11 @@ impl Shared {
             let payload = job.payload.as_bytes();
             self.export
                 .execute(&job.request, payload, true, &mut out, &mut tally);
-            let sent = out.len();
+            // Before it is sent: whoever has a reply finds it counted.
+            self.counters
+                .add(&mut tally, out.len(), job.arrived.elapsed());
             // The connection's thread notices that the client is gone.
             let _ = self.writer.send(out.as_bytes());
-            self.counters.add(&mut tally, sent, job.arrived.elapsed());
             out.clear();
             drop(job.payload);
             drop(job.lease);

@@ -174,10 +174,11 @@ impl Transmission<'_> {
         if self.output.is_empty() {
             return Ok(());
         }
-        let sent = self.writer.send(self.output.as_bytes());
+        // Before they are sent: whoever has a reply finds it counted.
         let elapsed = self.arrived.elapsed();
         let bytes = self.output.len();
         self.session.counters.add(&mut self.tally, bytes, elapsed);
+        let sent = self.writer.send(self.output.as_bytes());
         self.output.clear();
         sent
     }
