@@ -3,6 +3,7 @@
 //! Invariant: ends in good order on SIGINT and SIGTERM, with exit code 0; a second signal ends it at
 //! once, which loses nothing that was acknowledged as durable.
 
+mod background;
 mod destager;
 mod exports;
 mod held;

@@ -4,6 +4,7 @@
 //! device as `gc` does, and more of it only while little is free. Writers wait for it only as long as that
 //! gives something back. When is decided by `maintenance::CollectSchedule`. Called by `serve`.
 
+use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
 use crate::held::{Collection, Held, seconds};
@@ -13,7 +14,6 @@ use media::Asker;
 use qos::Flow;
 use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Collector, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError};
 use units::Origin;
@@ -35,8 +35,7 @@ const DAY_S: u64 = 86_400;
 
 /// See the module's head. Dropping it stops the thread, and lets writers go.
 pub struct Reclaimer {
-    interrupt: Interrupt,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 impl Reclaimer {
@@ -52,22 +51,8 @@ impl Reclaimer {
             looked: None,
             said: None,
         };
-        let thread = std::thread::Builder::new()
-            .name("reclaim".to_owned())
-            .spawn(move || work.run())?;
-        Ok(Self {
-            interrupt,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Reclaimer {
-    fn drop(&mut self) {
-        self.interrupt.request();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _thread = Background::start("reclaim", interrupt, move || work.run())?;
+        Ok(Self { _thread })
     }
 }
 

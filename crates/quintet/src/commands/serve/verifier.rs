@@ -4,6 +4,7 @@
 //! time (`qos`), that rises when a pass would take too long; it holds no turn to write while it reads. What it finds is told at once and noted when it is
 //! its turn to write. Called by `serve`.
 
+use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::commands::scrub::Findings;
 use crate::console::Console;
@@ -15,7 +16,6 @@ use qos::Flow;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, MaintenanceTurn, StoreError};
 use units::{Origin, UnixNanos};
@@ -40,8 +40,7 @@ const NAMES_MAX: usize = 20;
 /// See the module's head. Dropping it stops the thread.
 pub struct Verifier {
     held: Arc<Held>,
-    interrupt: Interrupt,
-    thread: Option<JoinHandle<()>>,
+    thread: Background,
 }
 
 impl Verifier {
@@ -60,24 +59,18 @@ impl Verifier {
             hurried: Instant::now(),
             said: None,
         };
-        let thread = std::thread::Builder::new()
-            .name("scrub".to_owned())
-            .spawn(move || work.run())?;
         Ok(Self {
             held: Arc::clone(held),
-            interrupt,
-            thread: Some(thread),
+            thread: Background::start("scrub", interrupt, move || work.run())?,
         })
     }
 }
 
 impl Drop for Verifier {
     fn drop(&mut self) {
-        self.interrupt.request();
+        self.thread.stop();
+        // It may be at rest.
         self.held.scrub.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
