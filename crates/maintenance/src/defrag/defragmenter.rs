@@ -3,7 +3,7 @@
 //! Invariant: each step is bounded; whatever stage it ends in, what was committed stays. Called by the program.
 
 use super::examining::examine;
-use super::load::{Load, Subject};
+use super::load::{Item, Load, Subject};
 use super::moving::Moving;
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Heat};
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress, Scope, Space, Step};
@@ -157,6 +157,20 @@ impl Defragmenter {
         Places::new(self.source.pool(), &self.roots, container_bytes)
     }
 
+    /// The ranges of one step, from `cursor` on, and whether no others come after them.
+    fn next_items(&self, cursor: &mut usize) -> (Vec<Item>, bool) {
+        let (mut items, mut looked) = (Vec::new(), 0);
+        while items.len() < STEP_RANGES && looked < STEP_BYTES {
+            let Some(item) = self.load.get(*cursor) else {
+                return (items, true);
+            };
+            *cursor += 1;
+            looked += item.range.end - item.range.start;
+            items.push(item);
+        }
+        (items, false)
+    }
+
     fn examine(&mut self, mut cursor: usize, mut moves: Vec<Move>, mut bytes: u64) -> Result<()> {
         let mut report = self.report;
         let places = self.places();
@@ -165,17 +179,8 @@ impl Defragmenter {
                 report.mapped_bytes += places.mapped_bytes(object.key)?;
             }
         }
-        let (mut is_over, mut looked) = (false, 0);
-        for _ in 0..STEP_RANGES {
-            if looked >= STEP_BYTES {
-                break;
-            }
-            let Some(item) = self.load.get(cursor) else {
-                is_over = true;
-                break;
-            };
-            cursor += 1;
-            looked += item.range.end - item.range.start;
+        let (items, is_over) = self.next_items(&mut cursor);
+        for item in items {
             match examine(&places, &item, &self.options, &mut report) {
                 Ok(Some(one)) => {
                     bytes += one.bytes();
@@ -325,18 +330,9 @@ impl Defragmenter {
         }
         let mut after = self.report.after;
         let places = self.places();
-        let (mut is_over, mut looked) = (false, 0);
-        for _ in 0..STEP_RANGES {
-            if looked >= STEP_BYTES {
-                break;
-            }
-            let Some(item) = self.load.get(cursor) else {
-                is_over = true;
-                break;
-            };
-            cursor += 1;
+        let (items, is_over) = self.next_items(&mut cursor);
+        for item in items {
             let HotRange { start, end, weight } = item.range;
-            looked += end - start;
             match places.cost(item.object, start..end) {
                 Ok(cost) => after.add(weight, &cost),
                 Err(e) if e.is_corruption() => {}
