@@ -96,7 +96,4 @@ pub trait DiskFile: Send + Sync {
 
     /// Returns when bytes and length survive power loss.
     fn sync(&self, point: Barrier) -> Result<(), MediaError>;
-
-    /// Asks the system to start writing back, without waiting.
-    fn start_writeback(&self) {}
 }

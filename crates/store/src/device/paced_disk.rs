@@ -165,8 +165,4 @@ impl DiskFile for PacedFile {
         drop(turn);
         done
     }
-
-    fn start_writeback(&self) {
-        self.below.start_writeback();
-    }
 }
