@@ -7,26 +7,15 @@ mod specimen;
 
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
-use sim::{Image, SimDisk};
+use sim::SimDisk;
 use specimen::restore::Truth;
-use specimen::{Specimen, noise, options, put_image, snapshot, store_image};
+use specimen::{Specimen, new_pool, noise, options, put_image, snapshot, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, InitOptions, NothingCached,
-    OpenMode, Pool, StoreErrorKind,
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached, OpenMode, Pool,
+    StoreErrorKind,
 };
-
-fn new_pool() -> (Arc<SimDisk>, Pool) {
-    let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
-    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
-    (disk, pool)
-}
 
 /// Nobody waits for anything, and containers go for any gain.
 fn at_once() -> GcPolicy {

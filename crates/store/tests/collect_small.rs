@@ -6,30 +6,18 @@
 mod specimen;
 
 use chunking::Compression;
-use sim::{Image, SimDisk};
+use sim::SimDisk;
 use specimen::restore::Truth;
-use specimen::{noise, options, store_image};
+use specimen::{new_pool, noise, options, store_image};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, InitOptions, LaneOptions,
-    NothingCached, OpenMode, Pool,
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached,
+    OpenMode, Pool,
 };
 
 const PAGE: usize = 4096;
 /// A full container, bytes.
 const FULL: usize = 2 << 20;
-
-fn new_pool() -> (Arc<SimDisk>, Pool) {
-    let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
-    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
-    (disk, pool)
-}
 
 fn collector(pool: &Pool, policy: GcPolicy) -> Collector {
     let lane = LaneOptions {

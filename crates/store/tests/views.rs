@@ -5,12 +5,10 @@ mod specimen;
 
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
-use sim::{Image, SimDisk};
 use specimen::{noise, options};
 use std::sync::Arc;
 use store::{
-    AccessOptions, DirectLimits, InitOptions, JournalOptions, ObjectBuilder, OpenMode, Pool,
-    Thresholds, Volumes, VolumesOptions,
+    AccessOptions, DirectLimits, JournalOptions, ObjectBuilder, Thresholds, Volumes, VolumesOptions,
 };
 use volume::{RequestContext, Volume};
 
@@ -20,13 +18,7 @@ const CONTEXT: RequestContext = RequestContext {
 };
 
 fn volumes() -> Volumes {
-    let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
-    let pool = specimen::open(&disk, 2, None, OpenMode::Write).expect("open");
+    let (_, pool) = specimen::new_pool();
     let options = VolumesOptions {
         journal: JournalOptions {
             bytes_max: 4 << 20,

@@ -59,6 +59,18 @@ pub fn open(
     Pool::open(media(disk, seed), secret, mode, MEMORY_BYTES)
 }
 
+/// An empty pool without encryption, open for writing, and its disk.
+pub fn new_pool() -> (Arc<SimDisk>, Pool) {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+    };
+    Pool::init(&media(&disk, 1), &init).expect("init");
+    let pool = open(&disk, 2, None, OpenMode::Write).expect("open");
+    (disk, pool)
+}
+
 /// Small regions and containers, so that a small pool has several of each.
 pub fn options(compression: Compression) -> LaneOptions {
     LaneOptions {
