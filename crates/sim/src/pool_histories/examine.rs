@@ -15,8 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, Collector, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
-use units::SnapshotId;
+use store::{
+    CheckDepth, Collector, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind, TrashedContainer,
+};
+use units::{SnapshotId, UnixNanos};
 
 /// Name of the snapshots that examining makes: they may be there when recovery is explored.
 const LATER: &str = "later";
@@ -181,9 +183,11 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
     };
     // Before anything else is read: reading a chunk that the index misses makes it whole.
     let later = go_on(pool, model, is_collected, seed)?;
+    let mut collected_at = pool.now();
     if is_collected {
         // Whatever was interrupted: two more runs leave nothing over.
         collect(pool)?;
+        collected_at = pool.now();
         collect(pool)?;
     }
     check(pool, is_rotten).map_err(|e| format!("found by check after a backup: {e}"))?;
@@ -193,7 +197,7 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
         .filter(|(name, _)| name.starts_with("containers/"));
     let (stored, entered) = (stored.count() as u64, pool.record().containers);
     let space = pool.space().map_err(|e| format!("space: {e}"))?;
-    if stored != entered {
+    if stored + deleted_later(pool, collected_at, &files)? != entered {
         return Err(format!("{stored} containers, the inventory has {entered}"));
     }
     drop(writer);
@@ -315,6 +319,20 @@ fn collect(pool: &Pool) -> Result<(), String> {
             return Ok(());
         }
     }
+}
+
+/// Containers that were deleted by a run whose clock was ahead of this one's, and whose last commit the crash
+/// took away: gone, and in the trash until their time is over by this clock too.
+fn deleted_later(pool: &Pool, now: UnixNanos, files: &[(String, u64)]) -> Result<u64, String> {
+    let (_, trashed) = pool.trash().map_err(|e| format!("no trash: {e}"))?;
+    let is_gone = |t: &&TrashedContainer| {
+        let id = t.entry.id;
+        let writer = format!("containers/{:04x}/", id.writer().0);
+        let number = format!("/{:012x}", id.sequence());
+        let is_it = |name: &str| name.starts_with(&writer) && name.ends_with(&number);
+        t.since.at > now && !files.iter().any(|(name, _)| is_it(name))
+    };
+    Ok(trashed.iter().filter(is_gone).count() as u64)
 }
 
 /// What the trash names can be taken back whole.
