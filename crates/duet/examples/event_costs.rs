@@ -3,11 +3,22 @@
 //! Processor time of this thread as Linux counts it, best of several batches. Each page is added;
 //! then all is fetched, then each is removed, and all is fetched; so an event includes its share of
 //! the growth and shrinking of the table.
+//!
+//! The second table is a page cache at work, in real time: so many pages come and as many go each second, and
+//! sessions fetch every 10 ms, as Duet's overhead is given (SOSP'15). Wake-ups count; the row without sessions is to
+//! be subtracted.
 
 use duet::{Duet, Events, Mask, NothingPresent, Options, Page, Scope, Session, Space};
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 const BATCHES: usize = 7;
+const FETCH_EVERY: Duration = Duration::from_millis(10);
+/// Pages that come, and as many that go, in that time: 25,000 a second, a disk's whole bandwidth.
+const PAGES_A_FETCH: u64 = 250;
+/// Pages in the cache.
+const CACHED: u64 = 100_000;
+const FETCHES: u64 = 500;
 
 fn page(n: u64) -> Page {
     Page {
@@ -58,6 +69,36 @@ fn register(duet: &std::sync::Arc<Duet>, scope: Scope, mask: Mask) -> Option<Ses
     Some(session)
 }
 
+/// Percent of a processor that this thread uses while pages come and go and sessions fetch.
+fn share(sessions: usize) -> f64 {
+    let duet = Duet::new(Options {
+        items_max: CACHED as usize,
+        seed: 9,
+    });
+    let register = |_| register(&duet, Scope::Everything, Mask::EXISTS);
+    let registered: Vec<Session> = (0..sessions).filter_map(register).collect();
+    let mut items = Vec::new();
+    (0..CACHED).for_each(|n| duet.record(&page(n), Events::ADDED));
+    fetch_all(&registered, CACHED);
+    let (begun, busy) = (Instant::now(), processor_ns());
+    for round in 0..FETCHES {
+        let first = CACHED + round * PAGES_A_FETCH;
+        for n in first..first + PAGES_A_FETCH {
+            duet.record(&page(n), Events::ADDED);
+            duet.record(&page(n - CACHED), Events::REMOVED);
+        }
+        for session in &registered {
+            while session.pending() > 0 {
+                session.fetch(&NothingPresent, 256, &mut items);
+                black_box(&mut items).clear();
+            }
+        }
+        let next = begun + FETCH_EVERY * (round + 1) as u32;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    (processor_ns() - busy) / begun.elapsed().as_nanos() as f64 * 100.0
+}
+
 fn main() {
     let argument = std::env::args().nth(1).and_then(|a| a.parse().ok());
     let pages: u64 = argument.unwrap_or(1_000_000);
@@ -95,5 +136,12 @@ fn main() {
         }
         let [added, fetched, removed, bytes] = best;
         println!("| {name} | {added:.1} | {fetched:.1} | {removed:.1} | {bytes:.1} |");
+    }
+
+    println!();
+    println!("| sessions | percent of a processor |");
+    println!("|---|---|");
+    for sessions in [0, 1, 3, 8] {
+        println!("| {sessions} | {:.2} |", share(sessions));
     }
 }
