@@ -15,7 +15,8 @@ use units::{ContainerId, Fingerprint};
 
 const TAG: u8 = b'd';
 
-fn key_of(place: RegionPlace) -> Vec<u8> {
+/// The key of the note on a region, or on a whole container.
+pub(crate) fn set_aside_key(place: RegionPlace) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(TAG)
         .bytes(&place.container.0.to_be_bytes())
@@ -60,7 +61,7 @@ pub(crate) fn set_aside_edits(
     wanted: &BTreeSet<RegionPlace>,
 ) -> Vec<Edit> {
     let edit = |place: &RegionPlace, value| Edit {
-        key: key_of(*place),
+        key: set_aside_key(*place),
         value,
     };
     let removed = noted.difference(wanted).map(|place| edit(place, None));
@@ -82,7 +83,7 @@ mod tests {
                 container: ContainerId::new(WriterId(1), sequence),
                 sector,
             });
-        let keys = places.map(key_of);
+        let keys = places.map(set_aside_key);
         assert!(keys.is_sorted());
         assert!(
             keys.iter()

@@ -6,7 +6,7 @@
 
 use super::Pool;
 use crate::catalog::{
-    InventoryEntry, inventory_key, parse_inventory, read_set_aside, visit_readable,
+    InventoryEntry, inventory_key, parse_inventory, set_aside_key, visit_readable,
 };
 use crate::check::Checked;
 use crate::chunk_map::Near;
@@ -307,12 +307,10 @@ impl Pool {
         why: String,
         chunks: &[(Fingerprint, u32)],
     ) -> Result<Damaged> {
-        let mut load = |f: &Fingerprint| self.reader.map_node(f);
-        let is_known = match read_set_aside(self.record().catalog, &mut load) {
-            Ok(noted) => noted.contains(&place),
+        let is_known = match self.has_key(self.record().catalog, &set_aside_key(place)) {
             // Its damage is found where it lies.
             Err(e) if e.is_corruption() => false,
-            Err(e) => return Err(e),
+            is_known => is_known?,
         };
         self.chunks.set_aside(place);
         let mut near = Near::default();
