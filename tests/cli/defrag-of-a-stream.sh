@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A stream that is backed up again and again comes to lie in short runs; defrag puts these together, once, and leaves
-# the long ones. Every byte of the newest and of an older state is the same.
+# A stream that is backed up again and again comes to lie in short runs; defrag puts these together, comes to
+# rest, and leaves the long ones. Every byte of the newest and of an older state is the same.
 . "$(dirname "$0")/common.sh"
 requires cmp dd
 new_pool
@@ -22,8 +22,14 @@ exits 0 q defrag --json --bypass --move-shared dump
 copied=$(number copied_bytes)
 [ "$copied" -gt 500000 ] && [ "$copied" -lt 7000000 ] || fail "$copied bytes copied: $(cat "$dir/out")"
 [ "$(number places 1)" -lt "$(number places 2)" ] || fail "$(cat "$dir/out")"
-exits 0 q defrag --json --bypass --move-shared dump
-[ "$(number copied_bytes)" -eq 0 ] || fail "again: $(cat "$dir/out")"
+# A run that crosses the border of two segments is shorter when one of them has gone, and may be worth moving then.
+for _ in 1 2 3; do
+    exits 0 q defrag --json --bypass --move-shared dump
+    again=$(number copied_bytes)
+    [ "$again" -le $((copied / 2)) ] || fail "again: $(cat "$dir/out")"
+    copied=$again
+done
+[ "$copied" -eq 0 ] || fail "it does not come to rest: $(cat "$dir/out")"
 exits 0 q gc --trash-period 0
 sound
 q dump --tag round5 latest >"$dir/after" || fail "dump"
