@@ -25,6 +25,11 @@
 //! share of time that is its own, so that it ends on a device that is never idle; it is spent one
 //! request at a time. A deadline makes the floor rise to what is left to do by the time that is left.
 //!
+//! # Leases
+//!
+//! A process that reads the device beside the one that has the scheduler asks it for turns; [`lease`] is what
+//! they say to each other.
+//!
 //! # At the edge
 //!
 //! [`EdgeThrottle`] follows the mean latency of each flow. When one is above what was promised, requests
@@ -36,6 +41,7 @@ mod edge;
 mod floor;
 mod flow;
 mod kind;
+pub mod lease;
 mod plan;
 mod scheduler;
 mod settings;

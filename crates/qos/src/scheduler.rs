@@ -186,6 +186,12 @@ impl Scheduler {
         }
     }
 
+    /// What a flow was charged with has cost so much more in the end.
+    pub fn cost_more(&mut self, flow: Flow, more_ns: u64) {
+        let more = self.weighed(flow, more_ns);
+        self.lane_mut(flow).had += more;
+    }
+
     /// Whether no user has wanted anything for a while.
     pub fn is_idle(&self, now_ns: u64) -> bool {
         self.idle_at().is_some_and(|at| at <= now_ns)
@@ -267,11 +273,11 @@ impl Scheduler {
     fn charge(&mut self, request: &Request, is_idle: bool) {
         let Request { flow, .. } = *request;
         let cost_ns = self.settings.costs.of(request.is_sequential, request.bytes);
-        let (weight, of) = self.weight(flow);
+        let weighed = self.weighed(flow, cost_ns);
         let lane = self.lane_mut(flow);
         lane.in_flight += 1;
         let began_at = lane.had;
-        lane.had += (u128::from(cost_ns) << FRACTION) * u128::from(of) / u128::from(weight.max(1));
+        lane.had += weighed;
         if flow.is_maintenance() {
             self.maintained = Some(flow);
         }
@@ -289,6 +295,11 @@ impl Scheduler {
         }
         let had = &mut self.had[usize::from(flow.is_maintenance())];
         *had = (*had).max(began_at);
+    }
+
+    fn weighed(&self, flow: Flow, cost_ns: u64) -> u128 {
+        let (weight, of) = self.weight(flow);
+        (u128::from(cost_ns) << FRACTION) * u128::from(of) / u128::from(weight.max(1))
     }
 
     /// A fraction. Non-sequential requests weigh so much that they get their share beside all others

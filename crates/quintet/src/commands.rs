@@ -145,7 +145,8 @@ fn start(
             }
         }
     }
-    let invocation = Invocation::new(settings, caller, Arc::clone(console), held);
+    let origin = lending::origin_of(&cli.command);
+    let invocation = Invocation::new(settings, caller, Arc::clone(console), held, origin);
     dispatch(&invocation, cli.command)
 }
 

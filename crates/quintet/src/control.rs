@@ -6,11 +6,14 @@
 //! ends when its client does. The program's commands call [`ask`], the server [`Control`].
 //!
 //! A client sends its arguments and lends its descriptors; the server runs the same command on the
-//! pool that it has open, on a thread with the client's working directory, and says the exit code.
+//! pool that it has open, on a thread with the client's working directory, and says the exit code. A client
+//! that opens the pool itself, to read, asks for turns at the device instead: [`Leases`].
 
 mod address;
 mod client;
 mod connection;
+mod leases;
+mod lessor;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -18,6 +21,7 @@ mod view;
 mod wire;
 
 pub use client::{Asked, ask};
+pub use leases::Leases;
 pub use server::{Commands, Control, ControlSocket};
 pub use view::View;
 pub use wire::Request;

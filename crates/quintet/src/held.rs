@@ -43,7 +43,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use store::{DeviceQueue, Hold, MaintenanceTurn, Pool, Volumes};
+use store::{DeviceQueue, Hold, Pool, StepTurn, Volumes};
 pub use trouble::Trouble;
 use turns::{Turn, Turns};
 use volume::Volume;
@@ -140,7 +140,7 @@ impl Held {
         flow: Flow,
         bytes: u64,
         interrupt: &Interrupt,
-    ) -> Result<MaintenanceTurn<'_>, Interrupted> {
+    ) -> Result<StepTurn<'_>, Interrupted> {
         let mut turn = self.device.ask(flow, bytes);
         while !turn.wait(LOOK_EVERY) {
             interrupt.check()?;

@@ -89,6 +89,7 @@ table! {
     CHECKPOINTS: Counter = "quintet_checkpoints_total", "Checkpoints that were committed.";
     DESTAGED: Counter = "quintet_checkpoint_bytes_total", "Bytes of chunks that checkpoints assembled.";
     DEVICE_BYTES: Counter = "quintet_device_bytes_total", "Bytes read from the pool's device and written to it, by who asks; what the system had in memory counts too.";
+    DEVICE_LEASED: Counter = "quintet_device_leased_bytes_total", "Of the bytes read, those that processes beside the server read in turns that it gave them.";
     DEVICE_REQUESTS: Counter = "quintet_device_requests_total", "Reads and writes of the pool's device.";
     DEVICE_TURNS: Counter = "quintet_device_turns_total", "Turns at the device: requests of users, steps of maintenance.";
     DEVICE_WAIT: Counter = "quintet_device_wait_seconds_total", "Time that they waited for their turns.";

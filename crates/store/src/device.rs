@@ -3,18 +3,43 @@
 //! Invariant: the lock is never held across device I/O, and whoever has a turn waits for nobody else's
 //! but maintenance, which never has all of them; so turns are always given back. What the page cache
 //! answers never comes here. The disk in front of it ([`PacedDisk`]) asks for each read, and for each
-//! sync of a blob; maintenance asks for each of its steps, whose reads and writes then pass. Called
-//! by the server that holds a pool.
+//! sync of a blob; maintenance asks for each of its steps, whose reads and writes then pass; so do
+//! processes beside the server, whose disks ask a [`RequestQueue`] of their own, at the other end of which is
+//! this one. Called by the server that holds a pool.
 
 mod paced_disk;
+mod steps;
 mod turns;
 
 pub use paced_disk::{PacedDisk, Writes};
-pub use turns::{DeviceQueue, MaintenanceTurn};
+pub use steps::StepTurn;
+pub use turns::DeviceQueue;
 
 use media::Asker;
-use qos::Flow;
+use qos::{Direction, Flow};
 use units::Origin;
+
+/// Who says when a request may go to the device: a queue of this process, or that of another one.
+///
+/// What a call waits for never waits for the caller: whoever has a turn is not asked for another one's. An
+/// implementation that cannot tell any more, as the other process is gone, lets everybody pass.
+pub trait RequestQueue: Send + Sync {
+    /// A request of `bytes` bytes, once it may go; it has ended when what is returned is dropped. `None`: it
+    /// passes, and nobody wants to know when it ends.
+    fn enter(
+        &self,
+        asker: Asker,
+        direction: Direction,
+        is_sequential: bool,
+        bytes: u64,
+    ) -> Option<Box<dyn Turn + '_>>;
+
+    /// A request that waits for nobody. It is counted.
+    fn note(&self, asker: Asker, direction: Direction, bytes: u64);
+}
+
+/// A request is at the device as long as this lives.
+pub trait Turn {}
 
 /// What went through, of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +48,8 @@ pub struct FlowCounts {
     pub reads: u64,
     /// Their bytes.
     pub read_bytes: u64,
+    /// ... of them, by processes beside the server.
+    pub leased_bytes: u64,
     /// Writes.
     pub writes: u64,
     /// Their bytes.

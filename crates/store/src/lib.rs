@@ -30,7 +30,9 @@ pub use chunk_map::LookupCounts;
 pub use collect::{CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached};
 pub use container::{Region, RegionPlace};
 pub use defragment::{Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once};
-pub use device::{DeviceQueue, FlowCounts, MaintenanceTurn, PacedDisk, Writes};
+pub use device::{
+    DeviceQueue, FlowCounts, PacedDisk, RequestQueue, StepTurn, Turn, Writes, flow_of,
+};
 pub use error::{Result, StoreError, StoreErrorKind};
 pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
 pub use journal::{Journal, JournalDamage, JournalOptions, JournalUsage, Record};

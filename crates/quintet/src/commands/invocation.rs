@@ -4,6 +4,7 @@ use super::failure;
 use super::gc::Opened;
 use crate::caller::Caller;
 use crate::console::Console;
+use crate::control::Leases;
 use crate::exit::Exit;
 use crate::held::{
     Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes, pool_memory,
@@ -13,14 +14,15 @@ use crate::progress::Progress;
 use crate::settings::{OtherPool, Settings, parse_compression};
 use anyhow::Context;
 use jiff::tz::TimeZone;
-use media::{DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Asker, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use qos::Flow;
 use std::path::Path;
 use std::sync::Arc;
 use store::{
-    DeviceQueue, LaneOptions, MaintenanceTurn, OpenMode, PacedDisk, Pool, SecretKey, SlotInfo,
-    StoreError, StoreErrorKind, Volumes, Writes,
+    DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey, SlotInfo,
+    StepTurn, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
 };
+use units::Origin;
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
 const WRITER_THREADS: usize = 2;
@@ -43,6 +45,8 @@ pub(super) struct Invocation {
     pub zone: TimeZone,
     /// The pool, in the server that holds it.
     held: Option<Arc<Held>>,
+    /// What it uses the device for.
+    origin: Origin,
 }
 
 impl Invocation {
@@ -51,6 +55,7 @@ impl Invocation {
         caller: Caller,
         console: Arc<Console>,
         held: Option<Arc<Held>>,
+        origin: Origin,
     ) -> Self {
         Self {
             settings,
@@ -59,6 +64,7 @@ impl Invocation {
             caller,
             console,
             held,
+            origin,
         }
     }
 
@@ -70,7 +76,7 @@ impl Invocation {
     /// The same, with a queue in front of the device.
     fn media_behind(
         &self,
-        queue: Option<&Arc<DeviceQueue>>,
+        queue: Option<Arc<dyn RequestQueue>>,
         create: bool,
     ) -> anyhow::Result<Media> {
         Self::media_at(self.settings.pool()?, queue, create)
@@ -78,7 +84,7 @@ impl Invocation {
 
     fn media_at(
         path: &Path,
-        queue: Option<&Arc<DeviceQueue>>,
+        queue: Option<Arc<dyn RequestQueue>>,
         create: bool,
     ) -> anyhow::Result<Media> {
         // A server's threads have other working directories.
@@ -97,12 +103,10 @@ impl Invocation {
             queue: WRITER_QUEUE,
         };
         let behind = |writes| -> Arc<dyn media::Disk> {
-            match queue {
-                Some(queue) => {
-                    let (disk, queue) = (Arc::clone(&disk), Arc::clone(queue));
-                    Arc::new(PacedDisk::new(disk, queue, writes))
-                }
-                None => Arc::clone(&disk),
+            let disk = Arc::clone(&disk);
+            match queue.clone() {
+                Some(queue) => Arc::new(PacedDisk::new(disk, queue, writes)),
+                None => disk,
             }
         };
         Ok(Media {
@@ -203,6 +207,12 @@ impl Invocation {
         mode: OpenMode,
         memory: usize,
     ) -> anyhow::Result<Pool> {
+        let queue: Option<Arc<dyn RequestQueue>> = match (queue, mode) {
+            (Some(queue), _) => Some(Arc::clone(queue) as _),
+            (None, OpenMode::Read) => Some(Arc::new(self.leases()?)),
+            // Nobody else has it.
+            (None, OpenMode::Write) => None,
+        };
         let media = self.media_behind(queue, false)?;
         match Pool::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
@@ -212,6 +222,13 @@ impl Invocation {
             }
             opened => Ok(opened?),
         }
+    }
+
+    /// Turns at the device of the server that has the pool, whenever there is one.
+    fn leases(&self) -> anyhow::Result<Leases> {
+        let pool = std::path::absolute(self.settings.pool()?)?;
+        let flow = flow_of(Asker::of(self.origin));
+        Ok(Leases::new(pool, flow, self.interrupt.clone()))
     }
 
     /// Opens the volumes, to change them. In a server: those that it has open.
@@ -259,7 +276,7 @@ impl Invocation {
     }
 
     /// A turn at a server's device, for one step of maintenance; `None` without a server.
-    pub fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<MaintenanceTurn<'_>>, Interrupted> {
+    pub fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<StepTurn<'_>>, Interrupted> {
         let held = self.held.as_ref();
         held.map(|held| held.turn(flow, bytes, &self.interrupt))
             .transpose()

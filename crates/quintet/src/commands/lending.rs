@@ -1,7 +1,7 @@
 //! Commands that a server runs for others (decision 18): which, and how.
 //!
 //! Invariant: what needs the pool's lock runs in the server that has it; what only reads runs in its
-//! own process, server or not. The server checks again what it is asked to run. Called by the
+//! own process, server or not, and takes turns at the device where the server does. The server checks again what it is asked to run. Called by the
 //! command line's start and by `serve`.
 
 use super::run_for;
@@ -15,6 +15,7 @@ use clap::Parser;
 use media::Asker;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::DeviceQueue;
 use units::Origin;
 
 /// What a command needs of a server.
@@ -140,14 +141,19 @@ impl Commands for ClientCommands {
             Err(_) => Exit::Failed,
         }
     }
+
+    fn device(&self) -> &DeviceQueue {
+        &self.held.device
+    }
 }
 
-/// For whom a command uses the server's device.
-fn origin_of(command: &Command) -> Origin {
+/// For whom a command uses the server's device: in the server, or beside it.
+pub(super) fn origin_of(command: &Command) -> Origin {
     match command {
         Command::Backup(_) | Command::Import(_) => Origin::Backup,
         Command::Copy(_) => Origin::Replication,
         Command::Gc(_) => Origin::Collect,
+        Command::Check(_) => Origin::Scrub,
         Command::Defrag(_) => Origin::Defragment,
         // Somebody waits for them; they are short, or read what is given back.
         _ => Origin::Restore,

@@ -57,8 +57,12 @@ fn show(invocation: &Invocation, held: &Held) -> std::io::Result<()> {
 /// What a flow had, for people.
 pub(super) fn words(counts: &FlowCounts) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
+    let leased = match counts.leased_bytes {
+        0 => String::new(),
+        bytes => format!(" ({} by other processes)", sizes::display(bytes)),
+    };
     format!(
-        "{} read, {} written; {} turns, {:.2} ms of waiting for each, {} wait now",
+        "{} read{leased}, {} written; {} turns, {:.2} ms of waiting for each, {} wait now",
         sizes::display(counts.read_bytes),
         sizes::display(counts.written_bytes),
         counts.turns,
@@ -74,6 +78,7 @@ pub(super) fn flows(counts: &[FlowCounts]) -> Vec<Object> {
             .text("flow", flow_name(*flow))
             .integer("reads", counts.reads)
             .integer("read_bytes", counts.read_bytes)
+            .integer("leased_bytes", counts.leased_bytes)
             .integer("writes", counts.writes)
             .integer("written_bytes", counts.written_bytes)
             .integer("turns", counts.turns)

@@ -2,18 +2,20 @@
 //!
 //! Invariant: only this server's user and root are heard. Two threads for each client: one runs the
 //! command, in the client's working directory; one hears wishes, and takes the client's end for the
-//! wish to stop. The client's descriptors are closed before it hears the exit code.
+//! wish to stop. The client's descriptors are closed before it hears the exit code. One thread for who
+//! wants leases. Those who do leave room for commands.
 
+use super::lessor;
 use super::server::Commands;
 use super::view::View;
-use super::wire::{Answer, Descriptors, Request, Wish};
+use super::wire::{Answer, Descriptors, Opening, Request, Wish};
 use crate::caller::Caller;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::settings::Environment;
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_peercred;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -23,7 +25,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_MAX: usize = 128;
+/// Of them, clients with leases.
+const LEASES_MAX: usize = 64;
+const TOO_MANY: &str = "the server of this pool has too many clients";
 /// Time to say what is wanted.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
@@ -40,6 +45,8 @@ struct Open {
     number: u64,
     stopping: bool,
     interrupts: BTreeMap<u64, Interrupt>,
+    /// Of them, those who read the pool themselves.
+    leases: BTreeSet<u64>,
 }
 
 impl Connections {
@@ -47,9 +54,10 @@ impl Connections {
         self.open.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// How many there are.
+    /// Commands for clients, and who has not said yet what it wants.
     pub fn count(&self) -> usize {
-        self.lock().interrupts.len()
+        let open = self.lock();
+        open.interrupts.len() - open.leases.len()
     }
 
     /// Asks every command to stop, those to come too.
@@ -86,7 +94,7 @@ impl Connections {
             return Err(String::new());
         }
         if open.interrupts.len() >= CONNECTIONS_MAX {
-            return Err("the server of this pool has too many clients".to_owned());
+            return Err(TOO_MANY.to_owned());
         }
         open.number += 1;
         let number = open.number;
@@ -107,9 +115,24 @@ struct Permit {
     interrupt: Interrupt,
 }
 
+impl Permit {
+    /// The right to leases.
+    fn lease(&self) -> Result<(), String> {
+        let mut open = self.connections.lock();
+        if open.leases.len() >= LEASES_MAX {
+            return Err(TOO_MANY.to_owned());
+        }
+        open.leases.insert(self.number);
+        Ok(())
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.connections.lock().interrupts.remove(&self.number);
+        let mut open = self.connections.lock();
+        open.interrupts.remove(&self.number);
+        open.leases.remove(&self.number);
+        drop(open);
         self.connections.ended.notify_all();
     }
 }
@@ -133,24 +156,26 @@ pub fn serve(
     let name = format!("client-{}", permit.number);
     let _ = thread::Builder::new().name(name).spawn(move || {
         let interrupt = permit.interrupt.clone();
-        match begin(&stream, &commands, own) {
-            Ok((request, descriptors)) => {
-                attend(&stream, commands, request, descriptors, &interrupt)
+        let served = match begin(&stream, &commands, own) {
+            Ok(Opening::Command(request, descriptors)) => {
+                attend(&stream, commands, request, descriptors, &interrupt);
+                Ok(())
             }
-            Err(why) => {
-                let _ = Answer::Refused(why).send(&stream);
-            }
+            Ok(Opening::Leases(hello)) => permit.lease().and_then(|()| {
+                let queue = commands.device();
+                lessor::lend(&stream, hello.flow, queue, &interrupt).map_err(|e| e.to_string())
+            }),
+            Err(why) => Err(why),
+        };
+        if let Err(why) = served {
+            let _ = Answer::Refused(why).send(&stream);
         }
         drop(permit);
     });
 }
 
 /// Hears what the client wants, and whether that can be done.
-fn begin(
-    stream: &UnixStream,
-    commands: &Arc<dyn Commands>,
-    own: View,
-) -> Result<(Request, Descriptors), String> {
+fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result<Opening, String> {
     let words = |e: io::Error| format!("the server of this pool: {e}");
     stream.set_nonblocking(false).map_err(words)?;
     let peer = socket_peercred(stream).map_err(|e| words(e.into()))?;
@@ -160,10 +185,12 @@ fn begin(
     stream
         .set_read_timeout(Some(REQUEST_LIMIT))
         .map_err(words)?;
-    let (request, descriptors) = Request::receive(stream).map_err(words)?;
+    let opening = Opening::receive(stream).map_err(words)?;
     stream.set_read_timeout(None).map_err(words)?;
-    commands.admit(&request, &own)?;
-    Ok((request, descriptors))
+    if let Opening::Command(request, _) = &opening {
+        commands.admit(request, &own)?;
+    }
+    Ok(opening)
 }
 
 /// Runs the command and hears the client's wishes until it ended.

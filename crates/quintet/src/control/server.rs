@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use store::DeviceQueue;
 
 /// How long to rest when the system has no more descriptors or threads.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -29,6 +30,9 @@ pub trait Commands: Send + Sync + 'static {
 
     /// Runs an admitted command to its end, on a thread that is in the client's directory.
     fn run(&self, caller: Caller, request: Request) -> Exit;
+
+    /// Where clients that read the pool themselves take turns.
+    fn device(&self) -> &DeviceQueue;
 }
 
 /// A socket that clients can connect to; they wait until [`ControlSocket::serve`].
@@ -107,7 +111,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Clients that are connected.
+    /// Clients whose commands run.
     pub fn clients(&self) -> usize {
         self.connections.count()
     }

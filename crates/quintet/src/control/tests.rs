@@ -1,18 +1,22 @@
+mod leases;
+
 use super::address;
 use super::server::{Commands, Control, ControlSocket};
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
 use crate::caller::{Caller, Lent, Streams};
 use crate::exit::Exit;
+use qos::Plan;
 use rustix::event::PollFlags;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use store::DeviceQueue;
 
 /// `say`: says arguments, variable and directory. `wait`: until asked to stop. `panic`.
-struct Spoken;
+struct Spoken(Arc<DeviceQueue>);
 
 impl Commands for Spoken {
     fn admit(&self, request: &Request, own: &View) -> Result<(), String> {
@@ -42,6 +46,10 @@ impl Commands for Spoken {
             _ => panic!("as asked"),
         }
     }
+
+    fn device(&self) -> &DeviceQueue {
+        &self.0
+    }
 }
 
 struct Client {
@@ -50,8 +58,17 @@ struct Client {
 }
 
 fn serve(pool: &Path) -> Control {
+    serve_device(pool, device())
+}
+
+fn device() -> Arc<DeviceQueue> {
+    let ticks = Arc::new(media::SystemTicks::default());
+    Arc::new(DeviceQueue::new(Plan::default(), ticks).unwrap())
+}
+
+fn serve_device(pool: &Path, device: Arc<DeviceQueue>) -> Control {
     let socket = ControlSocket::bind(pool).unwrap();
-    socket.serve(Arc::new(Spoken)).unwrap()
+    socket.serve(Arc::new(Spoken(device))).unwrap()
 }
 
 fn ask(pool: &Path, line: &str, directory: &Path, view: View) -> Client {

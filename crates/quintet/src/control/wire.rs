@@ -2,11 +2,13 @@
 //!
 //! Invariant: lengths are checked before anything is allocated; all integers are little-endian. A
 //! client sends one request, with its descriptors on the first byte, then single bytes of
-//! [`Wish`]; the server answers with [`Answer`]s. Both ends are of this program, maybe of different
-//! versions: a changed layout gets a new magic.
+//! [`Wish`]; the server answers with [`Answer`]s. Or it says that it wants leases, in the words of
+//! [`qos::lease`]. Both ends are of this program, maybe of different versions: a changed layout gets a new
+//! magic.
 
 use super::view::View;
 use crate::caller::{Lent, Streams};
+use qos::lease::{self, Hello};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -27,6 +29,15 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 const WHY_BYTES_MAX: u64 = 64 << 10;
 /// Standard streams, working directory, terminal, password.
 const DESCRIPTORS_MAX: usize = 6;
+const _: () = assert!(HEADER_BYTES == Hello::BYTES);
+
+/// The first thing that a client says.
+pub enum Opening {
+    /// Run this.
+    Command(Request, Descriptors),
+    /// It reads beside the server.
+    Leases(Hello),
+}
 
 /// What a client wants to have run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,55 +117,6 @@ impl Request {
         to.write_all(&body)
     }
 
-    /// Receives one with its descriptors.
-    pub fn receive(from: &UnixStream) -> io::Result<(Self, Descriptors)> {
-        let mut header = [0; HEADER_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut iov = [IoSliceMut::new(&mut header)];
-        let received = recvmsg(from, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-        let mut fds: Vec<OwnedFd> = Vec::new();
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = message {
-                fds.extend(rights);
-            }
-        }
-        let mut from = from;
-        from.read_exact(header.get_mut(received.bytes..).unwrap_or_default())?;
-        let (magic, len) = header.split_at(MAGIC.len());
-        if magic != MAGIC {
-            return Err(malformed("of another version"));
-        }
-        let len = u32::from_le_bytes(len.try_into().map_err(|_| malformed("cut"))?) as usize;
-        if len > BODY_BYTES_MAX {
-            return Err(malformed("too long"));
-        }
-        let mut body = vec![0; len];
-        from.read_exact(&mut body)?;
-        let mut rest = Fields(&body);
-        let (terminal, passphrase) = (rest.flag()?, rest.flag()?);
-        let request = Self::decode(&mut rest)?;
-        let mut fds = fds.into_iter();
-        let mut next = || {
-            fds.next()
-                .ok_or_else(|| malformed("without its descriptors"))
-        };
-        let (input, output, error) = (next()?.into(), next()?.into(), next()?.into());
-        let directory = next()?;
-        let mut lent = |is_there: bool| is_there.then(&mut next).transpose();
-        let lent = Lent {
-            terminal: lent(terminal)?.map(File::from),
-            passphrase: lent(passphrase)?.map(File::from),
-        };
-        let streams = Streams {
-            input,
-            output,
-            error,
-            lent: Some(lent),
-        };
-        Ok((request, Descriptors { streams, directory }))
-    }
-
     fn encode(&self, out: &mut Vec<u8>) {
         let View { mounts, top, user } = self.view;
         for number in mounts.into_iter().chain(top) {
@@ -191,6 +153,61 @@ impl Request {
             }),
             _ => Err(malformed("longer than it says")),
         }
+    }
+}
+
+impl Opening {
+    /// Receives one, with its descriptors.
+    pub fn receive(from: &UnixStream) -> io::Result<Self> {
+        let mut header = [0; HEADER_BYTES];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut iov = [IoSliceMut::new(&mut header)];
+        let received = recvmsg(from, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let mut fds: Vec<OwnedFd> = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        let mut from = from;
+        from.read_exact(header.get_mut(received.bytes..).unwrap_or_default())?;
+        let (magic, len) = header.split_at(MAGIC.len());
+        if magic == lease::MAGIC {
+            let hello = Hello::decode(&header).map_err(|e| malformed(e.what))?;
+            return Ok(Self::Leases(hello));
+        }
+        if magic != MAGIC {
+            return Err(malformed("of another version"));
+        }
+        let len = u32::from_le_bytes(len.try_into().map_err(|_| malformed("cut"))?) as usize;
+        if len > BODY_BYTES_MAX {
+            return Err(malformed("too long"));
+        }
+        let mut body = vec![0; len];
+        from.read_exact(&mut body)?;
+        let mut rest = Fields(&body);
+        let (terminal, passphrase) = (rest.flag()?, rest.flag()?);
+        let request = Request::decode(&mut rest)?;
+        let mut fds = fds.into_iter();
+        let mut next = || {
+            fds.next()
+                .ok_or_else(|| malformed("without its descriptors"))
+        };
+        let (input, output, error) = (next()?.into(), next()?.into(), next()?.into());
+        let directory = next()?;
+        let mut lent = |is_there: bool| is_there.then(&mut next).transpose();
+        let lent = Lent {
+            terminal: lent(terminal)?.map(File::from),
+            passphrase: lent(passphrase)?.map(File::from),
+        };
+        let streams = Streams {
+            input,
+            output,
+            error,
+            lent: Some(lent),
+        };
+        Ok(Self::Command(request, Descriptors { streams, directory }))
     }
 }
 

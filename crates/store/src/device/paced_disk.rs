@@ -3,7 +3,7 @@
 //! Invariant: what is read and written is what the disk below reads and writes; only when differs. Called
 //! as any disk: by blobs (containers), and by whoever has files (journal, index).
 
-use super::DeviceQueue;
+use super::RequestQueue;
 use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Room};
 use qos::Direction;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ pub enum Writes {
 /// See the module's head.
 pub struct PacedDisk {
     below: Arc<dyn Disk>,
-    queue: Arc<DeviceQueue>,
+    queue: Arc<dyn RequestQueue>,
     writes: Writes,
 }
 
 impl PacedDisk {
     /// In front of a disk.
-    pub fn new(below: Arc<dyn Disk>, queue: Arc<DeviceQueue>, writes: Writes) -> Self {
+    pub fn new(below: Arc<dyn Disk>, queue: Arc<dyn RequestQueue>, writes: Writes) -> Self {
         Self {
             below,
             queue,
@@ -98,7 +98,7 @@ impl Disk for PacedDisk {
 
 struct PacedFile {
     below: Arc<dyn DiskFile>,
-    queue: Arc<DeviceQueue>,
+    queue: Arc<dyn RequestQueue>,
     writes: Writes,
     /// Where the last read ended.
     read_to: AtomicU64,

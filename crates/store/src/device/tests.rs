@@ -189,8 +189,8 @@ fn a_slow_device_is_treated_as_a_disk() {
 fn a_file_counts_what_it_does_for_whom() {
     let (queue, _) = queue(None);
     let below: Arc<dyn Disk> = SimDisk::new();
-    let blobs = PacedDisk::new(Arc::clone(&below), Arc::clone(&queue), Writes::TakeTurns);
-    let files = PacedDisk::new(below, Arc::clone(&queue), Writes::Pass);
+    let paced = |writes| PacedDisk::new(Arc::clone(&below), Arc::clone(&queue) as _, writes);
+    let (blobs, files) = (paced(Writes::TakeTurns), paced(Writes::Pass));
     let written = |file: Arc<dyn DiskFile>, origin| {
         let _asking = Asker::of(origin).begin();
         file.write_at(0, &[7; 8192]).expect("write");
@@ -210,4 +210,109 @@ fn a_file_counts_what_it_does_for_whom() {
     assert_eq!(of(Flow::Backup), (1, 4096, 1, 8192, 2));
     assert_eq!(of(Flow::ForegroundSequential), (1, 4096, 1, 8192, 1));
     assert_eq!(of(Flow::Scrub), (1, 4096, 1, 8192, 0), "in its step's turn");
+}
+
+const STEP: u64 = 1 << 20;
+
+#[test]
+fn steps_of_users_are_a_quarter_and_go_in_order() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    let mut steps: Vec<_> = (0..5).map(|_| queue.ask(Flow::Restore, STEP)).collect();
+    let go = |steps: &mut Vec<StepTurn<'_>>| -> Vec<bool> {
+        steps.iter_mut().map(|step| step.wait(NOW)).collect()
+    };
+    assert_eq!(go(&mut steps), [true, true, false, false, false]);
+    assert_eq!(queue.counts()[Flow::Restore as usize].waiting, 3);
+    for _ in 0..6 {
+        // Whoever leases turns and does not come back takes none from clients.
+        drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+    }
+    // One that is at the device ends, and one that waits goes away.
+    drop(steps.remove(0));
+    drop(steps.remove(2));
+    assert_eq!(go(&mut steps), [true, true, false]);
+    drop(steps);
+    let mut again = queue.ask(Flow::Backup, STEP);
+    assert!(again.wait(NOW), "nothing is left behind");
+    drop(again);
+    ticks.pass(1000 * MS);
+    let mut scrub = queue.ask(Flow::Scrub, STEP);
+    assert!(scrub.wait(NOW), "the device is idle");
+    let counts = queue.counts();
+    assert_eq!(counts[Flow::Restore as usize].turns, 3);
+    assert!(counts.iter().all(|counts| counts.waiting == 0));
+}
+
+#[test]
+fn steps_that_threads_wait_for_all_come() {
+    let (queue, _) = queue(Some(DeviceKind::Disk));
+    std::thread::scope(|scope| {
+        for n in 0..12u64 {
+            let queue = &queue;
+            scope.spawn(move || {
+                for round in 0..40 {
+                    let flow = [Flow::Restore, Flow::Scrub, Flow::Backup][n as usize % 3];
+                    let mut step = queue.ask(flow, STEP);
+                    // Some give up. On a clock that stands maintenance may have to wait for ever.
+                    let is_scrub = flow == Flow::Scrub;
+                    if round % 5 != 0 && !is_scrub {
+                        while !step.wait(Duration::from_secs(1)) {}
+                    }
+                    drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+                }
+            });
+        }
+    });
+    let counts = queue.counts();
+    assert_eq!(counts[Flow::ForegroundNonSequential as usize].turns, 480);
+    let waited = counts[Flow::Restore as usize].turns + counts[Flow::Backup as usize].turns;
+    assert_eq!(waited, 8 * 32);
+    assert!(counts.iter().all(|counts| counts.waiting == 0));
+}
+
+#[test]
+fn steps_of_users_are_held_back_where_clients_wait() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+    ticks.pass(120 * MS);
+    drop(turn);
+    let mut step = queue.ask(Flow::Restore, STEP);
+    assert!(!step.wait(NOW), "clients should wait for 20 ms, not 120");
+    ticks.pass(99 * MS);
+    assert!(!step.wait(NOW));
+    ticks.pass(2 * MS);
+    assert!(step.wait(NOW));
+    let held_back = queue.counts()[Flow::Restore as usize].held_back_ns;
+    assert!((99 * MS..=100 * MS).contains(&held_back), "{held_back}");
+}
+
+#[test]
+fn steps_are_long_where_nobody_else_is() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    assert_eq!(queue.step_bytes(Flow::Restore, 1), 4 << 20);
+    assert_eq!(queue.step_bytes(Flow::Scrub, 1), 256 << 10);
+    assert_eq!(queue.step_bytes(Flow::Scrub, 3 << 20), 3 << 20);
+    drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+    assert_eq!(queue.step_bytes(Flow::Restore, 1), STEP);
+    ticks.pass(101 * MS);
+    assert_eq!(queue.step_bytes(Flow::Restore, 1), 4 << 20);
+    let _waits = [(); 3].map(|()| queue.ask(Flow::Backup, STEP));
+    assert_eq!(queue.step_bytes(Flow::Restore, 1), STEP);
+}
+
+#[test]
+fn what_was_leased_is_counted_and_charged() {
+    let (queue, _) = queue(Some(DeviceKind::Disk));
+    queue.count_leased(Flow::Restore, 200, 200, 1 << 20);
+    let counts = queue.counts()[Flow::Restore as usize];
+    let read = (counts.reads, counts.read_bytes, counts.leased_bytes);
+    assert_eq!(read, (200, 1 << 20, 1 << 20));
+    // Both wait for what clients have, and restores have had their seeks.
+    let mut clients: Vec<_> = (0..8)
+        .map(|_| queue.enter(RANDOM, Direction::Read, false, 4096))
+        .collect();
+    let mut steps = [Flow::Restore, Flow::Backup].map(|flow| queue.ask(flow, STEP));
+    assert!(steps.iter_mut().all(|step| !step.wait(NOW)));
+    drop(clients.pop());
+    assert_eq!(steps.each_mut().map(|step| step.wait(NOW)), [false, true]);
 }

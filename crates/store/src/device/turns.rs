@@ -1,9 +1,11 @@
 //! Turns at the device: the scheduler of `qos` under one lock, and threads that wait for it.
 //!
 //! Invariant: every turn that is given is ended once, by a drop; who gives up takes his wish back. What
-//! waits in the scheduler has a waiter here. Called by [`super::PacedDisk`] and by maintenance.
+//! waits in the scheduler, or for room in it, has a waiter here. Called by [`super::PacedDisk`]; turns of steps are
+//! in [`super::steps`].
 
-use super::{FlowCounts, flow_of};
+use super::steps::Line;
+use super::{FlowCounts, RequestQueue, Turn, flow_of};
 use media::{Asker, Ticks};
 use qos::{
     Deadline, DeviceKind, Direction, EdgeThrottle, Flow, InvalidShares, KindJudge, Plan, Request,
@@ -18,31 +20,35 @@ use std::time::Duration;
 /// Longer reads say little about seeks.
 const SHORT_BYTES: u64 = 256 << 10;
 /// Who waits looks after itself so often, whatever happens.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A thread that waits.
-struct Waiter {
-    may_go: AtomicBool,
+pub(super) struct Waiter {
+    pub may_go: AtomicBool,
     thread: Thread,
 }
 
-struct State {
-    plan: Plan,
-    kind: DeviceKind,
-    scheduler: Scheduler,
-    edge: EdgeThrottle,
+pub(super) struct State {
+    pub plan: Plan,
+    pub kind: DeviceKind,
+    pub scheduler: Scheduler,
+    pub edge: EdgeThrottle,
     judge: KindJudge,
     id_next: u64,
-    waiting: BTreeMap<u64, Arc<Waiter>>,
+    pub waiting: BTreeMap<u64, Arc<Waiter>>,
+    /// Steps of processes beside this one, on their way into the scheduler and out of it.
+    pub line: Line,
     /// Turns of users that have not ended.
-    users_at_device: usize,
+    pub users_at_device: usize,
+    /// When a user of this process was last there.
+    pub own_user_at_ns: Option<u64>,
     counts: [FlowCounts; Flow::ALL.len()],
 }
 
 /// See the module's head.
 pub struct DeviceQueue {
     state: Mutex<State>,
-    ticks: Arc<dyn Ticks>,
+    pub(super) ticks: Arc<dyn Ticks>,
 }
 
 /// A turn of a user's request; it ends when this is dropped.
@@ -54,16 +60,6 @@ pub struct AtDevice<'a> {
     began_ns: u64,
     /// Users' requests at the device then, itself included.
     at_device: usize,
-}
-
-/// A turn of a maintenance task, or the wish for one. It ends when this is dropped.
-pub struct MaintenanceTurn<'a> {
-    queue: &'a DeviceQueue,
-    id: u64,
-    flow: Flow,
-    waiter: Arc<Waiter>,
-    came_ns: u64,
-    began_ns: Option<u64>,
 }
 
 impl DeviceQueue {
@@ -79,7 +75,9 @@ impl DeviceQueue {
             judge: KindJudge::default(),
             id_next: 0,
             waiting: BTreeMap::new(),
+            line: Line::default(),
             users_at_device: 0,
+            own_user_at_ns: None,
             counts: Default::default(),
         };
         Ok(Self {
@@ -110,105 +108,10 @@ impl DeviceQueue {
         let state = self.lock();
         let mut counts = state.counts;
         for (flow, counts) in Flow::ALL.iter().zip(&mut counts) {
-            counts.waiting = state.scheduler.waiting(*flow) as u64;
+            let waiting = state.scheduler.waiting(*flow) + state.line.waiting(*flow);
+            counts.waiting = waiting as u64;
         }
         counts
-    }
-
-    /// A user's request, once it may go. `None`: one of maintenance, whose step has the turn.
-    pub fn enter(
-        &self,
-        asker: Asker,
-        direction: Direction,
-        is_sequential: bool,
-        bytes: u64,
-    ) -> Option<AtDevice<'_>> {
-        let flow = flow_of(asker);
-        if flow.is_maintenance() {
-            self.note(asker, direction, bytes);
-            return None;
-        }
-        let came_ns = self.ticks.now_ns();
-        let mut state = self.lock();
-        let delay_ns = match direction {
-            Direction::Read => state.edge.delay_ns(flow, came_ns),
-            // Who writes may hold a lock that others need.
-            Direction::Write => 0,
-        };
-        if delay_ns > 0 {
-            drop(state);
-            // Whoever wakes it early lets it go early.
-            std::thread::park_timeout(Duration::from_nanos(delay_ns));
-            state = self.lock();
-            state.of(flow).held_back_ns += delay_ns;
-        }
-        let entered_ns = self.ticks.now_ns();
-        let request = Request {
-            id: state.new_id(),
-            flow,
-            direction,
-            is_sequential,
-            bytes,
-        };
-        let offered = state.scheduler.offer(request, entered_ns);
-        state.count(flow, direction, bytes);
-        // More wait than there is room for: nobody is kept from the device for ever.
-        offered.ok()?;
-        if !self.hand_out(&mut state, Some(request.id)) {
-            state = self.wait(state, request.id);
-        }
-        let began_ns = self.ticks.now_ns();
-        state.users_at_device += 1;
-        let counts = state.of(flow);
-        counts.turns += 1;
-        counts.wait_ns += began_ns.saturating_sub(came_ns);
-        Some(AtDevice {
-            queue: self,
-            request,
-            entered_ns,
-            began_ns,
-            at_device: state.users_at_device,
-        })
-    }
-
-    /// Device I/O past the queue: of maintenance in its turn, or what nobody holds back. It is counted,
-    /// and users are seen.
-    pub fn note(&self, asker: Asker, direction: Direction, bytes: u64) {
-        let flow = flow_of(asker);
-        let mut state = self.lock();
-        state.count(flow, direction, bytes);
-        if !flow.is_maintenance() {
-            state.scheduler.saw_user(self.ticks.now_ns());
-        }
-    }
-
-    /// A maintenance task wants to read and write about so many bytes: one step. On a device that others
-    /// use it takes the head away from them, and is charged for it.
-    pub fn ask(&self, flow: Flow, bytes: u64) -> MaintenanceTurn<'_> {
-        let came_ns = self.ticks.now_ns();
-        let mut state = self.lock();
-        let id = state.new_id();
-        let waiter = Arc::new(Waiter::here());
-        let request = Request {
-            id,
-            flow,
-            direction: Direction::Read,
-            is_sequential: false,
-            bytes,
-        };
-        match state.scheduler.offer(request, came_ns) {
-            Ok(()) => drop(state.waiting.insert(id, Arc::clone(&waiter))),
-            // Tasks are few: cannot be.
-            Err(_) => waiter.may_go.store(true, Ordering::Release),
-        }
-        MaintenanceTurn {
-            queue: self,
-            id,
-            flow,
-            waiter,
-            came_ns,
-            began_ns: None,
-        }
     }
 
     /// A task should be through with so many bytes in this time; its share of a busy device rises as
@@ -225,9 +128,10 @@ impl DeviceQueue {
     }
 
     /// Gives turns to whoever may have one. True if `mine` is among them.
-    fn hand_out(&self, state: &mut State, mine: Option<u64>) -> bool {
+    pub(super) fn hand_out(&self, state: &mut State, mine: Option<u64>) -> bool {
         let now_ns = self.ticks.now_ns();
         let mut is_mine = false;
+        state.admit(now_ns);
         while let Some(request) = state.scheduler.next(now_ns) {
             if Some(request.id) == mine {
                 is_mine = true;
@@ -252,13 +156,86 @@ impl DeviceQueue {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
+impl RequestQueue for DeviceQueue {
+    /// `None`: one of maintenance, whose step has the turn.
+    fn enter(
+        &self,
+        asker: Asker,
+        direction: Direction,
+        is_sequential: bool,
+        bytes: u64,
+    ) -> Option<Box<dyn Turn + '_>> {
+        let flow = flow_of(asker);
+        if flow.is_maintenance() {
+            self.note(asker, direction, bytes);
+            return None;
+        }
+        let came_ns = self.ticks.now_ns();
+        let mut state = self.lock();
+        let delay_ns = match direction {
+            Direction::Read => state.edge.delay_ns(flow, came_ns),
+            // Who writes may hold a lock that others need.
+            Direction::Write => 0,
+        };
+        if delay_ns > 0 {
+            drop(state);
+            // Whoever wakes it early lets it go early.
+            std::thread::park_timeout(Duration::from_nanos(delay_ns));
+            state = self.lock();
+            state.of(flow).held_back_ns += delay_ns;
+        }
+        let entered_ns = self.ticks.now_ns();
+        state.own_user_at_ns = Some(entered_ns);
+        let request = Request {
+            id: state.new_id(),
+            flow,
+            direction,
+            is_sequential,
+            bytes,
+        };
+        let offered = state.scheduler.offer(request, entered_ns);
+        state.count(flow, direction, bytes);
+        // More wait than there is room for: nobody is kept from the device for ever.
+        offered.ok()?;
+        if !self.hand_out(&mut state, Some(request.id)) {
+            state = self.wait(state, request.id);
+        }
+        let began_ns = self.ticks.now_ns();
+        state.users_at_device += 1;
+        let counts = state.of(flow);
+        counts.turns += 1;
+        counts.wait_ns += began_ns.saturating_sub(came_ns);
+        Some(Box::new(AtDevice {
+            queue: self,
+            request,
+            entered_ns,
+            began_ns,
+            at_device: state.users_at_device,
+        }))
+    }
+
+    /// Of maintenance in its turn, or what nobody holds back; users are seen.
+    fn note(&self, asker: Asker, direction: Direction, bytes: u64) {
+        let flow = flow_of(asker);
+        let mut state = self.lock();
+        state.count(flow, direction, bytes);
+        if !flow.is_maintenance() {
+            let now_ns = self.ticks.now_ns();
+            state.scheduler.saw_user(now_ns);
+            state.own_user_at_ns = Some(now_ns);
+        }
+    }
+}
+
+impl Turn for AtDevice<'_> {}
+
 impl Waiter {
-    fn here() -> Self {
+    pub fn here() -> Self {
         Self {
             may_go: AtomicBool::new(false),
             thread: std::thread::current(),
@@ -267,12 +244,12 @@ impl Waiter {
 }
 
 impl State {
-    fn new_id(&mut self) -> u64 {
+    pub fn new_id(&mut self) -> u64 {
         self.id_next += 1;
         self.id_next
     }
 
-    fn of(&mut self, flow: Flow) -> &mut FlowCounts {
+    pub fn of(&mut self, flow: Flow) -> &mut FlowCounts {
         &mut self.counts[flow as usize]
     }
 
@@ -306,6 +283,7 @@ impl Drop for AtDevice<'_> {
         let took_ns = now_ns.saturating_sub(self.began_ns);
         state.of(flow).busy_ns += took_ns;
         state.users_at_device = state.users_at_device.saturating_sub(1);
+        state.own_user_at_ns = Some(now_ns);
         state.scheduler.completed(flow, now_ns);
         if direction == Direction::Read {
             let latency_ns = now_ns.saturating_sub(self.entered_ns);
@@ -318,54 +296,6 @@ impl Drop for AtDevice<'_> {
                 }
             }
         }
-        self.queue.hand_out(&mut state, None);
-    }
-}
-
-impl MaintenanceTurn<'_> {
-    /// Waits for the turn, at most so long. True: it is there, and lasts until the drop.
-    pub fn wait(&mut self, at_most: Duration) -> bool {
-        let at_most_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
-        let until_ns = self.queue.ticks.now_ns().saturating_add(at_most_ns);
-        loop {
-            let mut state = self.queue.lock();
-            self.queue.hand_out(&mut state, None);
-            let now_ns = self.queue.ticks.now_ns();
-            if self.waiter.may_go.load(Ordering::Acquire) {
-                if self.began_ns.replace(now_ns).is_none() {
-                    let counts = state.of(self.flow);
-                    counts.turns += 1;
-                    counts.wait_ns += now_ns.saturating_sub(self.came_ns);
-                }
-                return true;
-            }
-            if now_ns >= until_ns {
-                return false;
-            }
-            // In the past: it waits for what is at the device, whose end wakes it.
-            let wakes_at = state.scheduler.wakes_at(now_ns);
-            let wakes_at = wakes_at.filter(|at| *at > now_ns).unwrap_or(u64::MAX);
-            drop(state);
-            let left_ns = wakes_at.min(until_ns).saturating_sub(now_ns);
-            std::thread::park_timeout(Duration::from_nanos(left_ns).min(LOOK_EVERY));
-        }
-    }
-}
-
-impl Drop for MaintenanceTurn<'_> {
-    fn drop(&mut self) {
-        let mut state = self.queue.lock();
-        let now_ns = self.queue.ticks.now_ns();
-        if state.waiting.remove(&self.id).is_some() {
-            state.scheduler.withdraw(self.flow, self.id);
-            return;
-        }
-        if let Some(began_ns) = self.began_ns {
-            let took_ns = now_ns.saturating_sub(began_ns);
-            state.of(self.flow).busy_ns += took_ns;
-            state.scheduler.took(self.flow, took_ns);
-        }
-        state.scheduler.completed(self.flow, now_ns);
         self.queue.hand_out(&mut state, None);
     }
 }

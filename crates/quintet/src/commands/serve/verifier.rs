@@ -17,7 +17,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{CheckDepth, LaneOptions, MaintenanceTurn, StoreError};
+use store::{CheckDepth, LaneOptions, StepTurn, StoreError};
 use units::{Origin, UnixNanos};
 
 /// Bytes of a step: what a disk reads between two requests of others without their noticing much.
@@ -253,7 +253,7 @@ impl Work {
             return;
         };
         let (held, interrupt) = (&self.held, &self.interrupt);
-        let mut at_device: Option<(MaintenanceTurn<'_>, Instant)> = None;
+        let mut at_device: Option<(StepTurn<'_>, Instant)> = None;
         let mut between = || {
             if at_device
                 .as_ref()

@@ -1,0 +1,246 @@
+//! What a process that reads beside the server of its pool says, and what it hears: leases of device
+//! time.
+//!
+//! Invariant: fixed sizes, little-endian, what is reserved is 0. Whatever bytes come, decoding says what
+//! they mean, within the limits, or that they mean nothing; no I/O here. Both ends are of this program,
+//! maybe of different versions: a changed layout gets a new [`MAGIC`]. Called by both ends of the
+//! program's control socket.
+//!
+//! The process says hello once, with who it is, and then asks for one lease after the other; what it
+//! asks with gives the one before back, and says what was done with it. The server answers when it is
+//! the process's turn, and before that now and then that it is not forgotten.
+
+use crate::flow::Flow;
+
+/// Begins a hello.
+pub const MAGIC: [u8; 8] = *b"QNTLSE\x01\n";
+/// No lease is longer, bytes.
+pub const LEASE_BYTES_MAX: u32 = 4 << 20;
+
+/// The first thing that a process says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// What it reads for: never a client of volumes.
+    pub flow: Flow,
+}
+
+/// What was done with leases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Used {
+    /// Reads.
+    pub reads: u32,
+    /// Of them, those that did not go on where the one before had ended.
+    pub seeks: u32,
+    /// Bytes that they read.
+    pub bytes: u32,
+}
+
+/// Gives the lease before back, and asks for the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// It needs so many bytes at least, up to [`LEASE_BYTES_MAX`]; 0: none.
+    pub wanted: u32,
+    /// Since the ask before.
+    pub used: Used,
+}
+
+/// What the server says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It waits for its turn.
+    Waits,
+    /// It may read so many bytes now, at least 1.
+    Granted(u32),
+}
+
+/// Bytes that mean nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// What is wrong with them.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.what)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+fn unless(wrong: bool, what: &'static str) -> Result<(), Malformed> {
+    if wrong {
+        return Err(Malformed { what });
+    }
+    Ok(())
+}
+
+impl Hello {
+    /// Size of it, [`MAGIC`] included.
+    pub const BYTES: usize = 12;
+
+    /// As it is sent.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let [m0, m1, m2, m3, m4, m5, m6, m7] = MAGIC;
+        [m0, m1, m2, m3, m4, m5, m6, m7, self.flow as u8, 0, 0, 0]
+    }
+
+    /// As it came.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
+        let [magic @ .., number, r0, r1, r2] = bytes;
+        unless(*magic != MAGIC, "a hello of another version")?;
+        unless([*r0, *r1, *r2] != [0; 3], "a hello with reserved bytes")?;
+        let flow = Flow::ALL.get(usize::from(*number)).copied();
+        match flow {
+            Some(flow) if flow > Flow::ForegroundSequential => Ok(Self { flow }),
+            _ => Err(Malformed {
+                what: "leases are not for such reads",
+            }),
+        }
+    }
+}
+
+impl Ask {
+    /// Size of one.
+    pub const BYTES: usize = 16;
+
+    /// As it is sent.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let Used {
+            reads,
+            seeks,
+            bytes,
+        } = self.used;
+        let mut out = [0; Self::BYTES];
+        let fields = [self.wanted, reads, seeks, bytes];
+        for (place, field) in out.chunks_exact_mut(4).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        out
+    }
+
+    /// As it came.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
+        let mut fields = [0; 4];
+        for (field, place) in fields.iter_mut().zip(bytes.as_chunks::<4>().0) {
+            *field = u32::from_le_bytes(*place);
+        }
+        let [wanted, reads, seeks, bytes] = fields;
+        unless(wanted > LEASE_BYTES_MAX, "a lease that is too long")?;
+        unless(seeks > reads, "more seeks than reads")?;
+        let used = Used {
+            reads,
+            seeks,
+            bytes,
+        };
+        Ok(Self { wanted, used })
+    }
+}
+
+impl Answer {
+    /// Size of one.
+    pub const BYTES: usize = 8;
+    const KIND: u32 = u32::from_le_bytes(*b"LSE:");
+
+    /// As it is sent.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let bytes = match self {
+            Self::Waits => 0,
+            Self::Granted(bytes) => bytes,
+        };
+        let whole = u64::from(Self::KIND) | u64::from(bytes) << 32;
+        whole.to_le_bytes()
+    }
+
+    /// As it came.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, Malformed> {
+        let whole = u64::from_le_bytes(*bytes);
+        unless(whole as u32 != Self::KIND, "no answer to a process")?;
+        match (whole >> 32) as u32 {
+            0 => Ok(Self::Waits),
+            bytes => Ok(Self::Granted(bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A few thousand byte strings that are near to right ones.
+    fn mutations<const N: usize>(of: [u8; N]) -> impl Iterator<Item = [u8; N]> {
+        let singles = (0..N).flat_map(move |at| {
+            (0..=255).map(move |byte| {
+                let mut bytes = of;
+                bytes[at] = byte;
+                bytes
+            })
+        });
+        singles.chain([[0; N], [0xff; N]])
+    }
+
+    #[test]
+    fn what_is_said_is_heard() {
+        for flow in Flow::ALL {
+            let hello = Hello { flow };
+            let may = !matches!(
+                flow,
+                Flow::ForegroundNonSequential | Flow::ForegroundSequential
+            );
+            assert_eq!(Hello::decode(&hello.encode()).ok(), may.then_some(hello));
+        }
+        let used = Used {
+            reads: 7,
+            seeks: 3,
+            bytes: 1 << 20,
+        };
+        for wanted in [0, 1, LEASE_BYTES_MAX] {
+            let ask = Ask { wanted, used };
+            assert_eq!(Ask::decode(&ask.encode()), Ok(ask));
+        }
+        for answer in [Answer::Waits, Answer::Granted(1), Answer::Granted(u32::MAX)] {
+            assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
+        }
+    }
+
+    #[test]
+    fn nothing_but_what_is_within_the_limits_means_anything() {
+        let hello = Hello {
+            flow: Flow::Restore,
+        };
+        let heard: Vec<Hello> = mutations(hello.encode())
+            .filter_map(|bytes| Hello::decode(&bytes).ok())
+            .collect();
+        assert!(
+            heard
+                .iter()
+                .all(|hello| hello.flow > Flow::ForegroundSequential)
+        );
+        // Every byte as it is once, and five other flows.
+        assert_eq!(heard.len(), Hello::BYTES + 5);
+        let ask = Ask {
+            wanted: 5 << 18,
+            used: Used {
+                reads: 300,
+                seeks: 200,
+                bytes: 9,
+            },
+        };
+        let (mut good, mut bad) = (0, 0);
+        for bytes in mutations(ask.encode()) {
+            match Ask::decode(&bytes) {
+                Ok(ask) => {
+                    good += 1;
+                    assert!(ask.wanted <= LEASE_BYTES_MAX && ask.used.seeks <= ask.used.reads);
+                    assert_eq!(ask.encode(), bytes);
+                }
+                Err(_) => bad += 1,
+            }
+        }
+        assert!(good > 1000 && bad > 500, "{good} and {bad}");
+        let answer = Answer::Granted(77).encode();
+        for bytes in mutations(answer).filter(|bytes| bytes[..4] != answer[..4]) {
+            assert!(Answer::decode(&bytes).is_err());
+        }
+    }
+}
