@@ -1,3 +1,7 @@
+//! Leases over a real socket: what is counted, who dies and stays away, what is nonsense.
+//!
+//! Invariant: no test waits for a time but as a limit. Part of the tests of `control`.
+
 use super::*;
 use crate::control::Leases;
 use crate::interrupt::Interrupt;
