@@ -1,5 +1,7 @@
-//! `slow_disk DIRECTORY MEBIBYTES`: mounts a file `disk` there that is as slow as a disk with arms, until it
+//! `slow_disk DIRECTORY MEBIBYTES [LOG]`: mounts a file `disk` there that is as slow as a disk with arms, until it
 //! is unmounted or its standard input ends. A loop device over it (`losetup --direct-io=on`) is a disk for measurements; `bench/qos.py` does that.
+//!
+//! In LOG it says of each request when it came, when its turn came and when it was done.
 //!
 //! However small, the arms take as long across all of it as those of a whole disk. Contents are in memory.
 
@@ -8,7 +10,8 @@ use evaluation::slow_disk::SlowDisk;
 use fuse::{FixedVolumes, MountOptions, Session, SessionOptions, VolumeFiles};
 use media::SystemClock;
 use std::error::Error;
-use std::io::Read;
+use std::fs::File;
+use std::io::{LineWriter, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,14 +21,18 @@ const QUEUE_DEPTH: usize = 32;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(directory), Some(mib)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: slow_disk DIRECTORY MEBIBYTES".into());
+        return Err("usage: slow_disk DIRECTORY MEBIBYTES [LOG]".into());
     };
     let size_bytes = mib.parse::<u64>()? << 20;
     let model = DiskModel {
         capacity: size_bytes,
         ..DiskModel::SERVER
     };
-    let volume = Arc::new(SlowDisk::new(size_bytes, Disk::new(model)));
+    let mut volume = SlowDisk::new(size_bytes, Disk::new(model));
+    if let Some(log) = arguments.next() {
+        volume = volume.with_log(Box::new(LineWriter::new(File::create(log)?)));
+    }
+    let volume = Arc::new(volume);
     let files = FixedVolumes::default().with("disk", volume);
     let files = VolumeFiles::new(Arc::new(files), Arc::new(SystemClock));
     let options = MountOptions {

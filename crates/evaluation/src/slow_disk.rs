@@ -5,6 +5,7 @@
 //! up is not added to the next one's time. Mounted by the example `slow_disk`, for measurements of the program.
 
 use crate::disk::{Disk, MILLISECOND, Ns, Request};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ pub struct SlowDisk {
     queue: Mutex<Queue>,
     turn: Condvar,
     begun: Instant,
+    log: Option<Mutex<Box<dyn Write + Send>>>,
 }
 
 impl Queue {
@@ -72,7 +74,32 @@ impl SlowDisk {
             }),
             turn: Condvar::new(),
             begun: Instant::now(),
+            log: None,
         }
+    }
+
+    /// Says of each request, once it is done, in a line of numbers: when it came, when its turn came, when it
+    /// was done (microseconds), address, bytes, and 1 for a write.
+    pub fn with_log(self, log: Box<dyn Write + Send>) -> Self {
+        let log = Some(Mutex::new(log));
+        Self { log, ..self }
+    }
+
+    fn tell(&self, since: Ns, begin: Ns, end: Ns, request: Request) {
+        let Some(log) = &self.log else { return };
+        let [since, begin, end] = [since, begin, end].map(|at| at / 1000);
+        let Request {
+            address,
+            bytes,
+            is_write,
+        } = request;
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        // A measurement without its log is seen by who reads it.
+        let _ = writeln!(
+            log,
+            "{since} {begin} {end} {address} {bytes} {}",
+            u8::from(is_write)
+        );
     }
 
     fn now(&self) -> Ns {
@@ -117,6 +144,7 @@ impl SlowDisk {
         queue.served = queue.next(self.now());
         drop(queue);
         self.turn.notify_all();
+        self.tell(mine.since, begin, end, request);
     }
 }
 

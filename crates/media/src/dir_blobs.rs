@@ -4,7 +4,7 @@
 //! may be another name of a stored blob), bytes, sync, then rename; the directories of new names
 //! are synced at the barrier. Containers are written and synced by background threads
 //! ([`Syncing::Threads`]) so that the disk works while the CPU compresses; the simulator does the
-//! same inline.
+//! same inline, and so does who waits for turns at the device: barriers of others do not wait for him.
 
 mod open_files;
 mod queue;
@@ -172,7 +172,7 @@ impl Blobs for DirBlobs {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
-        if self.inline || how == Put::IfAbsent {
+        if self.inline || how == Put::IfAbsent || self.shared.disk.is_paced() {
             self.shared.queue.accept("put", name)?;
             return self.shared.store(name, &bytes, how);
         }

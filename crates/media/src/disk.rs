@@ -67,6 +67,12 @@ pub trait Disk: Send + Sync {
     /// Takes the lock file exclusively without waiting: `Locked` when a live process has it.
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError>;
 
+    /// Whether writes of this thread wait for their turns, which the thread itself has or gets: nobody
+    /// else may write for it then.
+    fn is_paced(&self) -> bool {
+        false
+    }
+
     /// How much room there is, whoever else takes of it; cheap. `None`: nobody knows.
     fn room(&self) -> Option<Room> {
         None
@@ -87,6 +93,12 @@ pub trait DiskFile: Send + Sync {
 
     /// Writes all of `data` at `offset`, growing the file.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
+
+    /// The same, and the device has the bytes on return, where that is possible, so that a sync finds
+    /// little to write. Durable they are after that sync.
+    fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.write_at(offset, data)
+    }
 
     /// Length in bytes.
     fn len(&self) -> Result<u64, MediaError>;

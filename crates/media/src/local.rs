@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 mod past_cache;
 
-use past_cache::PastCache;
+use past_cache::{Access, PastCache};
 
 /// A directory tree under `top`.
 pub struct LocalDisk {
@@ -186,6 +186,8 @@ struct LocalFile {
     name: String,
     /// The same file, read past the page cache; `None` where that cannot be.
     past_cache: OnceLock<Option<PastCache>>,
+    /// ... written.
+    to_past_cache: OnceLock<Option<PastCache>>,
 }
 
 impl LocalFile {
@@ -195,6 +197,7 @@ impl LocalFile {
             file,
             name,
             past_cache: OnceLock::new(),
+            to_past_cache: OnceLock::new(),
         })
     }
 }
@@ -205,7 +208,8 @@ impl DiskFile for LocalFile {
     }
 
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        let opened = self.past_cache.get_or_init(|| PastCache::of(&self.file));
+        let open = || PastCache::open(&self.file, Access::Read);
+        let opened = self.past_cache.get_or_init(open);
         match opened.as_ref().map(|file| file.read_at(offset, into)) {
             Some(true) => Ok(()),
             // Whatever is wrong, the usual way says it.
@@ -215,6 +219,19 @@ impl DiskFile for LocalFile {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         io("write", &self.name, self.file.write_all_at(data, offset))
+    }
+
+    fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let open = || PastCache::open(&self.file, Access::Write);
+        let opened = self.to_past_cache.get_or_init(open);
+        let written = opened
+            .as_ref()
+            .map_or(0, |file| file.write_at(offset, data));
+        match data.get(written..) {
+            None | Some([]) => Ok(()),
+            // The end, or whatever is wrong.
+            Some(rest) => self.write_at(offset.saturating_add(written as u64), rest),
+        }
     }
 
     fn len(&self) -> Result<u64, MediaError> {

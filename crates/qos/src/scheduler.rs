@@ -159,7 +159,16 @@ impl Scheduler {
 
     /// Takes a request back that was not handed out. False: it is not waiting.
     pub fn withdraw(&mut self, flow: Flow, id: u64) -> bool {
-        self.lane_mut(flow).queue.remove(id)
+        self.lane_mut(flow).queue.remove(id).is_some()
+    }
+
+    /// Hands a request out that waits, whatever else is at the device: others may wait for who has made
+    /// it. It is charged as if it had had its turn. False: it is not waiting.
+    pub fn hand_out(&mut self, flow: Flow, id: u64) -> bool {
+        let request = self.lane_mut(flow).queue.remove(id);
+        request
+            .inspect(|request| self.charge(request, false))
+            .is_some()
     }
 
     /// A request of this flow has left the device.

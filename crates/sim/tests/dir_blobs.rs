@@ -3,9 +3,11 @@
 //! Invariant: an error is told once in full, nothing is acknowledged after a failed sync, and no
 //! temp file outlives the put that failed. Run by `cargo test -p sim`.
 
-use media::{Barrier, Blobs, DirBlobs, Disk, MediaErrorKind as Kind, Put, Syncing};
-use sim::{CrashPoint, Fault, Op, Plan, SimDisk, Walker};
+use media::SystemTicks;
+use media::{Asker, Barrier, Blobs, DirBlobs, Disk, MediaErrorKind as Kind, Put, Syncing};
+use sim::{CrashPoint, Fault, Op, Plan, Seed, SimDisk, Walker};
 use std::sync::Arc;
+use store::{DeviceQueue, PacedDisk, Writes};
 
 const THREADS: Syncing = Syncing::Threads {
     threads: 2,
@@ -225,4 +227,58 @@ fn a_blob_costs_what_it_must() {
         "sync_dir dir ContainersBeforeRoot Durable",
     ];
     assert_eq!(order, expected);
+}
+
+/// What a collection puts, in pieces, on a disk that may leave out one barrier.
+fn put_in_pieces(without: Option<Barrier>) -> Arc<SimDisk> {
+    let disk = match without {
+        Some(point) => SimDisk::new().without(point),
+        None => SimDisk::new(),
+    };
+    let queue = DeviceQueue::new(Default::default(), Arc::new(SystemTicks::default()));
+    let below: Arc<dyn Disk> = Arc::<SimDisk>::clone(&disk);
+    let paced = PacedDisk::new(below, Arc::new(queue.unwrap()), Writes::TakeTurns);
+    let blobs = DirBlobs::new(Arc::new(paced), THREADS);
+    let _asking = Asker::of(units::Origin::Collect).begin();
+    blobs.put("dir/a", vec![1; PIECES_BYTES], Put::New).unwrap();
+    disk
+}
+
+const PIECES_BYTES: usize = (512 << 10) + 100;
+
+/// A state after a crash at some time in which a name leads to something else than the whole blob.
+fn torn(disk: &SimDisk) -> Option<String> {
+    let recording = disk.recording();
+    let mut seed = Seed::new(7);
+    (0..=recording.log.len()).find_map(|position| {
+        let mut walker = Walker::new(&recording);
+        walker.advance(position);
+        let point = CrashPoint::new(&walker);
+        let plans = point.plans(200, &mut seed);
+        let torn = plans.into_iter().find(|plan| {
+            let found = point.state(*plan).contents("dir/a");
+            found.is_some_and(|bytes| bytes != [1; PIECES_BYTES])
+        });
+        torn.map(|plan| format!("after {position}: {:?}", point.describe(plan)))
+    })
+}
+
+#[test]
+fn pieces_of_maintenance_are_a_blob_after_one_sync() {
+    let disk = put_in_pieces(None);
+    let log = disk.recording().log;
+    let of_file = log.iter().map(|e| e.to_string());
+    let of_file: Vec<String> = of_file.filter(|e| e.contains("dir.a")).collect();
+    let expected = [
+        "create tmp/dir.a.0",
+        "write tmp/dir.a.0 0+262144",
+        "write tmp/dir.a.0 262144+262144",
+        "write tmp/dir.a.0 524288+100",
+        "sync tmp/dir.a.0 BlobBeforeName Durable",
+        "rename dir.a.0 to dir/a",
+    ];
+    assert_eq!(of_file, expected, "done when the put returned");
+    assert_eq!(torn(&disk), None);
+    let without = put_in_pieces(Some(Barrier::BlobBeforeName));
+    assert!(torn(&without).is_some(), "nobody misses the sync");
 }

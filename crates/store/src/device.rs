@@ -5,9 +5,10 @@
 //! answers never comes here. The disk in front of it ([`PacedDisk`]) asks for each read, and for each
 //! sync of a blob; maintenance asks for each of its steps, whose reads and writes then pass; so do
 //! processes beside the server, whose disks ask a [`RequestQueue`] of their own, at the other end of which is
-//! this one. Called by the server that holds a pool.
+//! this one. What a step of maintenance stores takes turns of its own. Called by the server that holds a pool.
 
 mod paced_disk;
+mod pieces;
 mod steps;
 mod turns;
 
@@ -36,6 +37,10 @@ pub trait RequestQueue: Send + Sync {
 
     /// A request that waits for nobody. It is counted.
     fn note(&self, asker: Asker, direction: Direction, bytes: u64);
+
+    /// Before maintenance writes a piece of something long: the turn that this thread has for its step ends,
+    /// and it has another one on return. Nothing happens where it has none.
+    fn next_piece(&self, _flow: Flow, _bytes: u64) {}
 }
 
 /// A request is at the device as long as this lives.

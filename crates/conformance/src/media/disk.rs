@@ -47,6 +47,19 @@ pub(super) fn bytes(disk: &dyn Disk) {
         contents(disk, "file") == expected,
         "content through another handle"
     );
+    for (offset, len) in [
+        (4096, 8192),
+        (0, 1),
+        (12_288, 7712),
+        (5000, 4096),
+        (4096, 0),
+    ] {
+        let piece = pattern(offset + 3, len);
+        let written = file.write_at_past_cache(offset as u64, &piece);
+        written.expect("write past the cache");
+        expected[offset..offset + len].copy_from_slice(&piece);
+        assert!(all(&*file) == expected, "bytes past the cache at {offset}");
+    }
     file.sync(POINT).expect("sync");
     fails(
         file.read_at(19_999, &mut [0; 2]),

@@ -152,9 +152,11 @@ impl Receiver {
     /// Makes what was sent durable, and adds `snapshots`.
     pub fn commit(&mut self, snapshots: &[Snapshot]) -> Result<()> {
         self.session()?;
-        let Some(session) = self.session.take() else {
+        let Some(mut session) = self.session.take() else {
             return Ok(());
         };
+        // Before the commit, in which nobody waits for turns.
+        session.seal_data().map_err(CopyError::Receiver)?;
         let committed = self.pool.commit(session, snapshots, &[]);
         let committed = committed.map_err(CopyError::Receiver)?;
         self.counts += committed.counts;

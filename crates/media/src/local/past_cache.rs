@@ -1,7 +1,7 @@
-//! Reads that leave no copy in the page cache (`O_DIRECT`).
+//! Reads and writes that leave no copy in the page cache (`O_DIRECT`).
 //!
-//! Invariant: reads whole blocks into memory that begins at a block, as such reads must; each thread
-//! has one buffer for that, of bounded size. A read that cannot be done this way is not done.
+//! Invariant: whole blocks, from and to memory that begins at a block, as such requests must; each thread
+//! has one buffer for that, of bounded size. What cannot be done this way is not done.
 //! Called by local files.
 
 use rustix::fs::OFlags;
@@ -14,22 +14,34 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 const BLOCK_BYTES: usize = 4096;
 /// Longer reads are not done this way.
 const READ_BYTES_MAX: usize = 4 << 20;
+/// Longer writes take several requests.
+const WRITE_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
 }
 
 /// See the module's head.
 pub(super) struct PastCache(File);
 
 impl PastCache {
-    /// Opens the file once more; `None` where the file system has no such reads.
-    pub fn of(file: &File) -> Option<Self> {
+    /// Opens the file once more; `None` where the file system has no such requests.
+    pub fn open(file: &File, access: Access) -> Option<Self> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
         let same = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut options = File::options();
-        let opened = options.read(true).custom_flags(flags).open(same);
-        opened.ok().map(Self)
+        let options = match access {
+            Access::Read => options.read(true),
+            Access::Write => options.write(true),
+        };
+        options.custom_flags(flags).open(same).ok().map(Self)
     }
 
     /// Fills `into` from `offset`; false if it could not be filled.
@@ -40,14 +52,7 @@ impl PastCache {
         if len > READ_BYTES_MAX {
             return false;
         }
-        BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < len + BLOCK_BYTES {
-                *buffer = vec![0; len + BLOCK_BYTES];
-            }
-            let start = buffer.as_ptr().align_offset(BLOCK_BYTES);
-            let Some(blocks) = buffer.get_mut(start..start.saturating_add(len)) else {
-                return false;
-            };
+        with_blocks(len, |blocks| {
             let mut filled = 0;
             while filled < need {
                 let rest = blocks.get_mut(filled..).unwrap_or_default();
@@ -65,26 +70,86 @@ impl PastCache {
             }
             true
         })
+        .unwrap_or(false)
     }
+
+    /// Writes the whole blocks that `data` begins with, at a multiple of them; how many bytes it wrote.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> usize {
+        if !offset.is_multiple_of(BLOCK_BYTES as u64) {
+            return 0;
+        }
+        let mut written = 0;
+        while let Some(rest) = data.get(written..)
+            && rest.len() >= BLOCK_BYTES
+        {
+            let len = (rest.len() - rest.len() % BLOCK_BYTES).min(WRITE_BYTES_MAX);
+            let wrote = with_blocks(len, |blocks| {
+                blocks.copy_from_slice(rest.get(..len)?);
+                self.0.write_at(blocks, offset + written as u64).ok()
+            });
+            match wrote.flatten() {
+                Some(wrote) if wrote > 0 && wrote % BLOCK_BYTES == 0 => written += wrote,
+                _ => break,
+            }
+        }
+        written
+    }
+}
+
+/// This thread's buffer, so many bytes of it that begin at a block.
+fn with_blocks<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < len + BLOCK_BYTES {
+            *buffer = vec![0; len + BLOCK_BYTES];
+        }
+        let start = buffer.as_ptr().align_offset(BLOCK_BYTES);
+        buffer.get_mut(start..start.saturating_add(len)).map(work)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
+
+    /// A file that goes with its handle.
+    fn nameless(of: &str) -> File {
+        let path = std::env::temp_dir().join(format!("past-cache-{of}-{}", std::process::id()));
+        let mut file = File::options();
+        let file = file.read(true).write(true).create(true).truncate(true);
+        let file = file.open(&path).expect("open");
+        std::fs::remove_file(&path).expect("remove");
+        file
+    }
+
+    #[test]
+    fn writes_the_whole_blocks_or_none() {
+        let mut file = nameless("writes");
+        let Some(past) = PastCache::open(&file, Access::Write) else {
+            println!("skipped: this file system has no writes past its cache");
+            return;
+        };
+        let bytes: Vec<u8> = (0..(3u32 << 18) + 1).flat_map(u32::to_le_bytes).collect();
+        let blocks = bytes.len() - bytes.len() % BLOCK_BYTES;
+        match past.write_at(0, &bytes) {
+            0 => return println!("refused"),
+            written => assert_eq!(written, blocks, "in several requests"),
+        }
+        let mut found = Vec::new();
+        file.read_to_end(&mut found).expect("read");
+        assert!(found == bytes[..blocks]);
+        assert_eq!(past.write_at(1, &bytes), 0);
+        assert_eq!(past.write_at(4096, &bytes[..4095]), 0);
+        assert_eq!(file.metadata().expect("stat").len(), blocks as u64);
+    }
 
     #[test]
     fn reads_any_range_like_a_plain_read_or_refuses() {
-        let path = std::env::temp_dir().join(format!("past-cache-{}", std::process::id()));
+        let mut file = nameless("reads");
         let bytes: Vec<u8> = (0..50_001u32).flat_map(u32::to_le_bytes).collect();
-        let mut file = File::options();
-        let file = file.read(true).write(true).create(true).truncate(true);
-        let mut file = file.open(&path).expect("open");
         file.write_all(&bytes).expect("write");
         file.sync_all().expect("sync");
-        let opened = PastCache::of(&file);
-        std::fs::remove_file(&path).expect("remove");
-        let Some(past) = opened else {
+        let Some(past) = PastCache::open(&file, Access::Read) else {
             println!("skipped: this file system has no reads past its cache");
             return;
         };

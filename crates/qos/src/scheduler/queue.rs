@@ -38,12 +38,13 @@ impl Queue {
         self.writes.pop_front()
     }
 
-    /// False if it is not here.
-    pub fn remove(&mut self, id: u64) -> bool {
-        let before = self.len();
-        self.reads.retain(|request| request.id != id);
-        self.writes.retain(|request| request.id != id);
-        self.len() < before
+    /// `None` if it is not here.
+    pub fn remove(&mut self, id: u64) -> Option<Request> {
+        let queues = [&mut self.reads, &mut self.writes].into_iter();
+        queues.fold(None, |found, queue| {
+            let at = queue.iter().position(|request| request.id == id);
+            found.or_else(|| queue.remove(at?))
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(order, expected);
         assert!(queue.is_empty());
         (0..3).for_each(|id| queue.push(request(id, Direction::Write)));
-        assert!(queue.remove(1) && !queue.remove(1));
+        assert!(queue.remove(1).is_some() && queue.remove(1).is_none());
         let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|r| r.id).collect();
         assert_eq!(order, [0, 2]);
     }

@@ -37,10 +37,12 @@ pub enum Lie {
     ReadersWrite,
     /// A write's last byte is lost.
     WritesShort,
+    /// Of one past the cache.
+    WritesShortPastCache,
 }
 
 impl Lie {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::RenameReplaces,
         Self::ReadsPastTheEnd,
         Self::ListUnsorted,
@@ -55,6 +57,7 @@ impl Lie {
         Self::RenameCopies,
         Self::ReadersWrite,
         Self::WritesShort,
+        Self::WritesShortPastCache,
     ];
 }
 
@@ -182,6 +185,15 @@ impl DiskFile for LyingFile {
         match data {
             [most @ .., _] if self.1 == Lie::WritesShort => self.0.write_at(offset, most),
             _ => self.0.write_at(offset, data),
+        }
+    }
+
+    fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        match data {
+            [most @ .., _] if self.1 == Lie::WritesShortPastCache => {
+                self.0.write_at_past_cache(offset, most)
+            }
+            _ => self.0.write_at_past_cache(offset, data),
         }
     }
 

@@ -195,7 +195,7 @@ impl Collector {
     /// Enters the copies and puts their old containers into the trash; durable on return.
     fn discard(&mut self, pool: &Pool, round: Round) -> Result<()> {
         let Round {
-            session,
+            mut session,
             done,
             merged,
             ..
@@ -203,6 +203,8 @@ impl Collector {
         if let Some(retired) = &mut self.retired {
             retired.give_up(&done);
         }
+        // Before the commit, in which nobody waits for turns.
+        session.seal_data()?;
         let mut discarded = 0;
         pool.commit_with(Purpose::Collect, |base| {
             let since = Discarded {

@@ -3,7 +3,8 @@
 //! Invariant: what is read and written is what the disk below reads and writes; only when differs. Called
 //! as any disk: by blobs (containers), and by whoever has files (journal, index).
 
-use super::RequestQueue;
+use super::pieces::PIECE_BYTES;
+use super::{RequestQueue, flow_of};
 use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Room};
 use qos::Direction;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ const SKIPPED_BYTES: u64 = 128 << 10;
 /// Whether writes take turns too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// They do, where their bytes are synced: what is written is large and nobody waits for it.
+    /// They do, where their bytes are synced: what is written is large and nobody waits for it. Those of
+    /// maintenance in pieces that are not left to the sync.
     TakeTurns,
     /// They pass, and are counted: a client waits for them.
     Pass,
@@ -91,6 +93,10 @@ impl Disk for PacedDisk {
         self.below.lock(path)
     }
 
+    fn is_paced(&self) -> bool {
+        self.writes == Writes::TakeTurns && flow_of(Asker::current()).is_maintenance()
+    }
+
     fn room(&self) -> Option<Room> {
         self.below.room()
     }
@@ -123,6 +129,20 @@ impl PacedFile {
         drop(turn);
         done
     }
+
+    fn write_pieces(&self, asker: Asker, mut offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        let is_long = data.len() > PIECE_BYTES;
+        for piece in data.chunks(PIECE_BYTES) {
+            let bytes = piece.len() as u64;
+            if is_long {
+                self.queue.next_piece(flow_of(asker), bytes);
+            }
+            self.queue.note(asker, Direction::Write, bytes);
+            self.below.write_at_past_cache(offset, piece)?;
+            offset = offset.saturating_add(bytes);
+        }
+        Ok(())
+    }
 }
 
 impl DiskFile for PacedFile {
@@ -138,9 +158,13 @@ impl DiskFile for PacedFile {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         let bytes = data.len() as u64;
+        let asker = Asker::current();
         match self.writes {
+            Writes::TakeTurns if flow_of(asker).is_maintenance() => {
+                return self.write_pieces(asker, offset, data);
+            }
             Writes::TakeTurns => drop(self.unsynced_bytes.fetch_add(bytes, Ordering::Relaxed)),
-            Writes::Pass => self.queue.note(Asker::current(), Direction::Write, bytes),
+            Writes::Pass => self.queue.note(asker, Direction::Write, bytes),
         }
         self.below.write_at(offset, data)
     }
@@ -154,13 +178,12 @@ impl DiskFile for PacedFile {
     }
 
     fn sync(&self, point: Barrier) -> Result<(), MediaError> {
-        if self.writes == Writes::Pass {
+        let asker = Asker::current();
+        if self.writes == Writes::Pass || flow_of(asker).is_maintenance() {
             return self.below.sync(point);
         }
         let bytes = self.unsynced_bytes.swap(0, Ordering::Relaxed);
-        let turn = self
-            .queue
-            .enter(Asker::current(), Direction::Write, true, bytes);
+        let turn = self.queue.enter(asker, Direction::Write, true, bytes);
         let done = self.below.sync(point);
         drop(turn);
         done

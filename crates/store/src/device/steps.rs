@@ -25,11 +25,13 @@ const LONE_STEP_BYTES: u64 = 4 << 20;
 /// A turn for a step, or the wish for one. It ends when this is dropped.
 pub struct StepTurn<'a> {
     queue: &'a DeviceQueue,
-    id: u64,
+    pub(super) id: u64,
     flow: Flow,
-    waiter: Arc<Waiter>,
+    pub(super) waiter: Arc<Waiter>,
     came_ns: u64,
     began_ns: Option<u64>,
+    /// Another step has it now.
+    pub(super) is_given: bool,
 }
 
 /// Users' steps outside of the scheduler, in the order in which they came, and how many are in it or at
@@ -114,6 +116,7 @@ impl DeviceQueue {
             waiter,
             came_ns,
             began_ns: None,
+            is_given: false,
         }
     }
 
@@ -160,7 +163,10 @@ impl StepTurn<'_> {
             let now_ns = self.queue.ticks.now_ns();
             if self.waiter.may_go.load(Ordering::Acquire) {
                 if self.began_ns.replace(now_ns).is_none() {
-                    state.users_at_device += usize::from(!self.flow.is_maintenance());
+                    match self.flow.is_maintenance() {
+                        true => state.begin_piece(self.id, self.flow, now_ns),
+                        false => state.users_at_device += 1,
+                    }
                     let counts = state.of(self.flow);
                     counts.turns += 1;
                     counts.wait_ns += now_ns.saturating_sub(self.came_ns);
@@ -180,6 +186,9 @@ impl StepTurn<'_> {
 
 impl Drop for StepTurn<'_> {
     fn drop(&mut self) {
+        if self.is_given {
+            return;
+        }
         let mut state = self.queue.lock();
         let now_ns = self.queue.ticks.now_ns();
         let is_users = !self.flow.is_maintenance();
@@ -191,15 +200,15 @@ impl Drop for StepTurn<'_> {
         if state.waiting.remove(&self.id).is_some() {
             state.scheduler.withdraw(self.flow, self.id);
         } else {
-            if let Some(began_ns) = self.began_ns {
-                let took_ns = now_ns.saturating_sub(began_ns);
-                state.of(self.flow).busy_ns += took_ns;
-                state.users_at_device -= usize::from(is_users);
-                if !is_users {
-                    state.scheduler.took(self.flow, took_ns);
+            match (self.began_ns, state.take_piece(self.id)) {
+                (_, Some(piece)) => state.end_piece(&piece, now_ns),
+                (Some(began_ns), None) => {
+                    state.of(self.flow).busy_ns += now_ns.saturating_sub(began_ns);
+                    state.users_at_device -= usize::from(is_users);
+                    state.scheduler.completed(self.flow, now_ns);
                 }
+                (None, None) => state.scheduler.completed(self.flow, now_ns),
             }
-            state.scheduler.completed(self.flow, now_ns);
         }
         self.queue.hand_out(&mut state, None);
     }

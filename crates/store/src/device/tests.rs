@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const MS: u64 = 1_000_000;
-const NOW: Duration = Duration::ZERO;
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const NOW: Duration = Duration::ZERO;
 
 /// A clock that stands unless it is moved.
 #[derive(Default)]
-struct Standing(AtomicU64);
+pub(super) struct Standing(AtomicU64);
 
 impl Standing {
-    fn pass(&self, ns: u64) {
+    pub(super) fn pass(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }
 }
@@ -25,12 +25,12 @@ impl Ticks for Standing {
     }
 }
 
-const RANDOM: Asker = Asker {
+pub(super) const RANDOM: Asker = Asker {
     origin: Origin::Foreground,
     is_sequential: false,
 };
 
-fn queue(device: Option<DeviceKind>) -> (Arc<DeviceQueue>, Arc<Standing>) {
+pub(super) fn queue(device: Option<DeviceKind>) -> (Arc<DeviceQueue>, Arc<Standing>) {
     let ticks = Arc::new(Standing::default());
     ticks.pass(1000 * MS);
     let plan = Plan {

@@ -4,6 +4,7 @@
 //! waits in the scheduler, or for room in it, has a waiter here. Called by [`super::PacedDisk`]; turns of steps are
 //! in [`super::steps`].
 
+use super::pieces::Piece;
 use super::steps::Line;
 use super::{FlowCounts, RequestQueue, Turn, flow_of};
 use media::{Asker, Ticks};
@@ -38,6 +39,8 @@ pub(super) struct State {
     pub waiting: BTreeMap<u64, Arc<Waiter>>,
     /// Steps of processes beside this one, on their way into the scheduler and out of it.
     pub line: Line,
+    /// What steps of maintenance have at the device: few.
+    pub pieces: Vec<Piece>,
     /// Turns of users that have not ended.
     pub users_at_device: usize,
     /// When a user of this process was last there.
@@ -76,6 +79,7 @@ impl DeviceQueue {
             id_next: 0,
             waiting: BTreeMap::new(),
             line: Line::default(),
+            pieces: Vec::new(),
             users_at_device: 0,
             own_user_at_ns: None,
             counts: Default::default(),
@@ -229,6 +233,10 @@ impl RequestQueue for DeviceQueue {
             state.scheduler.saw_user(now_ns);
             state.own_user_at_ns = Some(now_ns);
         }
+    }
+
+    fn next_piece(&self, flow: Flow, bytes: u64) {
+        self.turn_for_piece(flow, bytes);
     }
 }
 

@@ -6,13 +6,14 @@
 use super::Pool;
 use crate::catalog::Edit;
 use crate::container::CONTAINER_BYTES_TARGET;
+use crate::device::flow_of;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recovery::{WRITERS, adopt};
 use crate::superblock::{Notes, heal_root, newest_root};
 use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
 use chunking::Compression;
 use format::snapshot::Snapshot;
-use media::Barrier;
+use media::{Asker, Barrier};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use units::SnapshotId;
@@ -132,6 +133,9 @@ impl Pool {
         commit: impl FnOnce(Base) -> Result<Committed>,
     ) -> Result<Committed> {
         let _committing = lock(&self.committing);
+        // Checkpoints wait for who commits: no turns of maintenance now.
+        let is_maintenance = flow_of(Asker::current()).is_maintenance();
+        let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
         if self.head().uncertain {
             self.catch_up()?;
         }
