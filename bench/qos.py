@@ -84,7 +84,6 @@ def measure_one(args, disk, server, used, way, work):
         measure.drop_caches()
         disk.throttle(args.iops, args.mb_per_s * 1_000_000)
         with Beside(server, work / "copies", tasks):
-            time.sleep(1)
             before, reads, busy, start = flows(server), disk.reads(), disk.busy_seconds(), time.monotonic()
             rate = args.iops * used // 100
             job = fio(server, f"--rate_iops={rate}", "--rate_process=poisson", f"--runtime={args.seconds}", "--time_based",
@@ -114,6 +113,14 @@ def churn(server):
         server.command("volume", "create", "churned", "--size", f"{CHURNED_MIB}M")
         write(server, "--rw=write", "--bs=1M")
     write(server, "--rw=randwrite", "--bs=16k", f"--io_size={CHURNED_MIB // 2}M")
+    # What volumes have written is their own, and not maintenance: until all of it is in containers.
+    wait_until(lambda: server.status()[0]["server"]["journal_used_bytes"] < 1 << 20)
+
+
+def wait_until(is_so, seconds=180):
+    end = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 def write(server, *words):
@@ -131,14 +138,17 @@ class Beside:
     def __enter__(self):
         if "scrub" in self.tasks:
             self.server.command("scrub", "start")
-        if "gc" in self.tasks:
-            self.begin("gc", "--max-unused", "0")
         if "copy" in self.tasks:
             shutil.rmtree(self.copies, ignore_errors=True)
             self.server.command("init", "-r", str(self.copies))
             name = f"{servers.EXPORT}@{time.monotonic_ns()}"
             self.server.command("volume", "snapshot", name)
             self.begin("copy", name, "--to", str(self.copies), "--to-password-command", "echo measured")
+        if "gc" in self.tasks:
+            self.begin("gc", "--max-unused", "0")
+            # It has marked what is needed, and stores.
+            stored = flows(self.server)["collect"]["written_bytes"]
+            wait_until(lambda: flows(self.server)["collect"]["written_bytes"] > stored)
 
     def begin(self, *words):
         self.children.append(subprocess.Popen([self.server.program, *words], env=self.server.env(), stdout=subprocess.DEVNULL))
