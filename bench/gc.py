@@ -31,7 +31,7 @@ import measure
 import tools as toolbox
 
 TOOLS = ("quintet", "restic", "kopia", "rustic")
-# What the backup beside a collection needs: restic's prune locks the repository for itself.
+# What a backup and a collection side by side need: restic's prune locks the repository for itself, whoever comes first.
 BESIDE_ARGS = {"restic": ["--retry-lock", "1h"]}
 # Collections that give space back at once only because nobody else may use the repository: kopia's `--safety=none` and
 # rustic's `--instant-delete` say so.
@@ -172,6 +172,7 @@ def one(name, work, args):
     if args.beside_backups:
         argv, cwd = tool.backup(source.top, False)
         argv += BESIDE_ARGS.get(name, [])
+        measured = [line + BESIDE_ARGS.get(name, []) for line in measured]
         if name == "quintet":
             with serving(tool, room / "serve.log") as server:
                 runs, beside = collect_beside(measured, measured, step, argv, cwd, False, room)

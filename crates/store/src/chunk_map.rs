@@ -194,6 +194,14 @@ impl ChunkMap {
         Ok(!claims.add(fingerprint))
     }
 
+    /// The session of these claims has stored these chunks, whoever else has.
+    pub fn claim_stored(&self, claims: &Claims, chunks: &[(Fingerprint, u32)]) {
+        claims.renew(&self.quarantine);
+        for (fingerprint, _) in chunks {
+            claims.add(fingerprint);
+        }
+    }
+
     /// The same without asking the index: for random writes, whose probes would mostly miss (DDFS,
     /// ATC'18). The collector removes the duplicates that this leaves.
     pub fn claim_near(&self, claims: &Claims, fingerprint: &Fingerprint, near: &mut Near) -> bool {

@@ -16,6 +16,7 @@ mod copy;
 mod discard;
 mod merge;
 mod policy;
+mod region;
 
 pub use policy::{CachedChunks, GcCounts, GcPolicy, NothingCached};
 

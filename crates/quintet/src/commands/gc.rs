@@ -163,6 +163,7 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             .integer("mark_memory_bytes", counts.bit_bytes)
             .integer("copied_bytes", counts.copied_bytes)
             .integer("cached_bytes", counts.cached_bytes)
+            .integer("as_stored_bytes", counts.as_stored_bytes)
             .integer("copied_chunks", counts.chunks_copied)
             .integer("discarded_containers", counts.containers_discarded)
             .integer("discarded_bytes", counts.discarded_bytes)

@@ -5,17 +5,18 @@
 //! chunks cannot all be read stays. Called by the collector.
 
 use super::choose::Candidate;
+use super::region::SourceRegion;
 use super::{CachedChunks, Collector, GcStage};
 use crate::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
 use crate::chunk_map::ChunkMap;
 use crate::container::RegionPlace;
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use crate::write_path::WriteSession;
-use format::container::{ContainerClass, DirectoryRegion, region_sectors};
+use format::container::ContainerClass;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use units::{ContainerId, Fingerprint};
+use units::ContainerId;
 
 /// Containers that one commit gives up. What many small ones hold should fill a few.
 const ROUND_CONTAINERS_MAX: usize = 4096;
@@ -166,22 +167,27 @@ impl Collector {
             number += region.chunks.len() as u32;
             let numbered = (first..).zip(&region.chunks);
             let wanted = numbered.filter(|(number, _)| live.holds(*number));
-            let wanted: Vec<_> = wanted
-                .map(|(n, chunk)| ((n - first) as usize, *chunk))
-                .collect();
+            let wanted: Vec<_> = wanted.map(|(n, _)| (n - first) as usize).collect();
             if wanted.is_empty() {
                 continue;
             }
-            let class = contents.class;
-            let copied = copy_region(pool, cached, session, id, region, class, &wanted);
-            match copied {
+            let from = SourceRegion {
+                place: RegionPlace {
+                    container: id,
+                    sector: region.sector,
+                },
+                class: contents.class,
+                region,
+            };
+            match from.copy(pool, cached, session.main(), &wanted) {
                 Err(e) if e.is_corruption() => return Ok(Copied::Not),
                 copied => {
-                    let (copied, in_memory) = copied?;
-                    bytes += copied;
+                    let copied = copied?;
+                    bytes += copied.bytes;
                     self.counts.chunks_copied += wanted.len() as u64;
-                    self.counts.copied_bytes += copied;
-                    self.counts.cached_bytes += in_memory;
+                    self.counts.copied_bytes += copied.bytes;
+                    self.counts.cached_bytes += copied.cached_bytes;
+                    self.counts.as_stored_bytes += copied.as_stored_bytes;
                 }
             }
         }
@@ -243,71 +249,4 @@ fn entry_of(pool: &Pool, id: ContainerId, is_counted: bool) -> InventoryEntry {
             false => 0,
         },
     }
-}
-
-/// Copies chunks, given by their number in the region. Plain bytes, and those that were in memory.
-fn copy_region(
-    pool: &Pool,
-    cached: &dyn CachedChunks,
-    session: &mut WriteSession,
-    container: ContainerId,
-    region: &DirectoryRegion,
-    class: ContainerClass,
-    wanted: &[(usize, (Fingerprint, u32))],
-) -> Result<(u64, u64)> {
-    let place = RegionPlace {
-        container,
-        sector: region.sector,
-    };
-    let bytes = wanted.iter().map(|(_, (_, len))| u64::from(*len)).sum();
-    let lane = session.main();
-    let mut store = |fingerprint: &Fingerprint, chunk: &[u8]| -> Result<()> {
-        let stored = match class {
-            ContainerClass::Data => lane.store_chunk(chunk)?,
-            ContainerClass::Recipe => lane.store_node(chunk)?,
-        };
-        match stored == *fingerprint {
-            true => Ok(()),
-            false => {
-                let at = format!("{place}");
-                Err(StoreError::corruption(
-                    "chunk",
-                    at,
-                    "not what its directory says",
-                ))
-            }
-        }
-    };
-    if wanted.iter().all(|(_, (f, _))| cached.holds(f)) {
-        let (mut chunk, mut in_memory) = (Vec::new(), 0);
-        for (_, (fingerprint, len)) in wanted {
-            if cached.copy(fingerprint, &mut chunk) {
-                in_memory += u64::from(*len);
-                store(fingerprint, &chunk)?;
-            } else {
-                store(fingerprint, &pool.reader().chunk(fingerprint)?)?;
-            }
-        }
-        return Ok((bytes, in_memory));
-    }
-    match pool
-        .containers()
-        .region(place, region_sectors(region.stored_bytes))
-    {
-        Ok(decoded) => {
-            for (number, (fingerprint, _)) in wanted {
-                store(fingerprint, decoded.chunk(*number))?;
-            }
-            pool.containers().reuse(decoded);
-        }
-        // Another copy may do, though it was not the one to be kept.
-        Err(e) if e.is_corruption() => {
-            pool.chunks().quarantine.add(place);
-            for (_, (fingerprint, _)) in wanted {
-                store(fingerprint, &pool.reader().chunk(fingerprint)?)?;
-            }
-        }
-        Err(e) => return Err(e),
-    }
-    Ok((bytes, 0))
 }

@@ -89,6 +89,8 @@ pub struct GcCounts {
     pub copied_bytes: u64,
     /// ... of which so many were in memory.
     pub cached_bytes: u64,
+    /// ... of which so many are packed as they were: nobody decompressed or fingerprinted them.
+    pub as_stored_bytes: u64,
     /// Containers that were deleted from the trash.
     pub containers_deleted: u64,
     /// Their stored bytes.
@@ -112,6 +114,7 @@ impl GcCounts {
             chunks_copied: self.chunks_copied + next.chunks_copied,
             copied_bytes: self.copied_bytes + next.copied_bytes,
             cached_bytes: self.cached_bytes + next.cached_bytes,
+            as_stored_bytes: self.as_stored_bytes + next.as_stored_bytes,
             ..next
         }
     }

@@ -3,6 +3,7 @@
 //! Invariant: a chunk's bytes are appended once; a region is compressed and sealed once, under a
 //! nonce (its number) that its container's key never sees again.
 
+use super::reader::OpenedRegion;
 use crate::superblock::MasterKey;
 use chunking::{Compressor, Packed, SealKey};
 use format::config::{Codec, Seal};
@@ -141,13 +142,39 @@ impl ContainerBuilder {
         }
         let (sector, stored_bytes) = self.append_payload(index, raw, chunks.len(), with);
         let chunks = std::mem::take(chunks);
+        region.clear();
+        self.enter(sector, stored_bytes, chunks)
+    }
+
+    /// Seals and appends a region as another container holds it, compressed or not. Returns
+    /// (sector, sectors).
+    pub fn append_opened(
+        &mut self,
+        region: &OpenedRegion,
+        chunks: &[(Fingerprint, u32)],
+    ) -> (u32, u32) {
+        let index = self.directory.regions.len() as u16;
+        let start = self.begin_payload();
+        self.blob.extend_from_slice(region.payload());
+        let raw_bytes = region.raw_bytes() as usize;
+        let (sector, stored_bytes) =
+            self.end_payload(start, index, region.codec(), raw_bytes, chunks.len());
+        self.enter(sector, stored_bytes, chunks.to_vec())
+    }
+
+    /// Enters what was appended last into the directory.
+    fn enter(
+        &mut self,
+        sector: u32,
+        stored_bytes: u32,
+        chunks: Vec<(Fingerprint, u32)>,
+    ) -> (u32, u32) {
         self.directory_bytes += Directory::region_bytes(chunks.len());
         self.directory.regions.push(DirectoryRegion {
             sector,
             stored_bytes,
             chunks,
         });
-        region.clear();
         let sectors = (self.blob.len() as u32) / SECTOR_BYTES - sector;
         (sector, sectors)
     }
@@ -160,10 +187,7 @@ impl ContainerBuilder {
         chunk_count: usize,
         with: &mut Compressor,
     ) -> (u32, u32) {
-        let start = self.blob.len();
-        debug_assert!(start.is_multiple_of(SECTOR_BYTES as usize));
-        let payload_at = start + REGION_HEADER_BYTES;
-        self.blob.resize(payload_at, 0);
+        let start = self.begin_payload();
         let codec = match with.compress(raw, &mut self.blob) {
             Some(Packed::Zstd) => Codec::Zstd,
             Some(Packed::Lz4) => Codec::Lz4,
@@ -173,6 +197,27 @@ impl ContainerBuilder {
                 Codec::None
             }
         };
+        self.end_payload(start, index, codec, raw.len(), chunk_count)
+    }
+
+    /// Makes room for a region's header; its payload is to be appended. Where it starts.
+    fn begin_payload(&mut self) -> usize {
+        let start = self.blob.len();
+        debug_assert!(start.is_multiple_of(SECTOR_BYTES as usize));
+        self.blob.resize(start + REGION_HEADER_BYTES, 0);
+        start
+    }
+
+    /// Seals the payload that was appended since, and fills its header in. Returns (sector, stored bytes).
+    fn end_payload(
+        &mut self,
+        start: usize,
+        index: u16,
+        codec: Codec,
+        raw_bytes: usize,
+        chunk_count: usize,
+    ) -> (u32, u32) {
+        let payload_at = start + REGION_HEADER_BYTES;
         let tag = if self.key.is_some() {
             chunking::TAG_BYTES
         } else {
@@ -183,7 +228,7 @@ impl ContainerBuilder {
             index,
             codec,
             stored_bytes: (self.blob.len() - payload_at + tag) as u32,
-            raw_bytes: raw.len() as u32,
+            raw_bytes: raw_bytes as u32,
             chunk_count: chunk_count as u32,
             payload_checksum: 0,
         };

@@ -1,23 +1,23 @@
 //! Reading containers back, verified.
 
 mod ahead;
+mod opened;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use opened::OpenedRegion;
 
-use super::builder::nonce_of;
 use super::container_name;
 use super::spare::SpareBuffers;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
-use chunking::{Decompressor, FingerprintKey, Packed, SealKey};
+use chunking::{FingerprintKey, SealKey};
 use format::bytes::FormatError;
-use format::config::{Codec, Seal};
+use format::config::Seal;
 use format::container::{
     CONTAINER_BYTES_MAX, ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory,
     DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, split_region,
 };
 use media::{Blobs, MediaErrorKind};
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, PoolId};
@@ -99,10 +99,6 @@ pub(crate) struct ContainerReader {
     /// Containers that were there when somebody asked.
     seen: Mutex<HashSet<ContainerId>>,
     spare: SpareBuffers,
-}
-
-thread_local! {
-    static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
 }
 
 impl ContainerReader {
@@ -342,40 +338,10 @@ impl ContainerReader {
         shape: &Shape,
         header: &RegionHeader,
         place: RegionPlace,
-        mut stored: Vec<u8>,
+        stored: Vec<u8>,
     ) -> Result<Vec<u8>> {
-        let payload_at = match &shape.key {
-            None => REGION_HEADER_BYTES,
-            Some(key) => {
-                let (nonce, bound) = (nonce_of(header.index), header.associated_data());
-                if !key.open_after(nonce, &bound, &mut stored, REGION_HEADER_BYTES) {
-                    return Err(place_error(place, "its seal does not open"));
-                }
-                0
-            }
-        };
-        let raw_len = header.raw_bytes as usize;
-        let packed = match header.codec {
-            Codec::None => None,
-            Codec::Zstd => Some(Packed::Zstd),
-            Codec::Lz4 => Some(Packed::Lz4),
-            Codec::ZstdX86 => Some(Packed::ZstdX86),
-        };
-        let raw = if let Some(packed) = packed {
-            let payload = stored.get(payload_at..).unwrap_or_default();
-            let raw = decompress(packed, payload, raw_len, self.spare.take(raw_len))
-                .map_err(|e| place_error(place, e))?;
-            self.spare.give(stored);
-            raw
-        } else {
-            stored.drain(..payload_at);
-            stored
-        };
-        if raw.len() == raw_len {
-            Ok(raw)
-        } else {
-            Err(place_error(place, "length differs from its header's"))
-        }
+        let region = OpenedRegion::open(shape, *header, place, stored)?;
+        self.unpack(region)
     }
 
     /// Every chunk of a container. Uses the directory; when that is damaged, walks the regions.
@@ -468,26 +434,6 @@ fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
         return Err(place_error(place, found));
     }
     Ok(header)
-}
-
-/// Decompresses into the memory of `raw`.
-fn decompress(
-    packed: Packed,
-    payload: &[u8],
-    raw_len: usize,
-    raw: Vec<u8>,
-) -> std::result::Result<Vec<u8>, String> {
-    DECOMPRESSOR.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = Some(Decompressor::new().map_err(|e| e.to_string())?);
-        }
-        let Some(decompressor) = slot else {
-            return Err(String::new());
-        };
-        decompressor
-            .unpack(packed, payload, raw_len, raw)
-            .map_err(|e| e.to_string())
-    })
 }
 
 /// A missing or short blob is damage, and so is one that the device cannot give: what else is

@@ -3,7 +3,7 @@
 
 use super::session::Shared;
 use crate::chunk_map::Near;
-use crate::container::{ContainerBuilder, RegionBuilder, container_name};
+use crate::container::{ContainerBuilder, OpenedRegion, RegionBuilder, container_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::index::Location;
 use chunking::{Compression, Compressor, Splitter, TOGETHER, is_zero};
@@ -139,6 +139,56 @@ impl Lane {
             .holds(&shared.claims, fingerprint, &mut self.near)
     }
 
+    /// Stores chunks that were read by their names, unless the pool has them. False, and the rest is not
+    /// stored, when one is not what its name says.
+    pub(crate) fn store_read(
+        &mut self,
+        class: ContainerClass,
+        chunks: &[(Fingerprint, &[u8])],
+    ) -> Result<bool> {
+        for group in chunks.chunks(TOGETHER) {
+            let bytes = group.iter().map(|(_, chunk)| *chunk);
+            let names = self.shared.fingerprints.fingerprints(bytes);
+            for (found, (name, chunk)) in names.into_iter().zip(group) {
+                if found != *name {
+                    return Ok(false);
+                }
+                self.store_named(class, found, chunk)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Stores a region of other chunks as another container holds it, whatever this lane compresses with.
+    /// `chunks` are all of its; the pool gets another copy of those that it has.
+    pub(crate) fn store_region(
+        &mut self,
+        class: ContainerClass,
+        region: &OpenedRegion,
+        chunks: &[(Fingerprint, u32)],
+    ) -> Result<()> {
+        let counts = &self.shared.counts;
+        let bytes = chunks.iter().map(|(_, len)| u64::from(*len)).sum();
+        counts
+            .chunks_new
+            .fetch_add(chunks.len() as u64, Ordering::Relaxed);
+        counts.new_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.make_room(class, region.payload().len())?;
+        self.open_container(class);
+        let shared = Arc::clone(&self.shared);
+        let Some(container) = &mut self.filling(class).container else {
+            return Ok(());
+        };
+        let (sector, sectors) = container.append_opened(region, chunks);
+        let location = Location {
+            container: container.id(),
+            sector,
+            sectors,
+        };
+        shared.chunks.claim_stored(&shared.claims, chunks);
+        shared.chunks.remember(chunks, location)
+    }
+
     fn store(&mut self, class: ContainerClass, chunk: &[u8]) -> Result<Fingerprint> {
         let fingerprint = self.shared.fingerprints.fingerprint(chunk);
         self.store_named(class, fingerprint, chunk)
@@ -226,6 +276,14 @@ impl Lane {
         )
     }
 
+    /// Raw bytes that a region of the class has when it is full.
+    pub(crate) fn region_bytes(&self, class: ContainerClass) -> usize {
+        match class {
+            ContainerClass::Data => self.data.region_bytes,
+            ContainerClass::Recipe => self.recipe.region_bytes,
+        }
+    }
+
     /// What the pool calls a chunk, which is not stored by this.
     pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
         self.shared.fingerprints.fingerprint(chunk)
@@ -250,17 +308,19 @@ impl Lane {
         if self.filling(class).region.is_empty() {
             return Ok(());
         }
-        let target = self.options.container_bytes;
-        let filling = self.filling(class);
-        let raw_bytes = filling.region.len();
-        if filling
-            .container
-            .as_ref()
-            .is_some_and(|c| c.is_full(raw_bytes, target))
-        {
-            self.close_container(class)?;
-        }
+        let raw_bytes = self.filling(class).region.len();
+        self.make_room(class, raw_bytes)?;
         self.append_region(class)
+    }
+
+    /// Closes the open container when so many bytes more are too many.
+    fn make_room(&mut self, class: ContainerClass, bytes: usize) -> Result<()> {
+        let target = self.options.container_bytes;
+        let open = &self.filling(class).container;
+        match open.as_ref().is_some_and(|c| c.is_full(bytes, target)) {
+            true => self.close_container(class),
+            false => Ok(()),
+        }
     }
 
     /// The same into the container that is open, however full it is.
