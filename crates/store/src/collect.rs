@@ -28,6 +28,7 @@ use crate::volumes::{Needed, Volumes};
 use crate::write_path::LaneOptions;
 use choose::Candidate;
 use copy::{RetiredForNow, Round};
+use discard::Leaving;
 use format::recipe::ObjectRoot;
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
@@ -86,6 +87,7 @@ pub struct Collector {
     basis: Option<Basis>,
     marking: Marking,
     trash: Vec<TrashedContainer>,
+    leaving: Option<Leaving>,
     /// Chosen, the first to be copied last.
     plan: Vec<Candidate>,
     /// All of the plan, until a commit gives them up.
@@ -110,6 +112,7 @@ impl Collector {
             basis: None,
             marking: Marking::default(),
             trash: Vec::new(),
+            leaving: None,
             plan: Vec::new(),
             retired: None,
             round: None,
@@ -165,7 +168,7 @@ impl Collector {
                 self.stage = GcStage::Marking;
             }
             GcStage::Marking => self.mark(pool, volumes, budget_bytes)?,
-            GcStage::Deleting => self.delete(pool)?,
+            GcStage::Deleting => self.delete(pool, budget_bytes)?,
             GcStage::Choosing => self.choose(pool, cached)?,
             GcStage::Copying => self.copy(pool, cached, budget_bytes)?,
             GcStage::Done => return Ok(GcStep::Done),

@@ -11,34 +11,76 @@ use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use crate::write_path::LaneOptions;
 
-/// Containers that one step deletes.
-const DELETED_A_STEP: usize = 1024;
+/// Containers that one commit takes out of the trash.
+const DELETED_A_COMMIT: usize = 1024;
+/// What deleting any file is worth of a budget of bytes.
+const FILE_BYTES: u64 = 4096;
+
+/// Containers between the choice and the commit that takes them out of the trash.
+pub(super) struct Leaving {
+    rest: Vec<TrashedContainer>,
+    gone: Vec<TrashedContainer>,
+}
+
+impl Leaving {
+    /// Deletes about so many bytes, one container at least: a file system may take a millisecond for each MiB.
+    fn delete(&mut self, pool: &Pool, budget_bytes: u64) -> Result<()> {
+        let mut bytes = 0;
+        while let Some(trashed) = self.rest.pop() {
+            let id = trashed.entry.id;
+            let quarantine = &pool.chunks().quarantine;
+            quarantine.retired.note_going(id);
+            pool.delete_blob(&container_name(id))?;
+            quarantine.forget(id);
+            self.gone.push(trashed);
+            bytes += trashed.entry.blob_bytes.max(FILE_BYTES);
+            if bytes >= budget_bytes {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Collector {
     /// Deletes some of what may go; when nothing is left, goes on to choosing.
-    pub(super) fn delete(&mut self, pool: &Pool) -> Result<()> {
+    pub(super) fn delete(&mut self, pool: &Pool, budget_bytes: u64) -> Result<()> {
+        if let Some(mut leaving) = self.leaving.take() {
+            leaving.delete(pool, budget_bytes)?;
+            if leaving.rest.is_empty() {
+                take_out(pool, &leaving.gone)?;
+                self.count_gone(&leaving.gone);
+            } else {
+                self.leaving = Some(leaving);
+            }
+            return Ok(());
+        }
         let Some(basis) = &self.basis else {
             return Ok(());
         };
         let may_go = |t: &&TrashedContainer| self.may_go(pool, basis, t);
-        let going: Vec<_> = self.trash.iter().filter(may_go).copied().collect();
-        let going: Vec<_> = going.into_iter().take(DELETED_A_STEP).collect();
+        let going = self.trash.iter().filter(may_go).copied();
+        let going: Vec<_> = going.take(DELETED_A_COMMIT).collect();
         if going.is_empty() || self.policy.dry_run {
-            self.stage = GcStage::Choosing;
-        }
-        if !self.policy.dry_run && !going.is_empty() {
-            pool.forget_roots_below(basis.generation)?;
-            delete_containers(pool, &going)?;
-        }
-        self.counts.containers_deleted += going.len() as u64;
-        self.counts.deleted_bytes += going.iter().map(|t| t.entry.blob_bytes).sum::<u64>();
-        let is_gone = |t: &TrashedContainer| going.iter().any(|g| g.entry.id == t.entry.id);
-        self.trash.retain(|t| !is_gone(t));
-        if self.stage == GcStage::Choosing {
+            self.count_gone(&going);
             self.counts.containers_in_trash = self.trash.len() as u64;
             self.counts.trash_bytes = self.trash.iter().map(|t| t.entry.blob_bytes).sum();
+            self.stage = GcStage::Choosing;
+            return Ok(());
         }
+        pool.forget_roots_below(basis.generation)?;
+        self.leaving = Some(Leaving {
+            rest: going,
+            gone: Vec::new(),
+        });
         Ok(())
+    }
+
+    fn count_gone(&mut self, gone: &[TrashedContainer]) {
+        self.counts.containers_deleted += gone.len() as u64;
+        self.counts.deleted_bytes += gone.iter().map(|t| t.entry.blob_bytes).sum::<u64>();
+        let is_gone = |t: &TrashedContainer| gone.iter().any(|g| g.entry.id == t.entry.id);
+        self.trash.retain(|t| !is_gone(t));
     }
 
     /// Nobody began before it came into the trash, nothing in it is live, and its time is over.
@@ -49,17 +91,12 @@ impl Collector {
     }
 }
 
-fn delete_containers(pool: &Pool, going: &[TrashedContainer]) -> Result<()> {
-    for TrashedContainer { entry, .. } in going {
-        let quarantine = &pool.chunks().quarantine;
-        quarantine.retired.note_going(entry.id);
-        pool.delete_blob(&container_name(entry.id))?;
-        quarantine.forget(entry.id);
-    }
+/// Takes containers out of the trash that are gone.
+fn take_out(pool: &Pool, gone: &[TrashedContainer]) -> Result<()> {
     let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
     pool.commit_with(Purpose::Collect, |mut base| {
         let mut edits = Vec::new();
-        for TrashedContainer { entry, .. } in going {
+        for TrashedContainer { entry, .. } in gone {
             edits.push(Edit {
                 key: trash_key(entry.id),
                 value: None,
