@@ -7,12 +7,14 @@
 pub mod bytes;
 pub mod config;
 pub mod container;
+pub mod defrag;
 pub mod index;
 pub mod journal;
 pub mod key_slot;
 pub mod map_node;
 pub mod mirrored;
 pub mod moved;
+pub mod phase;
 pub mod preamble;
 pub mod recipe;
 mod record;

@@ -37,6 +37,8 @@ pub enum Kind {
     Moved = 8,
     /// Which ranges were read of late.
     Trace = 9,
+    /// How far a defragmentation has come.
+    Defrag = 10,
 }
 
 impl Kind {

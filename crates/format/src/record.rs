@@ -44,3 +44,22 @@ impl Frame {
         Ok(r)
     }
 }
+
+/// Of a record of the pool `[3; 16]`: another pool, cut ends and flipped bits are errors.
+#[cfg(test)]
+pub(crate) fn is_read_whole_only<R: std::fmt::Debug>(
+    bytes: &[u8],
+    decode: impl Fn(&[u8], PoolId) -> Result<R>,
+) {
+    let other = decode(bytes, PoolId([4; 16])).expect_err("of another pool");
+    assert_eq!(other.fault, Fault::Misplaced);
+    let pool = PoolId([3; 16]);
+    for cut in 0..bytes.len() {
+        assert!(decode(&bytes[..cut], pool).is_err(), "{cut}");
+    }
+    for at in 0..bytes.len() {
+        let mut torn = bytes.to_vec();
+        torn[at] ^= 0x10;
+        assert!(decode(&torn, pool).is_err(), "{at}");
+    }
+}

@@ -18,6 +18,7 @@
 //! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
 
 use crate::bytes::{Reader, Result, Writer};
+use crate::phase::TaskPhase;
 use crate::preamble::Kind;
 use crate::record::Frame;
 use units::{PoolId, UnixNanos};
@@ -32,19 +33,6 @@ const FRAME: Frame = Frame {
     kind: Kind::Scrub,
     version: VERSION,
 };
-
-/// What a scrub is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum ScrubPhase {
-    /// Nothing: no pass is under way.
-    #[default]
-    AtRest = 0,
-    /// A pass is under way, and goes on when a server starts.
-    UnderWay = 1,
-    /// A pass was begun, and goes on when somebody says so.
-    Paused = 2,
-}
 
 /// A pass over all containers, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,7 +57,7 @@ pub struct ScrubRecord {
     /// Grows by one with each record.
     pub sequence: u64,
     /// What it is doing.
-    pub phase: ScrubPhase,
+    pub phase: TaskPhase,
     /// The pass that is under way.
     pub pass: Pass,
     /// The last one that ended.
@@ -115,12 +103,7 @@ impl ScrubRecord {
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let sequence = r.u64()?;
-        let phase = match r.u8()? {
-            0 => ScrubPhase::AtRest,
-            1 => ScrubPhase::UnderWay,
-            2 => ScrubPhase::Paused,
-            _ => return r.invalid("phase"),
-        };
+        let phase = TaskPhase::decode(&mut r)?;
         if r.array::<7>()? != [0; 7] {
             return r.invalid("field");
         }
@@ -141,14 +124,15 @@ impl ScrubRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::{Fault, checksum};
+    use crate::bytes::checksum;
+    use crate::record::is_read_whole_only;
 
     #[test]
     fn a_record_comes_back_and_no_other_pool_believes_it() {
         let pool = PoolId([3; 16]);
         let record = ScrubRecord {
             sequence: 9,
-            phase: ScrubPhase::Paused,
+            phase: TaskPhase::Paused,
             pass: Pass {
                 began: UnixNanos(5),
                 read_bytes: 1 << 40,
@@ -165,15 +149,6 @@ mod tests {
             "what older programs wrote"
         );
         assert_eq!(ScrubRecord::decode(&bytes, pool), Ok(record));
-        let other = ScrubRecord::decode(&bytes, PoolId([4; 16]));
-        assert_eq!(other.unwrap_err().fault, Fault::Misplaced);
-        for cut in 0..bytes.len() {
-            assert!(ScrubRecord::decode(&bytes[..cut], pool).is_err(), "{cut}");
-        }
-        for at in 0..bytes.len() {
-            let mut torn = bytes.clone();
-            torn[at] ^= 0x10;
-            assert!(ScrubRecord::decode(&torn, pool).is_err(), "{at}");
-        }
+        is_read_whole_only(&bytes, ScrubRecord::decode);
     }
 }

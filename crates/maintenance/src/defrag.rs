@@ -6,18 +6,24 @@
 //! more than it helps, are copied, those first of which most is in memory (Duet, SOSP'15). This goes on in
 //! rounds, so that memory is bounded; in the end the load is measured again.
 //!
-//! Invariant: each step is bounded; stopped anywhere, a run has lost nothing, and the next one finds what is
-//! left to do. Called by the program: a thread of a server, or a command.
+//! Invariant: each step is bounded; stopped anywhere, a run has lost nothing. How far it is is written down in
+//! intervals, and the next process goes on from there. Called by the program: a thread of a server, or a command.
 
 mod defragmenter;
+mod effort;
 mod examining;
+mod judging;
 mod load;
 mod moving;
+mod outlook;
+mod record;
 mod report;
 
 pub use defragmenter::Defragmenter;
+pub use format::defrag::DefragStage;
 pub use load::Heat;
-pub use report::{DefragReport, DefragStage, Toll};
+pub use record::{DefragRun, RecordedDefrag};
+pub use report::{DefragReport, Toll};
 
 use std::sync::Arc;
 use store::{
@@ -78,7 +84,7 @@ impl DefragSource {
 /// What a step has done.
 #[derive(Debug)]
 pub enum DefragStep {
-    /// Something; so many bytes were read and written.
+    /// Something; so many bytes were copied.
     Worked {
         /// Plain bytes that were copied.
         bytes: u64,

@@ -9,10 +9,12 @@ mod defrag;
 mod mend;
 mod replicate;
 mod scrub;
+mod slots;
 mod upkeep;
 
 pub use defrag::{
-    DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat, Toll,
+    DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, DefragStep, Defragmenter,
+    Heat, RecordedDefrag, Toll,
 };
 pub use mend::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{

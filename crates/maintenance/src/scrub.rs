@@ -7,7 +7,6 @@
 
 mod read_by_others;
 mod scrubber;
-mod slots;
 
 pub use scrubber::{ScrubStatus, ScrubStep, ScrubTotals, Scrubber};
 

@@ -6,7 +6,7 @@ mod specimen;
 use chunking::Compression;
 use duet::Duet;
 use format::container::{ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
-use format::scrub::ScrubPhase;
+use format::phase::TaskPhase;
 use maintenance::{ScrubFindings, ScrubStep, Scrubber};
 use sim::{Damage, SimDisk};
 use specimen::{Specimen, noise, options, store_image};
@@ -74,7 +74,7 @@ fn every_region_of_every_container_is_read_once() {
     scrubber.start(None).unwrap();
     assert!(run(&mut scrubber).is_empty());
     let status = scrubber.status();
-    assert_eq!(status.phase, ScrubPhase::AtRest);
+    assert_eq!(status.phase, TaskPhase::AtRest);
     assert!(status.verified().is_some());
     let last = status.last;
     assert_eq!(last.containers, pool.record().containers);
@@ -163,7 +163,7 @@ fn a_pause_and_a_restart_go_on_where_it_was() {
     let pool = world.open();
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
     let status = scrubber.status();
-    assert_eq!(status.phase, ScrubPhase::Paused);
+    assert_eq!(status.phase, TaskPhase::Paused);
     assert_eq!((status.pass.containers, status.last), (done, whole));
     scrubber.start(None).unwrap();
     let before = scrubber.status().pass.read_bytes;
@@ -196,7 +196,7 @@ fn a_lost_or_torn_record_costs_work_only() {
         .unwrap();
     let older = Scrubber::alone(Arc::clone(&pool));
     assert_eq!(older.status().last, whole);
-    assert_eq!(older.status().phase, ScrubPhase::AtRest);
+    assert_eq!(older.status().phase, TaskPhase::AtRest);
     world.disk.damage(slots[0], &Damage::SetLen(90)).unwrap();
     let mut none = Scrubber::alone(Arc::clone(&pool));
     assert_eq!(none.status().verified(), None);

@@ -2,7 +2,8 @@
 //! from it, verifies everything, and finds no damage that is none.
 
 use duet::Duet;
-use format::scrub::{Pass, ScrubPhase};
+use format::phase::TaskPhase;
+use format::scrub::Pass;
 use maintenance::{ScrubStep, Scrubber};
 use sim::pool_histories::{
     MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
@@ -14,7 +15,7 @@ use store::{OpenMode, Pool};
 const STEP_BYTES: u64 = 4096;
 
 /// What a record says.
-type Said = (ScrubPhase, Pass, Pass);
+type Said = (TaskPhase, Pass, Pass);
 
 /// Backups and scrubs take turns; passes are paused, left behind by dead processes, and ended.
 struct Scrubs {
@@ -90,7 +91,7 @@ impl Scenario for Scrubs {
             back_up(&pool, self.seed + 10 + life)?;
             if life == 1 {
                 let ticket = history.begin((
-                    ScrubPhase::Paused,
+                    TaskPhase::Paused,
                     scrubber.status().pass,
                     scrubber.status().last,
                 ));
@@ -111,7 +112,7 @@ impl Scenario for Scrubs {
         let mut scrubber = Scrubber::alone(Arc::clone(&pool));
         let found = said(&scrubber);
         let written = expected.acked.iter().chain(&expected.in_flight);
-        let none = (ScrubPhase::default(), Pass::default(), Pass::default());
+        let none = (TaskPhase::default(), Pass::default(), Pass::default());
         if found != none && !written.clone().any(|record| *record == found) {
             return Err(format!("a record that nobody wrote: {found:?}"));
         }

@@ -12,7 +12,7 @@ mod mover;
 mod owners;
 mod places;
 
-pub use mover::{MoveCounts, Mover};
+pub use mover::{Copying, MoveCounts, Mover};
 pub use owners::{Move, Moves, read_at_once};
 pub use places::{Cost, Places};
 

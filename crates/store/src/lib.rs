@@ -29,7 +29,9 @@ pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
 pub use collect::{CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached};
 pub use container::{Region, RegionPlace};
-pub use defragment::{Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once};
+pub use defragment::{
+    Copying, Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once,
+};
 pub use device::{
     DeviceQueue, FlowCounts, PacedDisk, RequestQueue, StepTurn, Turn, Writes, flow_of,
 };

@@ -12,6 +12,7 @@ pub mod samples;
 use format::bytes::{Fault, FormatError, Reader, Writer};
 use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
+use format::defrag::DefragRecord;
 use format::index::{Bucket, Geometry, Header, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
@@ -50,6 +51,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("journal_slot", journal_slot),
     ("journal_record", journal_record),
     ("scrub", scrub),
+    ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
 ];
@@ -305,6 +307,15 @@ pub fn journal_record(bytes: &[u8]) {
 /// Slots of a scrub's record.
 pub fn scrub(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ScrubRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Slots of a defragmentation's record.
+pub fn defrag(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| DefragRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));

@@ -12,12 +12,16 @@ use format::config::{Codec, Config, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
 };
+use format::defrag::{
+    DefragMove, DefragObject, DefragRange, DefragRecord, DefragStage, DefragToll, DefragWish,
+};
 use format::key_slot::{KeyDerivation, KeySlot};
 use format::map_node::{MapChild, MapNode};
 use format::moved::MovedRecord;
+use format::phase::TaskPhase;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
-use format::scrub::{Pass, ScrubPhase, ScrubRecord};
+use format::scrub::{Pass, ScrubRecord};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::trace::{TraceEntry, TraceRecord};
 use format::tree::{Entry, EntryKind, Timestamp};
@@ -47,9 +51,40 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
         "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],
+        "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
         other => panic!("no samples for {other}"),
+    }
+}
+
+fn defrag() -> DefragRecord {
+    let one = |n: u64| DefragMove {
+        object: 77,
+        parts: (0..n).map(|part| part << 20..(part << 20) + 4096).collect(),
+        weight: 256,
+        runs: n,
+        hurts: 0,
+    };
+    DefragRecord {
+        sequence: 5,
+        phase: TaskPhase::UnderWay,
+        stage: DefragStage::Judging,
+        wish: DefragWish {
+            is_traced: true,
+            hot_percent: 50,
+            ..DefragWish::default()
+        },
+        began: UnixNanos(1_790_000_000_000_000_000),
+        cursor: 77,
+        before: DefragToll {
+            weight: 1 << 70,
+            ..DefragToll::default()
+        },
+        objects: vec![DefragObject::default(); 3],
+        ranges: vec![DefragRange::default(); 2],
+        moves: (0..3).map(one).collect(),
+        ..DefragRecord::default()
     }
 }
 
@@ -78,7 +113,7 @@ fn trace() -> TraceRecord {
 fn scrub() -> ScrubRecord {
     ScrubRecord {
         sequence: 7,
-        phase: ScrubPhase::UnderWay,
+        phase: TaskPhase::UnderWay,
         pass: Pass {
             began: UnixNanos(1_790_000_000_000_000_000),
             containers: 12,

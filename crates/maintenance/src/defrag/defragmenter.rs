@@ -2,46 +2,35 @@
 //!
 //! Invariant: each step is bounded; whatever stage it ends in, what was committed stays. Called by the program.
 
-use super::examining::examine;
-use super::load::{Item, Load, Subject};
+mod resuming;
+mod stages;
+
+use super::judging::Judging;
+use super::load::{Load, Subject};
 use super::moving::Moving;
+use super::outlook::Outlook;
 use super::{DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Heat};
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress, Scope, Space, Step};
-use fragpicker::HotRange;
+use format::defrag::{DefragRecord, DefragWish};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Fragmentable, Move, Moves, Places, Result, StoreError, StoreErrorKind, read_at_once};
+use store::{Fragmentable, Move, MoveCounts, Result, StoreError, StoreErrorKind, read_at_once};
 
-/// Ranges that one step examines, and bytes of them.
-const STEP_RANGES: usize = 64;
-const STEP_BYTES: u64 = 8 << 20;
-/// Bytes of the moves that are judged and made together: memory is some percent of it.
-const ROUND_BYTES: u64 = 4 << 30;
 /// Bits of a work's number: it is its rank by heat in its round.
 const RANK_BITS: u32 = 32;
 
 enum Stage {
+    /// Counting what the objects hold: which is next, and how many of its bytes are done.
+    Sizing { object: usize, at: u64 },
     /// Looking for ranges that lie in pieces.
-    Examining {
-        cursor: usize,
-        moves: Vec<Move>,
-        bytes: u64,
-    },
-    /// Asking whom the moves would hurt; the next object that is asked.
-    Judging {
-        cursor: usize,
-        moves: Moves,
-        owner: usize,
-    },
+    Examining { moves: Vec<Move>, bytes: u64 },
+    /// Asking whom the moves would hurt.
+    Judging(Box<Judging>),
     /// Copying.
-    Moving {
-        cursor: usize,
-        run: Box<(Driver, Moving)>,
-    },
-    /// Looking what it has brought.
-    Measuring {
-        cursor: usize,
-    },
+    Moving(Box<(Driver, Moving)>),
+    /// Looking what it has brought; the next range.
+    Measuring { cursor: usize },
+    /// Over, or failed.
     Done,
 }
 
@@ -54,8 +43,15 @@ pub struct Defragmenter {
     owners: Vec<Fragmentable>,
     roots: BTreeMap<u64, format::recipe::ObjectRoot>,
     load: Load,
+    /// Ranges of the load that were examined.
+    examined: usize,
     stage: Stage,
     report: DefragReport,
+    outlook: Outlook,
+    /// As it was written down last; what does not change is of this run.
+    record: DefragRecord,
+    /// Steps since then.
+    unrecorded_steps: u64,
 }
 
 impl Defragmenter {
@@ -76,6 +72,37 @@ impl Defragmenter {
             })
         };
         let objects: Vec<_> = objects.iter().filter_map(chosen).collect();
+        let load = Load::new(&objects, heat, options.hot_percent);
+        let report = DefragReport {
+            objects: load.objects().len() as u64,
+            is_traced: load.is_traced(),
+            ranges: load.len() as u64,
+            ..DefragReport::default()
+        };
+        let record = DefragRecord {
+            wish: DefragWish {
+                moves_shared: options.moves_shared,
+                rewrites_all: options.rewrites_all,
+                is_traced: report.is_traced,
+                is_named: false,
+                hot_percent: options.hot_percent,
+                bytes_per_s: options.bytes_per_s.unwrap_or(0),
+            },
+            began: source.pool().now(),
+            ..DefragRecord::default()
+        };
+        let mut run = Self::at_begin(source, owners, load, options, record);
+        run.report = report;
+        Ok(run)
+    }
+
+    fn at_begin(
+        source: DefragSource,
+        owners: Vec<Fragmentable>,
+        load: Load,
+        options: DefragOptions,
+        record: DefragRecord,
+    ) -> Self {
         let duet = match &source {
             DefragSource::Volumes(volumes) => Arc::clone(volumes.duet()),
             DefragSource::Pool(_) => Duet::new(duet::Options {
@@ -83,175 +110,146 @@ impl Defragmenter {
                 seed: 0,
             }),
         };
-        let load = Load::new(&objects, heat, options.hot_percent);
-        Ok(Self {
-            report: DefragReport {
-                objects: objects.len() as u64,
-                is_traced: load.is_traced(),
-                ranges: load.len() as u64,
-                ..DefragReport::default()
-            },
+        Self {
+            roots: owners.iter().map(|one| (one.key, one.root)).collect(),
             source,
             duet,
             options,
             owners,
-            roots,
             load,
-            stage: Stage::Examining {
-                cursor: 0,
-                moves: Vec::new(),
-                bytes: 0,
-            },
-        })
+            examined: 0,
+            stage: Stage::Sizing { object: 0, at: 0 },
+            report: DefragReport::default(),
+            outlook: Outlook::default(),
+            record,
+            unrecorded_steps: 0,
+        }
+    }
+
+    fn stage(&self) -> DefragStage {
+        match &self.stage {
+            Stage::Sizing { .. } => DefragStage::Sizing,
+            Stage::Examining { .. } => DefragStage::Examining,
+            Stage::Judging(_) => DefragStage::Judging,
+            Stage::Moving(_) => DefragStage::Moving,
+            Stage::Measuring { .. } => DefragStage::Measuring,
+            Stage::Done => DefragStage::Done,
+        }
     }
 
     /// What it has found and done.
     pub fn report(&self) -> DefragReport {
-        let (stage, cursor) = match &self.stage {
-            Stage::Examining { cursor, .. } => (DefragStage::Examining, *cursor),
-            Stage::Judging { cursor, .. } => (DefragStage::Judging, *cursor),
-            Stage::Moving { cursor, .. } => (DefragStage::Moving, *cursor),
-            Stage::Measuring { cursor } => (DefragStage::Measuring, *cursor),
-            Stage::Done => (DefragStage::Done, self.load.len()),
+        let ranges_done = match &self.stage {
+            Stage::Measuring { cursor } => *cursor as u64,
+            Stage::Done => self.report.ranges,
+            _ => self.examined as u64,
         };
         DefragReport {
-            stage,
-            ranges_done: cursor as u64,
+            stage: self.stage(),
+            ranges_done,
+            eta_s: self.outlook.seconds_for(&self.left()),
             ..self.report
         }
     }
 
-    /// Does some work: about `budget_bytes` of copying. It is `now_ns`, nanoseconds since any moment.
-    /// After an error the run is over.
+    /// What is left of each stage, about.
+    fn left(&self) -> super::outlook::Amounts {
+        let report = &self.report;
+        let sizes = |object: usize, at: u64| {
+            let objects = self.load.objects().iter().skip(object);
+            let bytes: u64 = objects.map(|one| one.bytes).sum();
+            bytes.saturating_sub(at)
+        };
+        let sizing = match &self.stage {
+            Stage::Sizing { object, at } => sizes(*object, *at) as f64,
+            _ => 0.0,
+        };
+        let judging = match &self.stage {
+            Stage::Judging(judging) => self.owners.len().saturating_sub(judging.owner()),
+            _ => 0,
+        };
+        let (ranges, examined) = (report.ranges as f64, self.examined as f64);
+        let unexamined = (ranges - examined).max(0.0);
+        // As much of them as of the others.
+        let wanted = report.wanted_bytes as f64;
+        let to_come = wanted * unexamined / examined.max(1.0);
+        let moving = match &self.stage {
+            Stage::Measuring { .. } | Stage::Done => 0.0,
+            _ => (wanted - report.moved.bytes as f64).max(0.0) + to_come,
+        };
+        let measuring = match &self.stage {
+            Stage::Measuring { cursor } => ranges - *cursor as f64,
+            Stage::Done => 0.0,
+            _ => ranges,
+        };
+        [sizing, unexamined, judging as f64, moving, measuring]
+    }
+
+    /// Does some work: about `budget_bytes` of copying, or of what else it reads. It is `now_ns`, nanoseconds since any moment.
+    /// After an error the run is over; what was written down of it stays.
     pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<DefragStep> {
+        self.unrecorded_steps += 1;
+        self.outlook.begin(self.stage(), now_ns);
         match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Examining {
-                cursor,
-                moves,
-                bytes,
-            } => self.examine(cursor, moves, bytes)?,
-            Stage::Judging {
-                cursor,
-                moves,
-                owner,
-            } => self.judge(cursor, moves, owner)?,
-            Stage::Moving { cursor, run } => {
-                return self.go_on_moving(cursor, run, now_ns, budget_bytes);
-            }
-            Stage::Measuring { cursor } => self.measure(cursor)?,
+            Stage::Sizing { object, at } => self.size(object, at, budget_bytes)?,
+            Stage::Examining { moves, bytes } => self.examine(moves, bytes, budget_bytes)?,
+            Stage::Judging(judging) => self.judge(judging, budget_bytes)?,
+            Stage::Moving(run) => return self.go_on_moving(run, now_ns, budget_bytes),
+            Stage::Measuring { cursor } => self.measure(cursor, budget_bytes)?,
             Stage::Done => return Ok(DefragStep::Finished),
         }
         Ok(DefragStep::Worked { bytes: 0 })
     }
 
+    /// From now on so many bytes a second, at most.
+    pub fn limit(&mut self, bytes_per_s: Option<u64>) {
+        self.options.bytes_per_s = bytes_per_s;
+        self.record.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
+        if let Stage::Moving(run) = &mut self.stage {
+            run.0.limit(bytes_per_s);
+        }
+    }
+
     /// Makes what was copied so far count: before a pause, or an early end.
     pub fn settle(&mut self) -> Result<()> {
-        if let Stage::Moving { run, .. } = &mut self.stage {
+        self.outlook.stop();
+        if let Stage::Moving(run) = &mut self.stage {
             self.report.moved = run.1.commit()?;
         }
         Ok(())
     }
 
-    fn places(&self) -> Places<'_> {
-        let container_bytes = self.options.lane.container_bytes;
-        Places::new(self.source.pool(), &self.roots, container_bytes)
+    /// Makes it count soon: before a record that is due because of the time.
+    pub fn settle_soon(&mut self) {
+        if let Stage::Moving(run) = &mut self.stage {
+            run.1.commit_soon();
+        }
     }
 
-    /// The ranges of one step, from `cursor` on, and whether no others come after them.
-    fn next_items(&self, cursor: &mut usize) -> (Vec<Item>, bool) {
-        let (mut items, mut looked) = (Vec::new(), 0);
-        while items.len() < STEP_RANGES && looked < STEP_BYTES {
-            let Some(item) = self.load.get(*cursor) else {
-                return (items, true);
-            };
-            *cursor += 1;
-            looked += item.range.end - item.range.start;
-            items.push(item);
-        }
-        (items, false)
+    fn begin_judging(&mut self, moves: Vec<Move>, asked: (usize, u64)) -> Stage {
+        let judging = Judging::new(self.source.pool(), moves, asked);
+        Stage::Judging(Box::new(judging))
     }
 
-    fn examine(&mut self, mut cursor: usize, mut moves: Vec<Move>, mut bytes: u64) -> Result<()> {
-        let mut report = self.report;
-        let places = self.places();
-        if cursor == 0 {
-            for object in self.load.objects() {
-                report.mapped_bytes += places.mapped_bytes(object.key)?;
-            }
-        }
-        let (items, is_over) = self.next_items(&mut cursor);
-        for item in items {
-            match examine(&places, &item, &self.options, &mut report) {
-                Ok(Some(one)) => {
-                    bytes += one.bytes();
-                    moves.push(one);
-                }
-                Ok(None) => {}
-                // Whoever reads it is told, and check names it.
-                Err(e) if e.is_corruption() => report.failed += 1,
-                Err(e) => return Err(e),
-            }
-        }
-        drop(places);
-        self.report = report;
-        self.stage = match is_over || bytes >= ROUND_BYTES {
-            false => Stage::Examining {
-                cursor,
-                moves,
-                bytes,
-            },
-            true if moves.is_empty() => Stage::Measuring { cursor: 0 },
-            true => {
-                let root = |object| self.roots.get(&object).copied();
-                Stage::Judging {
-                    cursor,
-                    moves: Moves::new(self.source.pool(), moves, &root)?,
-                    owner: 0,
-                }
-            }
-        };
-        Ok(())
-    }
-
-    /// Asks one owner after the other.
-    fn judge(&mut self, cursor: usize, mut moves: Moves, owner: usize) -> Result<()> {
-        let spares = self.options.moves_shared || self.options.rewrites_all;
-        let Some(one) = self.owners.get(owner).filter(|_| !spares) else {
-            return self.begin_moving(cursor, moves.into_moves());
-        };
-        let weighed = match self.load.heat_of(one.key) {
-            // Without a trace anybody may read anything.
-            None => moves.weigh_windows(&one.root, fragpicker::REQUEST_WEIGHT),
-            Some(ranges) => ranges
-                .iter()
-                .try_for_each(|range| moves.weigh(&one.root, range.start..range.end, range.weight)),
-        };
-        match weighed {
-            Err(e) if e.is_corruption() => self.report.failed += 1,
-            weighed => weighed?,
-        }
-        let owner = owner + 1;
-        self.stage = Stage::Judging {
-            cursor,
-            moves,
-            owner,
-        };
-        Ok(())
-    }
-
-    fn begin_moving(&mut self, cursor: usize, mut moves: Vec<Move>) -> Result<()> {
+    /// Moves that were judged: those that are fair.
+    fn begin_moving(&mut self, mut moves: Vec<Move>) -> Result<()> {
         let all = moves.len();
         moves.retain(Move::is_fair);
         self.report.unfair += (all - moves.len()) as u64;
         self.report.wanted += moves.len() as u64;
-        if self.options.dry_run || moves.is_empty() {
-            for one in &moves {
-                self.report.planned_bytes += one.bytes();
-                self.report.after.moved(one);
-            }
-            self.stage = self.after_round(cursor);
-            return Ok(());
+        self.report.wanted_bytes += moves.iter().map(Move::bytes).sum::<u64>();
+        if self.options.dry_run {
+            moves.iter().for_each(|one| self.report.after.moved(one));
         }
+        self.stage = match self.options.dry_run || moves.is_empty() {
+            true => self.after_round(),
+            false => self.copying(moves, false)?,
+        };
+        Ok(())
+    }
+
+    /// `is_resumed`: an earlier process may have copied some of them.
+    fn copying(&self, moves: Vec<Move>, is_resumed: bool) -> Result<Stage> {
         let session = self
             .duet
             .register(Space::Chunks, Scope::Everything, Mask::EXISTS, RANK_BITS);
@@ -268,19 +266,15 @@ impl Defragmenter {
             moves,
             &self.owners,
             self.report.moved,
+            is_resumed && !self.options.rewrites_all,
         );
-        self.stage = Stage::Moving {
-            cursor,
-            run: Box::new((driver, task)),
-        };
-        Ok(())
+        Ok(Stage::Moving(Box::new((driver, task))))
     }
 
     /// More of the load, or the end.
-    fn after_round(&self, cursor: usize) -> Stage {
-        match self.load.get(cursor) {
+    fn after_round(&self) -> Stage {
+        match self.load.get(self.examined) {
             Some(_) => Stage::Examining {
-                cursor,
                 moves: Vec::new(),
                 bytes: 0,
             },
@@ -290,7 +284,6 @@ impl Defragmenter {
 
     fn go_on_moving(
         &mut self,
-        cursor: usize,
         mut run: Box<(Driver, Moving)>,
         now_ns: u64,
         budget_bytes: u64,
@@ -304,9 +297,11 @@ impl Defragmenter {
         };
         self.report.moved = task.counts();
         let step = match step {
-            Step::Worked { processed, .. } => DefragStep::Worked {
-                bytes: processed.bytes_read + processed.bytes_cached,
-            },
+            Step::Worked { processed, .. } => {
+                let bytes = processed.bytes_read + processed.bytes_cached;
+                self.outlook.did(DefragStage::Moving, bytes as f64);
+                DefragStep::Worked { bytes }
+            }
             Step::Looked => DefragStep::Worked { bytes: 0 },
             Step::Failed { error, .. } if !error.is_corruption() => return Err(error),
             Step::Failed { error, .. } => {
@@ -316,34 +311,19 @@ impl Defragmenter {
             Step::Waiting { until_ns } => DefragStep::Waiting { until_ns },
             Step::Finished | Step::Paused | Step::Cancelled => {
                 self.report.moved = task.commit()?;
-                self.stage = self.after_round(cursor);
+                self.stage = self.after_round();
                 return Ok(DefragStep::Worked { bytes: 0 });
             }
         };
-        self.stage = Stage::Moving { cursor, run };
+        self.stage = Stage::Moving(run);
         Ok(step)
     }
 
-    fn measure(&mut self, mut cursor: usize) -> Result<()> {
-        if self.options.dry_run {
-            return Ok(());
+    /// What commits have made count.
+    fn settled(&self) -> MoveCounts {
+        match &self.stage {
+            Stage::Moving(run) => run.1.settled(),
+            _ => self.report.moved,
         }
-        let mut after = self.report.after;
-        let places = self.places();
-        let (items, is_over) = self.next_items(&mut cursor);
-        for item in items {
-            let HotRange { start, end, weight } = item.range;
-            match places.cost(item.object, start..end) {
-                Ok(cost) => after.add(weight, &cost),
-                Err(e) if e.is_corruption() => {}
-                Err(e) => return Err(e),
-            }
-        }
-        drop(places);
-        self.report.after = after;
-        if !is_over {
-            self.stage = Stage::Measuring { cursor };
-        }
-        Ok(())
     }
 }

@@ -3,8 +3,12 @@
 //!
 //! Invariant: the order does not change while a run goes on. Called by the defragmenter.
 
+use format::defrag::{DefragObject, DefragRange};
 use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest};
 use std::collections::BTreeMap;
+
+/// Objects, or ranges of a trace, of a run, at most: a record takes no more. The hottest stay.
+const ENTRIES_MAX: usize = format::defrag::ENTRIES_MAX;
 
 /// By the key of an object: its ranges, ascending and apart.
 pub type Heat = BTreeMap<u64, Vec<HotRange>>;
@@ -69,12 +73,54 @@ impl Load {
             });
             let mut items: Vec<_> = items.collect();
             items.sort_by_key(|item| std::cmp::Reverse(item.range.weight));
+            items.truncate(ENTRIES_MAX);
             (items, heat)
         });
         Self {
-            objects: objects.to_vec(),
+            objects: objects.iter().take(ENTRIES_MAX).copied().collect(),
             traced,
         }
+    }
+
+    /// As another process began it; with a trace, what is read now says whom moves hurt.
+    pub fn stored(objects: &[DefragObject], ranges: &[DefragRange], heat: Option<Heat>) -> Self {
+        let objects = objects.iter().map(|one| Subject {
+            key: one.key,
+            bytes: one.bytes,
+            read_at_once: one.read_at_once.max(1),
+        });
+        let item = |one: &DefragRange| Item {
+            object: one.object,
+            range: HotRange {
+                start: one.start,
+                end: one.end,
+                weight: one.weight,
+            },
+            is_hot: one.is_hot,
+            is_segment: false,
+        };
+        Self {
+            objects: objects.collect(),
+            traced: heat.map(|heat| (ranges.iter().map(item).collect(), heat)),
+        }
+    }
+
+    /// What is written down of it.
+    pub fn to_store(&self) -> (Vec<DefragObject>, Vec<DefragRange>) {
+        let objects = self.objects.iter().map(|one| DefragObject {
+            key: one.key,
+            bytes: one.bytes,
+            read_at_once: one.read_at_once,
+        });
+        let items = self.traced.iter().flat_map(|(items, _)| items);
+        let ranges = items.map(|item| DefragRange {
+            object: item.object,
+            start: item.range.start,
+            end: item.range.end,
+            weight: item.range.weight,
+            is_hot: item.is_hot,
+        });
+        (objects.collect(), ranges.collect())
     }
 
     pub fn is_traced(&self) -> bool {

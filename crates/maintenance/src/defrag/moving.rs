@@ -3,11 +3,15 @@
 //! Invariant: a work is a move, its number the move's rank by heat; a move is done when it is copied, and
 //! counts when a commit was made. Called by the driver.
 
+use super::effort::Effort;
 use super::{DefragSource, memory_of};
 use duet::{Page, Processed, Space, Task, Work};
 use format::recipe::{Layout, ObjectRoot};
 use std::collections::BTreeMap;
-use store::{Fragmentable, LaneOptions, Move, MoveCounts, Mover, Result, StoreError};
+use std::sync::Arc;
+use store::{
+    Copying, Fragmentable, LaneOptions, Move, MoveCounts, Mover, Places, Result, StoreError,
+};
 
 /// Plain bytes between two commits: what a crash loses of the work.
 const COMMIT_BYTES: u64 = 256 << 20;
@@ -28,19 +32,30 @@ pub struct Moving {
     objects: BTreeMap<u64, Moved>,
     /// From numbers in the page cache to keys.
     cached_as: BTreeMap<u64, u64>,
+    /// Roots of the objects, where an earlier process may have copied some of the moves.
+    resumed: Option<BTreeMap<u64, ObjectRoot>>,
     mover: Option<Mover>,
+    /// The move that is being copied.
+    copying: Option<(u64, Copying)>,
+    /// Moves that were copied, or failed, since the last commit,
+    copied: Vec<u64>,
+    /// ... and before it, by rank.
+    is_settled: Vec<bool>,
     /// What commits have made count.
     settled: MoveCounts,
+    /// A commit is to come when the move is whole.
+    is_commit_due: bool,
 }
 
 impl Moving {
-    /// `before` was moved by earlier rounds.
+    /// `before` was moved by earlier rounds. `is_resumed`: an earlier process may have copied some of these.
     pub fn new(
         source: DefragSource,
         lane: LaneOptions,
         mut moves: Vec<Move>,
         owners: &[Fragmentable],
         before: MoveCounts,
+        is_resumed: bool,
     ) -> Self {
         // Among equals the order of the object: neighbours then lie side by side, and a reader of them all
         // does not jump from one to the next.
@@ -62,15 +77,33 @@ impl Moving {
                 moved.ranges.insert(part.start, (part.end, rank));
             }
         }
+        let roots = || objects.iter().map(|(key, moved)| (*key, moved.root));
         Self {
+            resumed: is_resumed.then(|| roots().collect()),
             source,
             lane,
+            is_settled: vec![false; moves.len()],
             moves,
             objects,
             cached_as,
             mover: None,
+            copying: None,
+            copied: Vec::new(),
             settled: before,
+            is_commit_due: false,
         }
+    }
+
+    /// What of the moves no commit has made count.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Move> {
+        let all = self.moves.iter().zip(&self.is_settled);
+        all.filter(|(_, is_settled)| !**is_settled)
+            .map(|(one, _)| one)
+    }
+
+    /// What commits have made count.
+    pub fn settled(&self) -> MoveCounts {
+        self.settled
     }
 
     /// What was copied; its stored bytes when a commit has counted them.
@@ -79,12 +112,71 @@ impl Moving {
         sum(self.settled, open.unwrap_or_default())
     }
 
+    /// Makes what was copied count as soon as the move that is being copied is whole: its halves would lie in two containers.
+    pub fn commit_soon(&mut self) {
+        self.is_commit_due = true;
+    }
+
     /// Makes what was copied count.
     pub fn commit(&mut self) -> Result<MoveCounts> {
         if let Some(mover) = self.mover.take() {
             self.settled = sum(self.settled, mover.commit(self.source.pool())?);
         }
+        self.is_commit_due = false;
+        for rank in self.copied.drain(..) {
+            if let Some(is_settled) = self.is_settled.get_mut(rank as usize) {
+                *is_settled = true;
+            }
+        }
         Ok(self.settled)
+    }
+
+    /// An earlier process has copied it, or the object is another by now.
+    fn needs_nothing(&self, one: &Move) -> Result<bool> {
+        let Some(roots) = &self.resumed else {
+            return Ok(false);
+        };
+        let places = Places::new(self.source.pool(), roots, self.lane.container_bytes);
+        places.are_together(one.object, &one.parts)
+    }
+
+    /// Some of a move.
+    fn copy(&mut self, rank: u64, effort: &Effort<'_>, budget_bytes: u64) -> Result<Processed> {
+        let mut processed = Processed {
+            is_done: true,
+            ..Processed::default()
+        };
+        let one = self.moves.get(rank as usize);
+        let Some((one, moved)) = one.and_then(|one| Some((one, self.objects.get(&one.object)?)))
+        else {
+            return Ok(processed);
+        };
+        let begun = self.copying.take().filter(|(begun, _)| *begun == rank);
+        if begun.is_none() && self.needs_nothing(one)? {
+            return Ok(processed);
+        }
+        let pool = self.source.pool();
+        let is_new = self.mover.is_none();
+        let mover = match &mut self.mover {
+            Some(mover) => mover,
+            none => none.insert(Mover::begin(pool, self.lane)?),
+        };
+        let mut copying = match begun {
+            Some((_, copying)) if is_new => {
+                mover.take_over(&copying)?;
+                copying
+            }
+            Some((_, copying)) => copying,
+            None => mover.begin_parts(pool, &moved.root, &one.parts)?,
+        };
+        let is_enough = &mut |bytes: u64| bytes >= budget_bytes || effort.is_spent();
+        let counts = mover.go_on(pool, memory_of(&self.source), &mut copying, is_enough)?;
+        processed.bytes_cached = counts.cached_bytes;
+        processed.bytes_read = counts.bytes - counts.cached_bytes;
+        processed.bytes_written = counts.bytes;
+        processed.is_done = copying.is_done();
+        self.copying = (!processed.is_done).then_some((rank, copying));
+        Ok(processed)
     }
 }
 
@@ -135,29 +227,19 @@ impl Task for Moving {
         Ok(is_there.then_some(Work { object: 0, part }))
     }
 
-    fn process(&mut self, work: Work, _budget_bytes: u64) -> Result<Processed> {
-        let mut processed = Processed {
-            is_done: true,
-            ..Processed::default()
-        };
-        let one = self.moves.get(work.part as usize);
-        let Some((one, moved)) = one.and_then(|one| Some((one, self.objects.get(&one.object)?)))
-        else {
-            return Ok(processed);
-        };
-        let pool = self.source.pool();
-        let mover = match &mut self.mover {
-            Some(mover) => mover,
-            none => none.insert(Mover::begin(pool, self.lane)?),
-        };
-        let memory = memory_of(&self.source);
-        let counts = mover.move_parts(pool, memory, &moved.root, &one.parts)?;
-        processed.bytes_cached = counts.cached_bytes;
-        processed.bytes_read = counts.bytes - counts.cached_bytes;
-        processed.bytes_written = counts.bytes;
-        if mover.counts().bytes >= COMMIT_BYTES {
+    fn process(&mut self, work: Work, budget_bytes: u64) -> Result<Processed> {
+        let pool = Arc::clone(self.source.pool());
+        let effort = Effort::begin(&pool, budget_bytes);
+        let processed = self.copy(work.part, &effort, budget_bytes);
+        if processed.as_ref().is_ok_and(|processed| !processed.is_done) {
+            return processed;
+        }
+        // What cannot be read is not tried again.
+        self.copied.push(work.part);
+        let open = self.mover.as_ref().map_or(0, |mover| mover.counts().bytes);
+        if open >= COMMIT_BYTES || self.is_commit_due {
             self.commit()?;
         }
-        Ok(processed)
+        processed
     }
 }

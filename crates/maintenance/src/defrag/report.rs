@@ -2,24 +2,9 @@
 //!
 //! Invariant: numbers only. Called by the defragmenter; shown by the program.
 
+use format::defrag::{DefragCounts, DefragRecord, DefragStage, DefragToll};
 use fragpicker::REQUEST_WEIGHT;
 use store::{Cost, Move, MoveCounts};
-
-/// Where a run is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DefragStage {
-    /// Looking for ranges that lie in pieces.
-    #[default]
-    Examining,
-    /// Asking whom moving them would hurt.
-    Judging,
-    /// Copying.
-    Moving,
-    /// Looking what it has brought.
-    Measuring,
-    /// Over.
-    Done,
-}
 
 /// What a load costs: its ranges, each as often as it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +22,26 @@ pub struct Toll {
 }
 
 impl Toll {
+    fn of(stored: &DefragToll) -> Self {
+        Self {
+            weight: stored.weight,
+            runs_weighed: stored.runs_weighed,
+            bytes: stored.bytes,
+            regions: stored.regions,
+            runs: stored.runs,
+        }
+    }
+
+    pub(super) fn stored(&self) -> DefragToll {
+        DefragToll {
+            weight: self.weight,
+            runs_weighed: self.runs_weighed,
+            bytes: self.bytes,
+            regions: self.regions,
+            runs: self.runs,
+        }
+    }
+
     pub(super) fn add(&mut self, weight: u64, cost: &Cost) {
         self.weight += u128::from(weight);
         self.runs_weighed += u128::from(weight) * u128::from(cost.runs);
@@ -94,12 +99,66 @@ pub struct DefragReport {
     pub wanted: u64,
     /// ... that cannot be read.
     pub failed: u64,
-    /// Bytes that a dry run would move.
-    pub planned_bytes: u64,
+    /// Bytes of them, those that a dry run would move too.
+    pub wanted_bytes: u64,
+    /// Seconds until it is over, at its pace so far; `None`: not known yet.
+    pub eta_s: Option<f64>,
     /// What was copied.
     pub moved: MoveCounts,
     /// What the load costs before.
     pub before: Toll,
     /// ... and after.
     pub after: Toll,
+}
+
+impl DefragReport {
+    /// As far as a record says.
+    pub(super) fn of(record: &DefragRecord) -> Self {
+        let counts = &record.counts;
+        Self {
+            stage: record.stage,
+            objects: counts.objects,
+            mapped_bytes: counts.mapped_bytes,
+            is_traced: record.wish.is_traced,
+            ranges: counts.ranges,
+            ranges_done: match record.stage {
+                DefragStage::Measuring => record.cursor,
+                _ => record.examined,
+            },
+            hot: counts.hot,
+            fragmented: counts.fragmented,
+            unfair: counts.unfair,
+            wanted: counts.wanted,
+            failed: counts.failed,
+            wanted_bytes: counts.wanted_bytes,
+            eta_s: None,
+            moved: MoveCounts {
+                chunks: counts.chunks,
+                bytes: counts.bytes,
+                cached_bytes: counts.cached_bytes,
+                stored_bytes: counts.stored_bytes,
+            },
+            before: Toll::of(&record.before),
+            after: Toll::of(&record.after),
+        }
+    }
+
+    /// With what commits have made count.
+    pub(super) fn counts(&self, settled: MoveCounts) -> DefragCounts {
+        DefragCounts {
+            objects: self.objects,
+            ranges: self.ranges,
+            mapped_bytes: self.mapped_bytes,
+            hot: self.hot,
+            fragmented: self.fragmented,
+            unfair: self.unfair,
+            wanted: self.wanted,
+            failed: self.failed,
+            wanted_bytes: self.wanted_bytes,
+            chunks: settled.chunks,
+            bytes: settled.bytes,
+            cached_bytes: settled.cached_bytes,
+            stored_bytes: settled.stored_bytes,
+        }
+    }
 }

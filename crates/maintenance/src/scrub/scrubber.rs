@@ -4,10 +4,12 @@
 //! end. The pass that ended last is known until the next one has ended. Called by the program: a thread
 //! of a server, or a command.
 
-use super::{Scrub, ScrubFindings, slots};
+use super::{Scrub, ScrubFindings};
+use crate::slots;
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress};
 use duet::{Scope, Space, Step, TooManySessions};
-use format::scrub::{Pass, ScrubPhase, ScrubRecord};
+use format::phase::TaskPhase;
+use format::scrub::{Pass, ScrubRecord};
 use media::MediaError;
 use std::sync::Arc;
 use store::{Pool, StoreError};
@@ -51,7 +53,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
     /// What it is doing.
-    pub phase: ScrubPhase,
+    pub phase: TaskPhase,
     /// The pass that is under way or paused.
     pub pass: Pass,
     /// The last one that ended.
@@ -91,7 +93,7 @@ pub enum ScrubStep {
 impl Scrubber {
     /// Reads what was done before. Readers' events come from `duet`.
     pub fn new(pool: Arc<Pool>, duet: Arc<Duet>) -> Self {
-        let record = slots::read(&pool);
+        let record: ScrubRecord = slots::read(&pool);
         Self {
             recorded_bytes: bytes_of(&record.pass),
             pool,
@@ -114,7 +116,7 @@ impl Scrubber {
 
     /// How far a scrub of the pool has come, as it was written down last.
     pub fn recorded(pool: &Pool) -> ScrubStatus {
-        let record = slots::read(pool);
+        let record: ScrubRecord = slots::read(pool);
         status_of(pool, &record)
     }
 
@@ -147,24 +149,24 @@ impl Scrubber {
             driver: Driver::new(session, options, progress),
             task: Scrub::new(Arc::clone(&self.pool), reached),
         });
-        if self.record.phase == ScrubPhase::AtRest {
+        if self.record.phase == TaskPhase::AtRest {
             self.record.pass = Pass {
                 began: self.pool.now(),
                 ..Pass::default()
             };
         }
-        self.record.phase = ScrubPhase::UnderWay;
+        self.record.phase = TaskPhase::UnderWay;
         Ok(())
     }
 
     /// Of the pass that was begun; what cannot be believed is done again.
     fn progress(&mut self) -> Progress {
-        let is_begun = self.record.phase != ScrubPhase::AtRest;
+        let is_begun = self.record.phase != TaskPhase::AtRest;
         let stored = Progress::decode(&self.record.progress, TAG).ok();
         match stored.filter(|progress| is_begun && progress.done.part_bits() == 0) {
             Some(progress) => progress,
             None => {
-                self.record.phase = ScrubPhase::AtRest;
+                self.record.phase = TaskPhase::AtRest;
                 Progress::new(0)
             }
         }
@@ -214,7 +216,7 @@ impl Scrubber {
 
     fn finish(&mut self) {
         self.run = None;
-        self.record.phase = ScrubPhase::AtRest;
+        self.record.phase = TaskPhase::AtRest;
         self.record.progress = Vec::new();
         self.record.last = Pass {
             ended: self.pool.now(),
@@ -244,10 +246,10 @@ impl Scrubber {
     /// Stops, to go on where it was when somebody says so. The container that was begun is begun
     /// anew then.
     pub fn pause(&mut self) -> Result<(), MediaError> {
-        if self.record.phase == ScrubPhase::AtRest {
+        if self.record.phase == TaskPhase::AtRest {
             return Ok(());
         }
-        self.record.phase = ScrubPhase::Paused;
+        self.record.phase = TaskPhase::Paused;
         let recorded = self.record();
         self.run = None;
         recorded
@@ -260,7 +262,7 @@ impl Scrubber {
 
     /// Whether a pass is under way, or was when the last process ended.
     pub fn is_under_way(&self) -> bool {
-        self.record.phase == ScrubPhase::UnderWay
+        self.record.phase == TaskPhase::UnderWay
     }
 }
 

@@ -92,12 +92,18 @@ pub fn write(volume: &dyn Volume, offset: u64, bytes: &[u8]) {
 /// The pool, and what the volume `disk` holds.
 pub fn made(blocks: u64) -> (Arc<SimDisk>, Vec<u8>) {
     let disk = SimDisk::unrecorded(Image::new());
+    let bytes = make(&disk, blocks);
+    (disk, bytes)
+}
+
+/// The same on a disk of the caller; what the volume `disk` holds.
+pub fn make(disk: &Arc<SimDisk>, blocks: u64) -> Vec<u8> {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
     };
-    Pool::init(&media(&disk, 1), &init).expect("init");
-    let volumes = open(&disk, 2);
+    Pool::init(&media(disk, 1), &init).expect("init");
+    let volumes = open(disk, 2);
     let bytes = noise(3, blocks * BLOCK);
     let volume = volumes.create("disk", blocks * BLOCK, 12).expect("create");
     let part = |offset: u64, len: u64| &bytes[offset as usize..(offset + len) as usize];
@@ -118,7 +124,7 @@ pub fn made(blocks: u64) -> (Arc<SimDisk>, Vec<u8>) {
     }
     volumes.checkpoint().expect("checkpoint");
     drop((volume, volumes));
-    (disk, bytes)
+    bytes
 }
 
 pub fn options() -> DefragOptions {
@@ -159,12 +165,20 @@ pub fn defragment(
     finish(Defragmenter::new(source, &objects, heat, options).expect("begin"))
 }
 
-/// Everything is there.
-pub fn is_sound(volumes: &Volumes) {
+/// What is not there, or not as it was written.
+pub fn damage(volumes: &Volumes) -> Option<String> {
     let depth = CheckDepth::Data { part: 1, parts: 1 };
     let go_on = &mut |_, _| ControlFlow::Continue(());
-    let report = volumes.pool().check(depth, go_on).expect("check");
-    assert!(report.is_sound(), "{report:?}");
+    match volumes.pool().check(depth, go_on) {
+        Ok(report) if report.is_sound() => None,
+        Ok(report) => Some(format!("{report:?}")),
+        Err(e) => Some(e.to_string()),
+    }
+}
+
+/// Everything is there.
+pub fn is_sound(volumes: &Volumes) {
+    assert_eq!(damage(volumes), None);
 }
 
 /// Reads ranges, with a cold cache; the regions that had to be read for it.

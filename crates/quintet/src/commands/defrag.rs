@@ -34,7 +34,7 @@ pub(super) fn object(status: &DefragStatus) -> Object {
     let message = Object::new()
         .boolean("running", status.is_running)
         .boolean("paused", status.is_paused);
-    words::object(message, &status.report)
+    words::object(message, false, &status.report)
 }
 
 pub(super) fn run(invocation: &Invocation, args: &DefragArgs) -> anyhow::Result<Exit> {
@@ -186,6 +186,7 @@ fn finish(
 
 fn tell(progress: &Progress, stage: DefragStage) {
     let words: &[u8] = match stage {
+        DefragStage::Sizing => b"looking what there is",
         DefragStage::Examining => b"looking for what lies in pieces",
         DefragStage::Judging => b"asking whom moving it would hurt",
         DefragStage::Moving => b"copying",

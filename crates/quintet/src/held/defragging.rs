@@ -106,6 +106,7 @@ impl DefragStatus {
         let at = format!("{} of {} ranges", report.ranges_done, report.ranges);
         let copied = crate::sizes::display(report.moved.bytes);
         let doing = match report.stage {
+            DefragStage::Sizing => "looking what there is".to_owned(),
             DefragStage::Examining => format!("looking at {at}"),
             DefragStage::Judging => "asking whom moves would hurt".to_owned(),
             DefragStage::Moving => "copying".to_owned(),

@@ -4,7 +4,7 @@
 //! the metrics.
 
 use super::{Replica, seconds};
-use format::scrub::ScrubPhase;
+use format::phase::TaskPhase;
 use maintenance::{ScrubStatus, ScrubTotals, Scrubber, scrub_due_s};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -52,7 +52,7 @@ impl Scrubbing {
     /// Begins a pass, or goes on.
     pub fn start(&self, bytes_per_s: Option<u64>) -> anyhow::Result<()> {
         let mut scrubber = self.scrubber();
-        if scrubber.status().phase == ScrubPhase::AtRest {
+        if scrubber.status().phase == TaskPhase::AtRest {
             self.by_itself.store(false, Relaxed);
         }
         scrubber.start(bytes_per_s)?;
@@ -67,7 +67,7 @@ impl Scrubbing {
         let status = self.status();
         let began = status.verified().map(|_| seconds(status.last.began));
         let due_s = scrub_due_s(began, seconds(created), within_s);
-        due_s.filter(|_| status.phase == ScrubPhase::AtRest)
+        due_s.filter(|_| status.phase == TaskPhase::AtRest)
     }
 
     /// Begins a pass because it is time.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::held::Live;
 use crate::settings::flow_name;
-use format::scrub::ScrubPhase;
+use format::phase::TaskPhase;
 use qos::Flow;
 
 pub(super) fn tell(text: &mut Text, live: &Live) {
@@ -61,13 +61,13 @@ fn scrub(text: &mut Text, live: &Live) {
     }
     let label = [("task", "scrub")];
     let progress = match status.phase {
-        ScrubPhase::AtRest => 0.0,
-        ScrubPhase::UnderWay | ScrubPhase::Paused => {
+        TaskPhase::AtRest => 0.0,
+        TaskPhase::UnderWay | TaskPhase::Paused => {
             status.pass.containers as f64 / status.containers.max(1) as f64
         }
     };
     text.sample(TASK_PROGRESS, &label, progress.min(1.0));
-    let is_under_way = status.phase == ScrubPhase::UnderWay;
+    let is_under_way = status.phase == TaskPhase::UnderWay;
     text.sample(TASK_UNDER_WAY, &label, u64::from(is_under_way));
     let verified = status.verified().map_or(0, |at| at.0);
     text.sample(SCRUB_VERIFIED, &[], verified as f64 / 1e9);

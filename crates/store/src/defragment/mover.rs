@@ -34,6 +34,19 @@ pub struct Mover {
     bytes: Vec<u8>,
 }
 
+/// Chunks that are being copied side by side.
+pub struct Copying {
+    /// With their lengths.
+    left: std::vec::IntoIter<(Fingerprint, u64)>,
+}
+
+impl Copying {
+    /// Nothing of them is left.
+    pub fn is_done(&self) -> bool {
+        self.left.len() == 0
+    }
+}
+
 impl Mover {
     /// Begins; one at a time for each pool. `lane` says how what is copied is packed.
     pub fn begin(pool: &Pool, lane: LaneOptions) -> Result<Self> {
@@ -59,13 +72,23 @@ impl Mover {
         root: &ObjectRoot,
         parts: &[Range<u64>],
     ) -> Result<MoveCounts> {
-        let (mut chunks, mut bytes) = (Vec::new(), 0usize);
+        let mut copying = self.begin_parts(pool, root, parts)?;
+        self.go_on(pool, memory, &mut copying, &mut |_| false)
+    }
+
+    /// Looks which chunks these ranges of an object consist of, those left out that were copied before.
+    pub fn begin_parts(
+        &mut self,
+        pool: &Pool,
+        root: &ObjectRoot,
+        parts: &[Range<u64>],
+    ) -> Result<Copying> {
+        let mut chunks = Vec::new();
         let mut listed = FingerprintSet::default();
         let moved = &self.moved;
         let visit = &mut |_, len: u64, f: Fingerprint| {
             if !f.is_hole() && !moved.contains(&f) && listed.insert(f) {
-                bytes = bytes.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
-                chunks.push(f);
+                chunks.push((f, len));
             }
             Ok(ControlFlow::Continue(()))
         };
@@ -73,10 +96,36 @@ impl Mover {
             pool.reader()
                 .visit_pieces(root, part.start, part.end, visit)?;
         }
+        let copying = Copying {
+            left: chunks.into_iter(),
+        };
+        self.take_over(&copying)?;
+        Ok(copying)
+    }
+
+    /// What another has begun, and has committed some of: the rest will lie side by side.
+    pub fn take_over(&mut self, copying: &Copying) -> Result<()> {
+        let bytes: u64 = copying.left.as_slice().iter().map(|(_, len)| len).sum();
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.session.main().begin_run(bytes)
+    }
+
+    /// Copies chunks until they are all copied, or until so much was copied that `is_enough`: one at least. What it
+    /// copied is told. `Corruption` when one of them cannot be read: those before it are copied. They lie
+    /// side by side unless something else is begun before they are all copied.
+    pub fn go_on(
+        &mut self,
+        pool: &Pool,
+        memory: &dyn CachedChunks,
+        copying: &mut Copying,
+        is_enough: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<MoveCounts> {
         let before = self.counts;
-        self.session.main().begin_run(bytes)?;
-        for fingerprint in &chunks {
-            self.copy(pool, memory, fingerprint)?;
+        for (fingerprint, _) in copying.left.by_ref() {
+            self.copy(pool, memory, &fingerprint)?;
+            if is_enough(self.counts.bytes - before.bytes) {
+                break;
+            }
         }
         let now = self.counts;
         Ok(MoveCounts {

@@ -62,34 +62,38 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Takes moves up, and reads which chunks they are of. `root` gives objects by their key.
-    pub fn new(
-        pool: &Arc<Pool>,
-        moves: Vec<Move>,
-        root: &dyn Fn(u64) -> Option<ObjectRoot>,
-    ) -> Result<Self> {
-        let mut chunks = FingerprintMap::default();
-        for (number, one) in moves.iter().enumerate() {
-            let Some(root) = root(one.object) else {
-                continue;
-            };
-            for part in &one.parts {
-                pool.reader()
-                    .visit_pieces(&root, part.start, part.end, &mut |_, _, f| {
-                        if !f.is_hole() {
-                            chunks.entry(f).or_insert(number);
-                        }
-                        Ok(ControlFlow::Continue(()))
-                    })?;
-            }
-        }
-        Ok(Self {
+    /// Of no moves yet.
+    pub fn new(pool: &Arc<Pool>) -> Self {
+        Self {
             pool: Arc::clone(pool),
             finder: Finder::new(pool),
-            moves,
-            chunks,
+            moves: Vec::new(),
+            chunks: FingerprintMap::default(),
             seen: FingerprintSet::default(),
-        })
+        }
+    }
+
+    /// Takes a move of this object up, and reads which chunks it is of.
+    pub fn add(&mut self, root: &ObjectRoot, one: Move) -> Result<()> {
+        let (chunks, number) = (&mut self.chunks, self.moves.len());
+        let visit = &mut |_, _, f: Fingerprint| {
+            if !f.is_hole() {
+                chunks.entry(f).or_insert(number);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        for part in &one.parts {
+            self.pool
+                .reader()
+                .visit_pieces(root, part.start, part.end, visit)?;
+        }
+        self.moves.push(one);
+        Ok(())
+    }
+
+    /// The moves so far.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
     }
 
     /// What they came to.
@@ -109,34 +113,55 @@ impl Moves {
         self.weigh_window(&window, weight)
     }
 
-    /// An owner reads all windows of an object, with this weight; parts that objects share are looked
-    /// at once.
-    pub fn weigh_windows(&mut self, root: &ObjectRoot, weight: u64) -> Result<()> {
-        let mut at = 0;
-        while at < root.len {
-            let (next, windows) = self.leaf(root, at)?;
-            for window in windows {
-                self.weigh_window(&window, weight)?;
+    /// An owner reads all windows of an object, with this weight; those are weighed that begin in the recipe's
+    /// leaf under `at`, unless another owner has the same leaf and was asked. Where it ends.
+    pub fn weigh_windows(&mut self, root: &ObjectRoot, at: u64, weight: u64) -> Result<u64> {
+        let (next, leaf) = self.leaf(root, at)?;
+        let Some(leaf) = leaf else {
+            return Ok(next);
+        };
+        let mut windows: Vec<Vec<Fingerprint>> = Vec::new();
+        let mut last = None;
+        let window_bytes = read_at_once(root);
+        let visit = &mut |offset: u64, _, f| {
+            let number = offset / window_bytes;
+            if last.replace(number) != Some(number) {
+                windows.push(Vec::new());
             }
-            at = next.max(at + 1);
+            if let Some(window) = windows.last_mut() {
+                window.push(f);
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        self.pool
+            .reader()
+            .visit_pieces(root, leaf.start, leaf.end, visit)?;
+        for window in windows {
+            self.weigh_window(&window, weight)?;
         }
-        Ok(())
+        Ok(next)
     }
 
-    /// Windows of the recipe's leaf under `at`, unless it was looked at, and where it ends.
-    fn leaf(&mut self, root: &ObjectRoot, at: u64) -> Result<(u64, Vec<Vec<Fingerprint>>)> {
+    /// As [`Self::weigh_windows`] for who was asked by an earlier process: only notes that. Reads no leaf.
+    pub fn pass_windows(&mut self, root: &ObjectRoot, at: u64) -> Result<u64> {
+        Ok(self.leaf(root, at)?.0)
+    }
+
+    /// Bytes of the recipe's leaf under `at`, unless it was looked at, and where it ends.
+    fn leaf(&mut self, root: &ObjectRoot, at: u64) -> Result<(u64, Option<Range<u64>>)> {
         let mut fingerprint = root.fingerprint;
         let (mut from, mut to) = (0u64, root.len);
+        let past = at.saturating_add(1);
         for level in (1..=root.level).rev() {
             if fingerprint.is_hole() {
-                return Ok((to, Vec::new()));
+                return Ok((to.max(past), None));
             }
             if level == 1 {
                 break;
             }
             // Somebody else has begun with all that is below.
             if at == from && !self.seen.insert(fingerprint) {
-                return Ok((to, Vec::new()));
+                return Ok((to.max(past), None));
             }
             let node = self.pool.reader().recipe_node(&fingerprint)?;
             let mut start = from;
@@ -156,25 +181,9 @@ impl Moves {
             }
         }
         if root.level == 0 || fingerprint.is_hole() || !self.seen.insert(fingerprint) {
-            return Ok((to, Vec::new()));
+            return Ok((to.max(past), None));
         }
-        let mut windows: Vec<Vec<Fingerprint>> = Vec::new();
-        let mut last = None;
-        let window_bytes = read_at_once(root);
-        let visit = &mut |offset: u64, _, f| {
-            let number = offset / window_bytes;
-            if last.replace(number) != Some(number) {
-                windows.push(Vec::new());
-            }
-            if let Some(window) = windows.last_mut() {
-                window.push(f);
-            }
-            Ok(ControlFlow::Continue(()))
-        };
-        self.pool
-            .reader()
-            .visit_pieces(root, from.max(at), to, visit)?;
-        Ok((to, windows))
+        Ok((to.max(past), Some(from.max(at)..to)))
     }
 
     fn weigh_window(&mut self, window: &[Fingerprint], weight: u64) -> Result<()> {

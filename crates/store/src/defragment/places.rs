@@ -134,6 +134,17 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// True when these ranges lie in no more runs of adjacent regions than they need.
+    pub fn are_together(&self, object: u64, parts: &[Range<u64>]) -> Result<bool> {
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        for part in parts {
+            self.pieces(object, part.clone())?;
+            all.extend(self.extents.borrow().iter().copied());
+            bytes += self.bytes.get();
+        }
+        Ok(runs(&mut all) <= self.pieces_needed(bytes))
+    }
+
     /// The chunks of a range and where they lie, holes left out. `Corruption` when one lies nowhere.
     pub fn spots(&self, object: u64, range: Range<u64>) -> Result<Vec<Spot>> {
         let root = self.root(object)?;
@@ -162,15 +173,17 @@ impl<'a> Places<'a> {
         extent.ok_or_else(|| StoreError::corruption("chunk", chunk, found))
     }
 
-    /// Bytes of an object that are no holes.
-    pub fn mapped_bytes(&self, object: u64) -> Result<u64> {
+    /// Bytes of a range of an object that are no holes.
+    pub fn mapped_bytes(&self, object: u64, range: Range<u64>) -> Result<u64> {
         let root = self.root(object)?;
+        let Range { start, end } = range;
         let mut bytes = 0;
-        let visit = &mut |_, len: u64, chunk: Fingerprint| {
+        let visit = &mut |offset: u64, len: u64, chunk: Fingerprint| {
+            let len = offset.saturating_add(len).min(end) - offset.max(start);
             bytes += if chunk.is_hole() { 0 } else { len };
             Ok(ControlFlow::Continue(()))
         };
-        self.pool.reader().visit_pieces(&root, 0, root.len, visit)?;
+        self.pool.reader().visit_pieces(&root, start, end, visit)?;
         Ok(bytes)
     }
 }

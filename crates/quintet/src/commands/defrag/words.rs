@@ -9,19 +9,23 @@ use maintenance::{DefragReport, DefragStage, Toll};
 pub fn show(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> std::io::Result<()> {
     let console = &invocation.console;
     let message = Object::message("summary").boolean("dry_run", dry_run);
-    console.message(object(message, report))?;
+    console.message(object(message, dry_run, report))?;
     for line in lines(dry_run, report) {
         console.line(line)?;
     }
     Ok(())
 }
 
-fn copied(report: &DefragReport) -> u64 {
-    report.moved.bytes + report.planned_bytes
+/// What was copied, or would be.
+fn copied(dry_run: bool, report: &DefragReport) -> u64 {
+    match dry_run {
+        true => report.wanted_bytes,
+        false => report.moved.bytes,
+    }
 }
 
-fn percent(report: &DefragReport) -> f64 {
-    copied(report) as f64 * 100.0 / report.mapped_bytes.max(1) as f64
+fn percent(dry_run: bool, report: &DefragReport) -> f64 {
+    copied(dry_run, report) as f64 * 100.0 / report.mapped_bytes.max(1) as f64
 }
 
 /// For people.
@@ -54,9 +58,9 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
     }
     lines.push(format!(
         "{} {}: {:.1} % of rewriting everything",
-        sizes::display(copied(report)),
+        sizes::display(copied(dry_run, report)),
         if dry_run { "would be copied" } else { "copied" },
-        percent(report)
+        percent(dry_run, report)
     ));
     if report.unfair > 0 {
         lines.push(format!(
@@ -74,7 +78,7 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
 }
 
 /// For programs.
-pub fn object(message: Object, report: &DefragReport) -> Object {
+pub fn object(message: Object, dry_run: bool, report: &DefragReport) -> Object {
     let toll = |toll: &Toll| {
         Object::new()
             .number("requests", toll.requests())
@@ -94,10 +98,10 @@ pub fn object(message: Object, report: &DefragReport) -> Object {
         .integer("ranges_moved", report.wanted)
         .integer("ranges_left_to_others", report.unfair)
         .integer("ranges_failed", report.failed)
-        .integer("copied_bytes", copied(report))
+        .integer("copied_bytes", copied(dry_run, report))
         .integer("cached_bytes", report.moved.cached_bytes)
         .integer("stored_bytes", report.moved.stored_bytes)
-        .number("percent_of_rewriting", percent(report))
+        .number("percent_of_rewriting", percent(dry_run, report))
         .object("before", toll(&report.before))
         .object("after", toll(&report.after))
 }

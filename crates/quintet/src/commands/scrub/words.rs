@@ -3,7 +3,8 @@
 use crate::calendar;
 use crate::json::Object;
 use crate::sizes;
-use format::scrub::{Pass, ScrubPhase};
+use format::phase::TaskPhase;
+use format::scrub::Pass;
 use jiff::tz::TimeZone;
 use maintenance::ScrubStatus;
 
@@ -25,9 +26,9 @@ pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec
         )
     };
     let now = match status.phase {
-        ScrubPhase::AtRest => "at rest".to_owned(),
-        ScrubPhase::UnderWay => format!("under way, {}", so_far()),
-        ScrubPhase::Paused => format!("paused, {}", so_far()),
+        TaskPhase::AtRest => "at rest".to_owned(),
+        TaskPhase::UnderWay => format!("under way, {}", so_far()),
+        TaskPhase::Paused => format!("paused, {}", so_far()),
     };
     let verified = match status.verified() {
         None => "never in full".to_owned(),
@@ -65,15 +66,15 @@ fn bytes(pass: &Pass, all: u64) -> String {
 /// For programs.
 pub(in crate::commands) fn object(object: Object, status: &ScrubStatus) -> Object {
     let phase = match status.phase {
-        ScrubPhase::AtRest => "at_rest",
-        ScrubPhase::UnderWay => "under_way",
-        ScrubPhase::Paused => "paused",
+        TaskPhase::AtRest => "at_rest",
+        TaskPhase::UnderWay => "under_way",
+        TaskPhase::Paused => "paused",
     };
     let mut object = object
         .text("phase", phase)
         .integer("pool_containers", status.containers)
         .integer("pool_stored_bytes", status.stored_bytes);
-    if status.phase != ScrubPhase::AtRest {
+    if status.phase != TaskPhase::AtRest {
         object = object.object("pass", numbers(Object::new(), &status.pass));
     }
     if let Some(ended) = status.verified() {

@@ -1,0 +1,150 @@
+//! Writing down how far a run is, and going on from there.
+//!
+//! Invariant: a record says of what is copied only what commits have made count, so a process that dies repeats what it did since the
+//! last record, at most. Called by the program, between steps.
+
+use super::{Defragmenter, Stage};
+use crate::defrag::load::Load;
+use crate::defrag::record::{DefragRun, RecordedDefrag, end, stored, taken_up};
+use crate::defrag::{DefragOptions, DefragReport, DefragSource, DefragStage};
+use crate::slots;
+use format::defrag::DefragRecord;
+use format::phase::TaskPhase;
+use store::{LaneOptions, Move, Result};
+
+/// Steps between two records, whatever they did. What is copied is written down with each commit.
+const RECORD_EVERY_STEPS: u64 = 4096;
+
+impl Defragmenter {
+    /// Goes on with a run that was written down. Copies are packed as `lane` says. Objects that are gone are left out, and
+    /// whoever came since is asked whom moves hurt as if he had been there.
+    pub fn resume(
+        source: DefragSource,
+        recorded: RecordedDefrag,
+        lane: LaneOptions,
+    ) -> Result<Self> {
+        let mut record = recorded.record;
+        let (wish, report) = (record.wish, DefragReport::of(&record));
+        let options = DefragOptions {
+            hot_percent: wish.hot_percent,
+            moves_shared: wish.moves_shared,
+            rewrites_all: wish.rewrites_all,
+            dry_run: false,
+            bytes_per_s: (wish.bytes_per_s > 0).then_some(wish.bytes_per_s),
+            lane,
+        };
+        let owners = source.fragmentables()?;
+        let heat = wish.is_traced.then(|| source.heat());
+        let load = Load::stored(&record.objects, &record.ranges, heat);
+        let moves = std::mem::take(&mut record.moves);
+        let mut run = Self::at_begin(source, owners, load, options, record);
+        run.report = report;
+        run.examined = usize::try_from(run.record.examined).unwrap_or(usize::MAX);
+        let cursor = usize::try_from(run.record.cursor).unwrap_or(usize::MAX);
+        // Who is not there any more, nobody knows behind whom he was: all are asked again.
+        let owner = run
+            .owners
+            .iter()
+            .position(|one| one.key == run.record.cursor);
+        let asked = owner.map(|owner| (owner, run.record.at));
+        let is_asked = run.record.stage != DefragStage::Judging || asked.is_some();
+        let moves: Vec<Move> = moves.into_iter().map(|m| taken_up(m, is_asked)).collect();
+        run.stage = match run.record.stage {
+            DefragStage::Sizing => Stage::Sizing {
+                object: cursor,
+                at: run.record.at,
+            },
+            DefragStage::Examining => Stage::Examining {
+                bytes: moves.iter().map(Move::bytes).sum(),
+                moves,
+            },
+            DefragStage::Judging => run.begin_judging(moves, asked.unwrap_or_default()),
+            DefragStage::Moving => run.copying(moves, true)?,
+            DefragStage::Measuring => Stage::Measuring { cursor },
+            DefragStage::Done => Stage::Done,
+        };
+        Ok(run)
+    }
+
+    /// Somebody said which objects.
+    pub fn set_named(&mut self) {
+        self.record.wish.is_named = true;
+    }
+
+    /// True when it is time to write down how far it is.
+    pub fn wants_record(&self) -> bool {
+        self.unrecorded_steps >= RECORD_EVERY_STEPS
+            || self.settled().bytes != self.record.counts.bytes
+    }
+
+    /// Writes down how far it is; when it is over, that it is.
+    pub fn record(&mut self) -> Result<()> {
+        match self.stage {
+            Stage::Done => self.write(TaskPhase::AtRest),
+            _ => self.write(TaskPhase::UnderWay),
+        }
+    }
+
+    /// Makes what was copied count, and writes down that it goes on when somebody says so.
+    pub fn pause(&mut self) -> Result<()> {
+        self.settle()?;
+        self.write(TaskPhase::Paused)
+    }
+
+    /// Makes what was copied count, and writes down that nobody wants the rest.
+    pub fn cancel(&mut self) -> Result<()> {
+        self.settle()?;
+        self.write(TaskPhase::AtRest)
+    }
+
+    /// As it is written down.
+    pub fn run(&self, phase: TaskPhase) -> DefragRun {
+        DefragRun {
+            phase,
+            wish: self.record.wish,
+            began: self.record.began,
+            ended: self.record.ended,
+            report: self.report(),
+        }
+    }
+
+    fn write(&mut self, phase: TaskPhase) -> Result<()> {
+        self.unrecorded_steps = 0;
+        let mut record = DefragRecord {
+            phase,
+            stage: self.stage(),
+            cursor: 0,
+            at: 0,
+            examined: self.examined as u64,
+            counts: self.report.counts(self.settled()),
+            before: self.report.before.stored(),
+            after: self.report.after.stored(),
+            ..std::mem::take(&mut self.record)
+        };
+        // Others may have written one meanwhile, of a run before this one.
+        if record.sequence == 0 {
+            record.sequence = slots::read::<DefragRecord>(self.source.pool()).sequence;
+        }
+        (record.objects, record.ranges) = self.load.to_store();
+        match &self.stage {
+            Stage::Sizing { object, at } => (record.cursor, record.at) = (*object as u64, *at),
+            Stage::Examining { moves, .. } => record.moves = moves.iter().map(stored).collect(),
+            Stage::Judging(judging) => {
+                let (owner, at) = judging.asked();
+                let owner = self.owners.get(owner);
+                (record.cursor, record.at) = (owner.map_or(0, |one| one.key), at);
+                record.moves = judging.moves().map(stored).collect();
+            }
+            Stage::Moving(run) => record.moves = run.1.unsettled().map(stored).collect(),
+            Stage::Measuring { cursor } => record.cursor = *cursor as u64,
+            Stage::Done => {}
+        }
+        if phase == TaskPhase::AtRest {
+            end(&mut record, self.source.pool().now());
+        }
+        let written = slots::write(self.source.pool(), &mut record);
+        record.moves = Vec::new();
+        self.record = record;
+        Ok(written?)
+    }
+}

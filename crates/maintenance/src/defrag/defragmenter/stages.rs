@@ -1,0 +1,180 @@
+//! Steps of the stages that copy nothing: they look where things lie.
+//!
+//! Invariant: a step ends when it has taken its budget of the device, or looked at so many ranges; one at least. Objects
+//! that are gone are passed over. Called by the defragmenter.
+
+use super::{Defragmenter, Stage};
+use crate::defrag::DefragStage;
+use crate::defrag::effort::Effort;
+use crate::defrag::examining::examine;
+use crate::defrag::judging::Judging;
+use crate::defrag::load::Item;
+use fragpicker::HotRange;
+use std::sync::Arc;
+use store::{Move, Places, Result};
+
+/// Ranges that one step examines, and bytes of them.
+const STEP_RANGES: usize = 64;
+const STEP_BYTES: u64 = 8 << 20;
+/// Bytes of an object that are counted between two looks at what that took.
+const SIZE_BYTES: u64 = 8 << 20;
+/// ... and so often in a step.
+const STEP_SIZES: usize = 64;
+/// Bytes of the moves that are judged and made together: memory is some percent of it.
+const ROUND_BYTES: u64 = 4 << 30;
+/// Parts of them: a record takes twice as many.
+const ROUND_PARTS: usize = format::defrag::ENTRIES_MAX / 2;
+
+impl Defragmenter {
+    fn places(&self) -> Places<'_> {
+        let container_bytes = self.options.lane.container_bytes;
+        Places::new(self.source.pool(), &self.roots, container_bytes)
+    }
+
+    /// A range of the load, cut to what its object is now: it may have changed since the run began, or be gone.
+    fn cut(&self, mut item: Item) -> Option<Item> {
+        let root = self.roots.get(&item.object)?;
+        item.range.end = item.range.end.min(root.len);
+        (item.range.start < item.range.end).then_some(item)
+    }
+
+    /// Calls `look` with ranges from `cursor` on, until that is enough for a step. True: no others come after them.
+    fn look(
+        &self,
+        cursor: &mut usize,
+        budget_bytes: u64,
+        look: &mut dyn FnMut(&Places<'_>, Item) -> Result<bool>,
+    ) -> Result<bool> {
+        let effort = Effort::begin(self.source.pool(), budget_bytes);
+        let places = self.places();
+        let mut looked = 0;
+        for _ in 0..STEP_RANGES {
+            let Some(item) = self.load.get(*cursor) else {
+                return Ok(true);
+            };
+            *cursor += 1;
+            looked += item.range.end.saturating_sub(item.range.start);
+            let is_enough = match self.cut(item) {
+                Some(item) => look(&places, item)?,
+                None => false,
+            };
+            if is_enough || looked >= STEP_BYTES || effort.is_spent() {
+                break;
+            }
+        }
+        Ok(self.load.get(*cursor).is_none())
+    }
+
+    pub(super) fn size(&mut self, object: usize, mut at: u64, budget_bytes: u64) -> Result<()> {
+        let Some(subject) = self.load.objects().get(object) else {
+            self.stage = self.after_round();
+            return Ok(());
+        };
+        let effort = Effort::begin(self.source.pool(), budget_bytes);
+        let places = self.places();
+        let len = self.roots.get(&subject.key).map_or(0, |root| root.len);
+        let (begin, mut mapped) = (at, 0);
+        for _ in 0..STEP_SIZES {
+            if at >= len || effort.is_spent() {
+                break;
+            }
+            let end = at.saturating_add(SIZE_BYTES).min(len);
+            match places.mapped_bytes(subject.key, at..end) {
+                Ok(bytes) => mapped += bytes,
+                // Whoever reads it is told, and check names it.
+                Err(e) if e.is_corruption() => {}
+                Err(e) => return Err(e),
+            }
+            at = end;
+        }
+        drop(places);
+        self.report.mapped_bytes += mapped;
+        self.outlook
+            .did(DefragStage::Sizing, at.saturating_sub(begin) as f64);
+        self.stage = match at >= len {
+            true => Stage::Sizing {
+                object: object + 1,
+                at: 0,
+            },
+            false => Stage::Sizing { object, at },
+        };
+        Ok(())
+    }
+
+    pub(super) fn examine(
+        &mut self,
+        mut moves: Vec<Move>,
+        mut bytes: u64,
+        budget_bytes: u64,
+    ) -> Result<()> {
+        let (mut report, mut cursor) = (self.report, self.examined);
+        let mut parts: usize = moves.iter().map(|one| one.parts.len()).sum();
+        let mut is_full = false;
+        let is_over = self.look(&mut cursor, budget_bytes, &mut |places, item| {
+            match examine(places, &item, &self.options, &mut report) {
+                Ok(Some(one)) => {
+                    bytes += one.bytes();
+                    parts += one.parts.len();
+                    moves.push(one);
+                }
+                Ok(None) => {}
+                // Whoever reads it is told, and check names it.
+                Err(e) if e.is_corruption() => report.failed += 1,
+                Err(e) => return Err(e),
+            }
+            is_full = bytes >= ROUND_BYTES || parts >= ROUND_PARTS;
+            Ok(is_full)
+        })?;
+        let ranges = cursor.saturating_sub(self.examined);
+        self.outlook.did(DefragStage::Examining, ranges as f64);
+        (self.report, self.examined) = (report, cursor);
+        self.stage = match is_over || is_full {
+            false => Stage::Examining { moves, bytes },
+            true if moves.is_empty() => self.after_round(),
+            true => self.begin_judging(moves, (0, 0)),
+        };
+        Ok(())
+    }
+
+    pub(super) fn judge(&mut self, mut judging: Box<Judging>, budget_bytes: u64) -> Result<()> {
+        if self.options.moves_shared || self.options.rewrites_all {
+            let moves = judging.moves().cloned().collect();
+            return self.begin_moving(moves);
+        }
+        let pool = Arc::clone(self.source.pool());
+        let effort = Effort::begin(&pool, budget_bytes);
+        let before = judging.owner();
+        let failed = &mut self.report.failed;
+        let is_over = judging.step(&self.owners, &self.roots, &self.load, &effort, failed)?;
+        let owners = judging.owner().saturating_sub(before);
+        self.outlook.did(DefragStage::Judging, owners as f64);
+        if is_over {
+            return self.begin_moving(judging.into_moves());
+        }
+        self.stage = Stage::Judging(judging);
+        Ok(())
+    }
+
+    pub(super) fn measure(&mut self, mut cursor: usize, budget_bytes: u64) -> Result<()> {
+        if self.options.dry_run {
+            return Ok(());
+        }
+        let (mut after, before) = (self.report.after, cursor);
+        let is_over = self.look(&mut cursor, budget_bytes, &mut |places, item| {
+            let HotRange { start, end, weight } = item.range;
+            match places.cost(item.object, start..end) {
+                Ok(cost) => after.add(weight, &cost),
+                Err(e) if e.is_corruption() => {}
+                Err(e) => return Err(e),
+            }
+            Ok(false)
+        })?;
+        self.report.after = after;
+        let ranges = cursor.saturating_sub(before);
+        self.outlook.did(DefragStage::Measuring, ranges as f64);
+        if !is_over {
+            self.stage = Stage::Measuring { cursor };
+        }
+        Ok(())
+    }
+}

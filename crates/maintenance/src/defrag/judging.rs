@@ -1,0 +1,133 @@
+//! Asking the owners of what is to be moved whom that would hurt, one after the other.
+//!
+//! Invariant: each step is bounded. Who was asked before a restart is not asked again: his recipe's inner nodes are passed
+//! over once more, so that leaves which owners share count once. Called by the defragmenter.
+
+use super::effort::Effort;
+use super::load::Load;
+use format::recipe::ObjectRoot;
+use fragpicker::REQUEST_WEIGHT;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{Fragmentable, Move, Moves, Pool, Result};
+
+/// Leaves of recipes, ranges or moves that one step looks at.
+const STEP_LEAVES: usize = 64;
+
+/// See the module's head.
+pub struct Judging {
+    waiting: std::vec::IntoIter<Move>,
+    moves: Moves,
+    /// Whose turn it is, and how many of his bytes are done.
+    owner: usize,
+    at: u64,
+    /// All before this was asked by an earlier process.
+    asked: (usize, u64),
+}
+
+impl Judging {
+    /// Of these moves; owners before `asked` were asked.
+    pub fn new(pool: &Arc<Pool>, moves: Vec<Move>, asked: (usize, u64)) -> Self {
+        Self {
+            waiting: moves.into_iter(),
+            moves: Moves::new(pool),
+            owner: 0,
+            at: 0,
+            asked,
+        }
+    }
+
+    /// All moves.
+    pub fn moves(&self) -> impl Iterator<Item = &Move> {
+        self.moves.moves().iter().chain(self.waiting.as_slice())
+    }
+
+    /// What they came to.
+    pub fn into_moves(self) -> Vec<Move> {
+        self.moves.into_moves()
+    }
+
+    /// Who is being asked.
+    pub fn owner(&self) -> usize {
+        self.owner
+    }
+
+    /// Owner, and bytes of him, before which all were asked.
+    pub fn asked(&self) -> (usize, u64) {
+        self.asked.max((self.owner, self.at))
+    }
+
+    /// True when nobody is left to ask. What cannot be read is counted in `failed`.
+    pub fn step(
+        &mut self,
+        owners: &[Fragmentable],
+        roots: &BTreeMap<u64, ObjectRoot>,
+        load: &Load,
+        effort: &Effort<'_>,
+        failed: &mut u64,
+    ) -> Result<bool> {
+        for _ in 0..STEP_LEAVES {
+            let is_asking = self.waiting.len() == 0;
+            let looked = match self.waiting.next() {
+                Some(one) => match roots.get(&one.object) {
+                    Some(root) => self.moves.add(root, one),
+                    None => Ok(()),
+                },
+                None => match owners.get(self.owner) {
+                    Some(owner) => self.ask(owner, load),
+                    None => return Ok(true),
+                },
+            };
+            match looked {
+                Ok(()) => {}
+                // Whoever reads it is told, and check names it.
+                Err(e) if e.is_corruption() => {
+                    *failed += 1;
+                    if is_asking {
+                        self.next_owner();
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+            if effort.is_spent() {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// A little of one owner.
+    fn ask(&mut self, owner: &Fragmentable, load: &Load) -> Result<()> {
+        let was_asked = (self.owner, self.at) < self.asked;
+        let (root, at) = (&owner.root, self.at);
+        let next = match load.heat_of(owner.key) {
+            // Without a trace anybody may read anything.
+            None if at >= root.len => None,
+            None if was_asked => Some(self.moves.pass_windows(root, at)?),
+            None => Some(self.moves.weigh_windows(root, at, REQUEST_WEIGHT)?),
+            Some(ranges) => {
+                let nth = ranges.partition_point(|range| range.start < at);
+                match ranges.get(nth) {
+                    Some(range) => {
+                        if !was_asked {
+                            let bytes = range.start..range.end;
+                            self.moves.weigh(root, bytes, range.weight)?;
+                        }
+                        Some(range.end.max(range.start.saturating_add(1)))
+                    }
+                    None => None,
+                }
+            }
+        };
+        match next {
+            Some(next) => self.at = next,
+            None => self.next_owner(),
+        }
+        Ok(())
+    }
+
+    fn next_owner(&mut self) {
+        self.owner += 1;
+        self.at = 0;
+    }
+}

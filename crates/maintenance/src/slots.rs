@@ -1,0 +1,70 @@
+//! Records of tasks that outlive their process: two files below the pool's `cache` for each, written in turn.
+//!
+//! Invariant: nothing is synced; a crash may lose the newer record, or both, which costs work. Called by
+//! the scrubber and the defragmenter.
+
+use format::defrag::{DEFRAG_BYTES_MAX, DefragRecord};
+use format::scrub::{SCRUB_BYTES_MAX, ScrubRecord};
+use media::MediaError;
+use store::{Pool, RecordSlots};
+use units::PoolId;
+
+/// A record that is numbered.
+pub trait Numbered: Default {
+    const SLOTS: RecordSlots;
+
+    fn sequence(&mut self) -> &mut u64;
+    fn seal(&self, pool: PoolId) -> Vec<u8>;
+    fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self>;
+}
+
+impl Numbered for ScrubRecord {
+    const SLOTS: RecordSlots =
+        RecordSlots::new(["cache/scrub.0", "cache/scrub.1"], SCRUB_BYTES_MAX);
+
+    fn sequence(&mut self) -> &mut u64 {
+        &mut self.sequence
+    }
+
+    fn seal(&self, pool: PoolId) -> Vec<u8> {
+        self.encode(pool)
+    }
+
+    fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self> {
+        Self::decode(bytes, pool)
+    }
+}
+
+impl Numbered for DefragRecord {
+    const SLOTS: RecordSlots =
+        RecordSlots::new(["cache/defrag.0", "cache/defrag.1"], DEFRAG_BYTES_MAX);
+
+    fn sequence(&mut self) -> &mut u64 {
+        &mut self.sequence
+    }
+
+    fn seal(&self, pool: PoolId) -> Vec<u8> {
+        self.encode(pool)
+    }
+
+    fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self> {
+        Self::decode(bytes, pool)
+    }
+}
+
+/// The newest record that can be read; a new one if there is none.
+pub fn read<R: Numbered>(pool: &Pool) -> R {
+    let newest = R::SLOTS.newest(pool.cache_files(), |bytes| {
+        let mut record = R::open(bytes, pool.config().pool).ok()?;
+        Some((*record.sequence(), record))
+    });
+    newest.unwrap_or_default()
+}
+
+/// Writes a record over the older one.
+pub fn write<R: Numbered>(pool: &Pool, record: &mut R) -> Result<(), MediaError> {
+    let sequence = record.sequence().saturating_add(1);
+    *record.sequence() = sequence;
+    let bytes = record.seal(pool.config().pool);
+    R::SLOTS.write(pool.cache_files(), sequence, &bytes)
+}

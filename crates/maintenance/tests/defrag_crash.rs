@@ -1,0 +1,161 @@
+//! Power losses under a defragmentation: its record is one that was written, or none; whoever goes on from it brings what
+//! a run without a loss brings, so nothing that it calls copied was not; and every byte is as it was.
+
+mod fragmented;
+
+use format::phase::TaskPhase;
+use fragmented::*;
+use maintenance::{DefragRun, DefragSource, DefragStage, DefragStep, Defragmenter, RecordedDefrag};
+use sim::{Expected, Explorer, History, Scenario, SimDisk};
+use std::sync::Arc;
+use store::Volumes;
+
+/// Of two windows of 128 KiB one lies in pieces.
+const BLOCKS: u64 = 2;
+const STEP_BYTES: u64 = 64 * KIB;
+
+/// What a record says: what it does, in which stage, how far.
+type Said = (TaskPhase, u8, u64);
+
+/// Processes begin a run, and leave it behind; the next one takes it up, pauses it, or ends it.
+struct Runs {
+    seed: u64,
+}
+
+fn said(run: &DefragRun) -> Said {
+    (run.phase, run.report.stage as u8, run.report.ranges_done)
+}
+
+fn begin(volumes: &Arc<Volumes>) -> Result<Defragmenter, String> {
+    let keys = [key(volumes, "disk")];
+    let source = DefragSource::Volumes(Arc::clone(volumes));
+    Defragmenter::new(source, &keys, None, options()).map_err(|e| e.to_string())
+}
+
+fn taken_up(volumes: &Arc<Volumes>, recorded: RecordedDefrag) -> Result<Defragmenter, String> {
+    let source = DefragSource::Volumes(Arc::clone(volumes));
+    Defragmenter::resume(source, recorded, lane()).map_err(|e| e.to_string())
+}
+
+fn record(run: &mut Defragmenter, history: &History<Said>) -> Result<(), String> {
+    let phase = match run.report().stage {
+        DefragStage::Done => TaskPhase::AtRest,
+        _ => TaskPhase::UnderWay,
+    };
+    let ticket = history.begin(said(&run.run(phase)));
+    run.record().map_err(|e| e.to_string())?;
+    history.ack(ticket);
+    Ok(())
+}
+
+impl Scenario for Runs {
+    type Op = Said;
+    type Model = Vec<Said>;
+
+    fn apply(&self, model: &mut Vec<Said>, op: &Said) {
+        model.push(*op);
+    }
+
+    fn run(&self, disk: &Arc<SimDisk>, history: &History<Said>) -> Result<(), String> {
+        make(disk, BLOCKS);
+        history.explore_from_here();
+        let mut is_over = false;
+        for life in 0.. {
+            let volumes = open(disk, self.seed + life);
+            let mut run = match RecordedDefrag::read(volumes.pool()) {
+                None => begin(&volumes)?,
+                Some(recorded) => taken_up(&volumes, recorded)?,
+            };
+            record(&mut run, history)?;
+            for _ in 0..4 + 3 * life {
+                run.settle_soon();
+                match run.step(0, STEP_BYTES).map_err(|e| e.to_string())? {
+                    DefragStep::Worked { .. } => {}
+                    DefragStep::Finished => is_over = true,
+                    other => return Err(format!("{other:?}")),
+                }
+                record(&mut run, history)?;
+            }
+            if is_over {
+                return Ok(());
+            }
+            if life % 2 == 1 {
+                let ticket = history.begin(said(&run.run(TaskPhase::Paused)));
+                run.pause().map_err(|e| e.to_string())?;
+                history.ack(ticket);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
+        let volumes = open(disk, 99);
+        let mut run = match RecordedDefrag::read(volumes.pool()) {
+            None => begin(&volumes)?,
+            Some(recorded) => {
+                let found = said(&recorded.run());
+                let mut written = expected.acked.iter().chain(&expected.in_flight);
+                if !written.any(|record| *record == found) {
+                    return Err(format!("a record that nobody wrote: {found:?}"));
+                }
+                if recorded.run().phase == TaskPhase::AtRest {
+                    // It was over: the next one has nothing to do.
+                    begin(&volumes)?
+                } else {
+                    taken_up(&volumes, recorded)?
+                }
+            }
+        };
+        for _ in 0..10_000 {
+            match run.step(0, 1 << 20).map_err(|e| e.to_string())? {
+                DefragStep::Worked { .. } => {}
+                DefragStep::Finished => {
+                    let report = run.report();
+                    let is_all = report.after.runs == 2 * BLOCKS && report.failed == 0;
+                    return match damage(&volumes) {
+                        Some(damage) => Err(damage),
+                        None if is_all => Ok(()),
+                        None => Err(format!("{report:?}")),
+                    };
+                }
+                other => return Err(format!("{other:?}")),
+            }
+        }
+        Err("the run does not end".to_owned())
+    }
+}
+
+#[test]
+fn a_power_loss_under_a_run_costs_work_only() {
+    let mut states = 0;
+    for seed in [200, 300] {
+        let mut explorer = Explorer::new(seed, 400);
+        explorer.recovery_depth = 1;
+        explorer.recovery_every = 12;
+        explorer.recovery_states_max = 16;
+        explorer.threads = 2;
+        let report = explorer.explore(&Runs { seed });
+        report.expect_none();
+        states += report.states + report.recovery_states;
+    }
+    println!("{states} states");
+    assert!(states > 600, "{states}");
+}
+
+/// Each sync by which a commit is durable before a record calls its copies done.
+#[test]
+fn without_the_syncs_of_a_commit_a_record_says_too_much() {
+    use media::Barrier::{BlobBeforeName, ContainersBeforeRoot, RootBeforeAck};
+    for barrier in [BlobBeforeName, ContainersBeforeRoot, RootBeforeAck] {
+        let mut explorer = Explorer::new(9, 400);
+        explorer.without = Some(barrier);
+        explorer.threads = 2;
+        let report = explorer.explore(&Runs { seed: 400 });
+        let failures = report.failures.len();
+        assert!(
+            failures > 0,
+            "{barrier:?}: nothing is missed in {} states",
+            report.states
+        );
+    }
+}
