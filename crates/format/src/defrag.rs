@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(bytes.len(), 344 + 2 * 24 + 40 + 2 * 40 + 2 * 16 + 8);
         assert_eq!(
             checksum(0, &bytes),
-            0x4a4e525098c94082,
+            0x13aff650d18e7be9,
             "what older programs wrote"
         );
         assert_eq!(DefragRecord::decode(&bytes, pool), Ok(record));

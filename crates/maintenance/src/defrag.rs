@@ -57,7 +57,8 @@ pub enum DefragSource {
 }
 
 impl DefragSource {
-    fn pool(&self) -> &Arc<Pool> {
+    /// The pool itself.
+    pub fn pool(&self) -> &Arc<Pool> {
         match self {
             Self::Pool(pool) => pool,
             Self::Volumes(volumes) => volumes.pool(),

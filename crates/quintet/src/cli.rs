@@ -25,7 +25,7 @@ mod volume;
 pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
 pub use copy::{CopyArgs, ToArgs};
-pub use defrag::{DefragArgs, PercentArg};
+pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
 pub use keys::{KeyCommand, NewKeyArgs};

@@ -20,7 +20,7 @@ pub use collecting::{
     CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, seconds,
 };
 pub use copies::{Copies, CopyEntry, CopyState};
-pub use defragging::{DefragStatus, Defragmenting, Running};
+pub use defragging::{DefragStatus, Defragmenting, Outcome};
 pub use live::{ExportReading, Live};
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
@@ -96,16 +96,17 @@ impl Held {
     ) -> Self {
         let pool = Arc::clone(volumes.pool());
         let reader = Arc::clone(pool.reader());
+        let volumes = Arc::new(volumes);
         Self {
             path,
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
             scrub: Scrubbing::of(&volumes),
             collecting: Collecting::new(pool.now()),
-            defrag: Defragmenting::default(),
+            defrag: Defragmenting::of(&volumes),
             device,
             shares: Mutex::new(shares),
             pool,
-            volumes: Arc::new(volumes),
+            volumes,
             since: Instant::now(),
             copies: Arc::default(),
             turns: Arc::default(),

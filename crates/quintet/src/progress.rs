@@ -6,6 +6,8 @@
 
 mod render;
 
+pub use render::clock;
+
 use crate::console::Console;
 use crate::filesystem::PathError;
 use crate::interrupt::Interrupt;

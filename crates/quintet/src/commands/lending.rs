@@ -6,7 +6,9 @@
 
 use super::run_for;
 use crate::caller::Caller;
-use crate::cli::{Cli, Command, KeyCommand, QosCommand, ScrubCommand, VolumeCommand};
+use crate::cli::{
+    Cli, Command, DefragCommand, KeyCommand, QosCommand, ScrubCommand, VolumeCommand,
+};
 use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
 use crate::held::Held;
@@ -50,6 +52,9 @@ impl Need {
             }
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
             Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
+            Command::Defrag(args) if matches!(args.command, Some(DefragCommand::Status)) => {
+                Self::Live
+            }
             Command::Defrag(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Undelete(args) => {
                 let only_lists = args.snapshots.is_empty();
@@ -186,6 +191,9 @@ mod tests {
         assert_eq!(need("copy --to /x latest -n"), Need::Nothing);
         assert_eq!(need("defrag a b"), Need::Writing { files: false });
         assert_eq!(need("defrag -n"), Need::Nothing);
+        assert_eq!(need("defrag status"), Need::Live);
+        assert_eq!(need("defrag start a"), Need::Writing { files: false });
+        assert_eq!(need("defrag cancel"), Need::Writing { files: false });
         assert_eq!(need("copy --pause"), Need::Live);
         assert_eq!(need("undelete"), Need::Nothing);
         assert_eq!(need("undelete 3f2a"), Need::Writing { files: false });

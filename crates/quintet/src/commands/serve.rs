@@ -4,6 +4,7 @@
 //! once, which loses nothing that was acknowledged as durable.
 
 mod background;
+mod defragger;
 mod destager;
 mod exports;
 mod held;

@@ -9,8 +9,8 @@ mod upkeep;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::scrub;
 use super::snapshot_choice::short_id;
+use super::{defrag, scrub};
 use crate::calendar;
 use crate::exit::Exit;
 use crate::held::{Live, lost_writes};
@@ -85,8 +85,12 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
         None => Scrubber::recorded(&pool),
     };
     message = message.object("scrub", scrub::object(Object::new(), &scrubbed));
-    if let Some(status) = invocation.held().and_then(|held| held.defrag.status()) {
-        message = message.object("defrag", super::defrag::object(&status));
+    let defragmented = match invocation.held() {
+        Some(held) => held.defrag.status(),
+        None => defrag::recorded_status(&pool),
+    };
+    if let Some(status) = &defragmented {
+        message = message.object("defrag", defrag::object(Object::new(), status));
     }
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
@@ -121,8 +125,8 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
             &format!("{set_aside} places found damaged (see quintet check)"),
         )?;
     }
-    if let Some(status) = invocation.held().and_then(|held| held.defrag.status()) {
-        line("defrag", &status.line())?;
+    if let Some(status) = &defragmented {
+        line("defrag", &defrag::line(status))?;
     }
     for text in scrub::summary(&scrubbed, &invocation.zone) {
         let (name, value) = text.split_once(": ").unwrap_or_default();

@@ -1,126 +1,248 @@
-//! The defragmentation that a command runs in a server: how far it is, and its switch.
+//! The defragmentation of a held pool: a run that a thread works on and commands switch.
 //!
-//! Invariant: one run at a time; a run that is paused has made what it copied count. Called by `defrag` and
-//! `status`.
+//! Invariant: one run at a time; the lock is held for a step at most. A run that is paused, or that the server leaves
+//! behind at its end, was written down. Called by the server's thread, `defrag` and `status`.
 
 use anyhow::bail;
-use maintenance::{DefragReport, DefragStage};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use format::phase::TaskPhase;
+use maintenance::{DefragRun, DefragStage, DefragStep, Defragmenter, RecordedDefrag};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+use store::Volumes;
+use units::UnixNanos;
+
+/// What became of a run that is not under way.
+#[derive(Clone, Debug, Default)]
+pub enum Outcome {
+    /// It is over, or stands still: its phase says which.
+    #[default]
+    Stopped,
+    /// It could not go on, and stands still.
+    Failed(String),
+    /// The server ended; the next one goes on.
+    LeftBehind,
+}
 
 #[derive(Default)]
 struct State {
-    is_running: bool,
-    is_paused: bool,
-    /// Of the run that goes on, or else of the last one.
-    report: Option<DefragReport>,
+    /// Under way.
+    run: Option<Defragmenter>,
+    /// Else the last one.
+    last: Option<DefragRun>,
+    outcome: Outcome,
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub struct Defragmenting {
+    volumes: Arc<Volumes>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
-/// A run; the next one may begin when this is dropped.
-pub struct Running<'a>(&'a Defragmenting);
-
 /// For who asks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DefragStatus {
-    /// A run goes on, or is paused.
-    pub is_running: bool,
-    /// Its switch.
-    pub is_paused: bool,
-    /// What it has done.
-    pub report: DefragReport,
+    /// The run that is under way, or else the last one.
+    pub run: DefragRun,
+    /// What became of it.
+    pub outcome: Outcome,
 }
 
 impl Defragmenting {
+    /// As the last server left it.
+    pub fn of(volumes: &Arc<Volumes>) -> Self {
+        let last = RecordedDefrag::read(volumes.pool()).map(|recorded| recorded.run());
+        Self {
+            volumes: Arc::clone(volumes),
+            state: Mutex::new(State {
+                last,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Begins a run; refuses a second one.
-    pub fn begin(&self) -> anyhow::Result<Running<'_>> {
-        let mut state = self.state();
-        if state.is_running {
-            bail!("the server is defragmenting already (see quintet status)");
-        }
-        *state = State {
-            is_running: true,
-            ..State::default()
-        };
-        Ok(Running(self))
+    /// Refuses a second run.
+    pub fn is_free(&self) -> anyhow::Result<()> {
+        refuse_second(&self.state())
     }
 
-    /// Lets the run that goes on stop, or go on; false when there is none.
-    pub fn pause(&self, is_paused: bool) -> bool {
+    /// Begins a run, or goes on with one; says when it began, by which it is known.
+    pub fn begin(&self, mut run: Defragmenter) -> anyhow::Result<UnixNanos> {
         let mut state = self.state();
-        state.is_paused = is_paused && state.is_running;
+        refuse_second(&state)?;
+        run.record()?;
+        let began = run.run(TaskPhase::UnderWay).began;
+        state.run = Some(run);
+        state.outcome = Outcome::Stopped;
+        drop(state);
         self.changed.notify_all();
-        state.is_running
+        Ok(began)
     }
 
-    /// `None`: there was none since the server began.
+    /// Goes on with the run that is paused, or lets the one that is under way have another limit; false: there is none.
+    /// `take_up` makes the run of what was written down.
+    pub fn resume(
+        &self,
+        limit: Option<u64>,
+        take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
+    ) -> anyhow::Result<bool> {
+        let mut state = self.state();
+        if let Some(run) = &mut state.run {
+            if limit.is_some() {
+                run.limit(limit);
+            }
+            return Ok(true);
+        }
+        drop(state);
+        let recorded = RecordedDefrag::read(self.volumes.pool());
+        let Some(recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
+            return Ok(false);
+        };
+        let mut run = take_up(recorded)?;
+        if limit.is_some() {
+            run.limit(limit);
+        }
+        self.begin(run)?;
+        Ok(true)
+    }
+
+    /// True when a process that died has left a run under way.
+    pub fn is_left_under_way(&self) -> bool {
+        let state = self.state();
+        let is_under_way = |run: &DefragRun| run.phase == TaskPhase::UnderWay;
+        state.run.is_none() && state.last.as_ref().is_some_and(is_under_way)
+    }
+
+    /// Lets it stand still, or ends it for good; false: there is none.
+    pub fn stop(&self, phase: TaskPhase) -> anyhow::Result<bool> {
+        if self.stop_running(phase)? {
+            return Ok(true);
+        }
+        let mut state = self.state();
+        let recorded = RecordedDefrag::read(self.volumes.pool());
+        let Some(mut recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
+            return Ok(false);
+        };
+        recorded.stop(self.volumes.pool(), phase)?;
+        self.put(&mut state, recorded.run(), Outcome::Stopped);
+        Ok(true)
+    }
+
+    /// The same for a run that is under way in this server, and for no other.
+    pub fn stop_running(&self, phase: TaskPhase) -> anyhow::Result<bool> {
+        let mut state = self.state();
+        let Some(mut run) = state.run.take() else {
+            return Ok(false);
+        };
+        let stopped = match phase {
+            TaskPhase::AtRest => run.cancel(),
+            _ => run.pause(),
+        };
+        self.put(&mut state, run.run(phase), Outcome::Stopped);
+        stopped?;
+        Ok(true)
+    }
+
+    fn put(&self, state: &mut State, run: DefragRun, outcome: Outcome) {
+        state.last = Some(run);
+        state.outcome = outcome;
+        self.changed.notify_all();
+    }
+
+    /// One step of the run that is under way; `None`: none is. When it is over, it is written down.
+    pub fn step(&self, now_ns: u64, budget_bytes: u64) -> Option<store::Result<DefragStep>> {
+        let mut state = self.state();
+        let run = state.run.as_mut()?;
+        let stepped = run.step(now_ns, budget_bytes);
+        let written = match &stepped {
+            Ok(_) if run.wants_record() || run.report().stage == DefragStage::Done => run.record(),
+            _ => Ok(()),
+        };
+        let stepped = stepped.and_then(|step| written.map(|()| step));
+        match &stepped {
+            Ok(DefragStep::Finished) => {
+                let run = run.run(TaskPhase::AtRest);
+                state.run = None;
+                self.put(&mut state, run, Outcome::Stopped);
+            }
+            Ok(_) => {}
+            Err(e) => {
+                let mut run = run.run(TaskPhase::Paused);
+                state.run = None;
+                // What was written down of it.
+                if let Some(mut recorded) = RecordedDefrag::read(self.volumes.pool()) {
+                    let _ = recorded.stop(self.volumes.pool(), TaskPhase::Paused);
+                    run = recorded.run();
+                }
+                self.put(&mut state, run, Outcome::Failed(e.to_string()));
+            }
+        }
+        Some(stepped)
+    }
+
+    /// It is time to write down how far it is: what was copied counts soon, and is written down then.
+    pub fn record(&self) -> store::Result<()> {
+        match &mut self.state().run {
+            Some(run) => {
+                run.settle_soon();
+                run.record()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The server ends: the next one goes on.
+    pub fn leave(&self) -> store::Result<()> {
+        let mut state = self.state();
+        let Some(mut run) = state.run.take() else {
+            return Ok(());
+        };
+        let left = run.settle().and_then(|()| run.record());
+        self.put(
+            &mut state,
+            run.run(TaskPhase::UnderWay),
+            Outcome::LeftBehind,
+        );
+        left
+    }
+
+    /// Waits until something is switched, at most so long; not at all while a run is under way, or when `unless` is so.
+    pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
+        let state = self.state();
+        if state.run.is_some() || unless() {
+            return;
+        }
+        let _ = self.changed.wait_timeout(state, at_most);
+    }
+
+    /// Ends a wait.
+    pub fn wake(&self) {
+        let _state = self.state();
+        self.changed.notify_all();
+    }
+
+    /// `None`: there was no run that anybody knows of.
     pub fn status(&self) -> Option<DefragStatus> {
         let state = self.state();
-        state.report.map(|report| DefragStatus {
-            is_running: state.is_running,
-            is_paused: state.is_paused,
-            report,
+        let run = match &state.run {
+            Some(run) => Some(run.run(TaskPhase::UnderWay)),
+            None => state.last,
+        };
+        run.map(|run| DefragStatus {
+            run,
+            outcome: state.outcome.clone(),
         })
     }
 }
 
-impl Running<'_> {
-    /// How far it is.
-    pub fn tell(&self, report: &DefragReport) {
-        self.0.state().report = Some(*report);
-    }
-
-    /// True while it is to stand still; returns when that changes, or after so long.
-    pub fn is_paused(&self, at_most: Duration) -> bool {
-        let state = self.0.state();
-        if !state.is_paused {
-            return false;
-        }
-        let waited = self.0.changed.wait_timeout(state, at_most);
-        waited.unwrap_or_else(|e| e.into_inner()).0.is_paused
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.is_running = false;
-        state.is_paused = false;
-    }
-}
-
-impl DefragStatus {
-    /// In one line.
-    pub fn line(&self) -> String {
-        let report = &self.report;
-        let at = format!("{} of {} ranges", report.ranges_done, report.ranges);
-        let copied = crate::sizes::display(report.moved.bytes);
-        let doing = match report.stage {
-            DefragStage::Sizing => "looking what there is".to_owned(),
-            DefragStage::Examining => format!("looking at {at}"),
-            DefragStage::Judging => "asking whom moves would hurt".to_owned(),
-            DefragStage::Moving => "copying".to_owned(),
-            DefragStage::Measuring => format!("measuring, {at}"),
-            DefragStage::Done => "done".to_owned(),
-        };
-        match (self.is_running, self.is_paused) {
-            (true, true) => format!("paused; {copied} copied (go on: quintet defrag --resume)"),
-            (true, false) => format!("{doing}; {copied} copied"),
-            (false, _) => format!(
-                "last run copied {copied}: {:.1} device reads a request before, {:.1} after",
-                report.before.reads() / report.before.requests().max(1.0),
-                report.after.reads() / report.after.requests().max(1.0)
-            ),
-        }
+fn refuse_second(state: &State) -> anyhow::Result<()> {
+    match state.run {
+        None => Ok(()),
+        Some(_) => bail!("the server is defragmenting already (see quintet defrag status)"),
     }
 }

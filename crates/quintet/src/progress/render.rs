@@ -102,7 +102,7 @@ pub(super) fn status(view: &View) -> Object {
 }
 
 /// `0:07`, `12:34`, `1:02:03`.
-pub(super) fn clock(time: Duration) -> String {
+pub fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match hours {

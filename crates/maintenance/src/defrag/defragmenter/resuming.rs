@@ -71,6 +71,11 @@ impl Defragmenter {
         self.record.wish.is_named = true;
     }
 
+    /// Its objects, by their keys.
+    pub fn objects(&self) -> impl Iterator<Item = u64> {
+        self.load.objects().iter().map(|one| one.key)
+    }
+
     /// True when it is time to write down how far it is.
     pub fn wants_record(&self) -> bool {
         self.unrecorded_steps >= RECORD_EVERY_STEPS

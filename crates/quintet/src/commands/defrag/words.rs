@@ -1,15 +1,19 @@
 //! What a run of defragmentation cost and brought, in words and in JSON.
 
 use crate::commands::invocation::Invocation;
+use crate::held::{DefragStatus, Outcome};
 use crate::json::Object;
 use crate::sizes;
+use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, Toll};
+use std::time::Duration;
+use units::UnixNanos;
 
-/// All of it.
+/// A run that is over.
 pub fn show(invocation: &Invocation, dry_run: bool, report: &DefragReport) -> std::io::Result<()> {
     let console = &invocation.console;
     let message = Object::message("summary").boolean("dry_run", dry_run);
-    console.message(object(message, dry_run, report))?;
+    console.message(numbers(message, dry_run, report))?;
     for line in lines(dry_run, report) {
         console.line(line)?;
     }
@@ -78,7 +82,7 @@ pub fn lines(dry_run: bool, report: &DefragReport) -> Vec<String> {
 }
 
 /// For programs.
-pub fn object(message: Object, dry_run: bool, report: &DefragReport) -> Object {
+fn numbers(message: Object, dry_run: bool, report: &DefragReport) -> Object {
     let toll = |toll: &Toll| {
         Object::new()
             .number("requests", toll.requests())
@@ -104,4 +108,73 @@ pub fn object(message: Object, dry_run: bool, report: &DefragReport) -> Object {
         .number("percent_of_rewriting", percent(dry_run, report))
         .object("before", toll(&report.before))
         .object("after", toll(&report.after))
+}
+
+/// How far a run is, in one line.
+pub(in crate::commands) fn line(status: &DefragStatus) -> String {
+    let report = &status.run.report;
+    let at = format!("{} of {} ranges", report.ranges_done, report.ranges);
+    let copied = sizes::display(report.moved.bytes);
+    let eta = match report.eta_s.map(Duration::try_from_secs_f64) {
+        Some(Ok(left)) => format!(", about {} left", crate::progress::clock(left)),
+        _ => String::new(),
+    };
+    let doing = match report.stage {
+        DefragStage::Sizing => "looking what there is".to_owned(),
+        DefragStage::Examining => format!("looking at {at}"),
+        DefragStage::Judging => format!("asking whom moves would hurt, after {at}"),
+        DefragStage::Moving => format!("copying, after {at}"),
+        DefragStage::Measuring => format!("measuring, {at}"),
+        DefragStage::Done => "done".to_owned(),
+    };
+    let copied = match report.wanted_bytes {
+        0 => format!("{copied} copied"),
+        wanted => format!("{copied} of {} copied", sizes::display(wanted)),
+    };
+    match (&status.outcome, status.run.phase, report.stage) {
+        (_, TaskPhase::AtRest, DefragStage::Done) => format!(
+            "last run copied {}: {:.1} device reads a request before, {:.1} after",
+            sizes::display(report.moved.bytes),
+            report.before.reads() / report.before.requests().max(1.0),
+            report.after.reads() / report.after.requests().max(1.0)
+        ),
+        (_, TaskPhase::AtRest, _) => format!("last run was cancelled; {copied}"),
+        (Outcome::Failed(why), ..) => {
+            format!("paused, {doing}; {copied}: {why} (go on: quintet defrag resume)")
+        }
+        (_, TaskPhase::Paused, _) => {
+            format!("paused, {doing}; {copied} (go on: quintet defrag resume)")
+        }
+        (_, TaskPhase::UnderWay, _) => format!("{doing}; {copied}{eta}"),
+    }
+}
+
+/// The same for programs.
+pub(in crate::commands) fn object(message: Object, status: &DefragStatus) -> Object {
+    let run = &status.run;
+    let stage = match run.report.stage {
+        DefragStage::Sizing => "sizing",
+        DefragStage::Examining => "examining",
+        DefragStage::Judging => "judging",
+        DefragStage::Moving => "copying",
+        DefragStage::Measuring => "measuring",
+        DefragStage::Done => "done",
+    };
+    let mut message = message
+        .boolean("running", run.phase == TaskPhase::UnderWay)
+        .boolean("paused", run.phase == TaskPhase::Paused)
+        .text("stage", stage)
+        .time("began", run.began)
+        .integer("ranges_done", run.report.ranges_done)
+        .integer("wanted_bytes", run.report.wanted_bytes);
+    if run.ended != UnixNanos::default() {
+        message = message.time("ended", run.ended);
+    }
+    if let Some(eta_s) = run.report.eta_s {
+        message = message.number("seconds_remaining", eta_s.round());
+    }
+    if let Outcome::Failed(why) = &status.outcome {
+        message = message.text("failure", why);
+    }
+    numbers(message, false, &run.report)
 }

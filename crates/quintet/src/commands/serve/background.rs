@@ -1,7 +1,7 @@
 //! A thread beside a server's clients that ends when this is dropped.
 //!
-//! Invariant: whoever drops it waits until the thread has seen the wish to stop. Called by the verifier and the
-//! reclaimer.
+//! Invariant: whoever drops it waits until the thread has seen the wish to stop. Called by the verifier, the
+//! defragger and the reclaimer.
 
 use crate::interrupt::Interrupt;
 use std::io;

@@ -4,6 +4,7 @@
 //! no new clients, commands stop, requests are answered, what was written goes into containers, the
 //! pool is closed. Nothing that is left behind, after any end, keeps the next one from starting.
 
+use super::defragger::Defragger;
 use super::destager::Destager;
 use super::exports::HeldExports;
 use super::reclaimer::Reclaimer;
@@ -112,6 +113,7 @@ fn hold(
     let destager = Destager::start(&held, console)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
     let verifier = Verifier::start(invocation, &held, lane)?;
+    let defragger = Defragger::start(invocation, &held, lane)?;
     let reclaimer = Reclaimer::start(invocation, &held, lane)?;
     let commands = ClientCommands {
         held: Arc::clone(&held),
@@ -145,6 +147,8 @@ fn hold(
     notifier.say("STOPPING=1\nSTATUS=stopping");
     // First: writers may wait for it.
     drop(reclaimer);
+    // Before commands that wait for its run hear of the end: the next server goes on with it.
+    drop(defragger);
     if !control.stop(COMMANDS_LIMIT) {
         console.warn("some commands did not end in time");
     }

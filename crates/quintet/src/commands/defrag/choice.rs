@@ -1,0 +1,156 @@
+//! Which objects a run is of, how its copies are packed, and whether it is one that was begun before.
+//!
+//! Invariant: who asks in the same words goes on where he was; who asks for something else begins anew. Called by `defrag`
+//! and by the server's thread.
+
+use crate::calendar;
+use crate::cli::DefragRunArgs;
+use crate::commands::backup::REGION_BYTES as STREAM_REGION_BYTES;
+use crate::commands::invocation::Invocation;
+use crate::held::REGION_BYTES;
+use anyhow::bail;
+use format::phase::TaskPhase;
+use format::recipe::Layout;
+use maintenance::{DefragOptions, DefragSource, Defragmenter, Heat, RecordedDefrag};
+use store::{Fragmentable, LaneOptions};
+
+/// As for volumes.
+pub fn lane(invocation: &Invocation) -> anyhow::Result<LaneOptions> {
+    invocation.lane(None, REGION_BYTES)
+}
+
+/// What is read from begin to end is better off in regions that pack well.
+fn packed_for<'a>(
+    lane: LaneOptions,
+    mut objects: impl Iterator<Item = &'a Fragmentable>,
+) -> LaneOptions {
+    let region_bytes = match objects.all(|one| one.root.layout == Layout::Variable) {
+        true => STREAM_REGION_BYTES,
+        false => lane.region_bytes,
+    };
+    LaneOptions {
+        region_bytes,
+        ..lane
+    }
+}
+
+/// A new run.
+pub fn begin(
+    invocation: &Invocation,
+    source: DefragSource,
+    args: &DefragRunArgs,
+    dry_run: bool,
+) -> anyhow::Result<Defragmenter> {
+    let (objects, heat) = choose(invocation, &source, args)?;
+    let options = DefragOptions {
+        hot_percent: args.hot.0,
+        moves_shared: args.move_shared,
+        rewrites_all: args.whole,
+        dry_run,
+        bytes_per_s: args.limit,
+        lane: packed_for(lane(invocation)?, objects.iter()),
+    };
+    let keys: Vec<u64> = objects.iter().map(|one| one.key).collect();
+    let mut run = Defragmenter::new(source, &keys, heat, options)?;
+    if !args.objects.is_empty() {
+        run.set_named();
+    }
+    Ok(run)
+}
+
+/// The run that was not finished, if this one is to do just the same.
+pub fn or_recorded(
+    invocation: &Invocation,
+    source: DefragSource,
+    run: Defragmenter,
+    limit: Option<u64>,
+) -> anyhow::Result<Defragmenter> {
+    let recorded = RecordedDefrag::read(source.pool());
+    let Some(recorded) = recorded.filter(|r| r.run().phase != TaskPhase::AtRest) else {
+        return Ok(run);
+    };
+    let wish = run.run(TaskPhase::UnderWay).wish;
+    let keys: Vec<u64> = run.objects().collect();
+    let began = calendar::local(recorded.run().began, &invocation.zone);
+    if !recorded.is_unfinished_of(&wish, &keys) {
+        invocation.console.note(format_args!(
+            "the run of {began} was asked for otherwise: it is given up, and what it copied stays"
+        ));
+        return Ok(run);
+    }
+    invocation
+        .console
+        .note(format_args!("goes on with the run of {began}"));
+    let mut run = taken_up(source, recorded, lane(invocation)?)?;
+    run.limit(limit);
+    Ok(run)
+}
+
+/// The run that was not finished.
+pub fn unfinished(
+    invocation: &Invocation,
+    source: &DefragSource,
+) -> anyhow::Result<Option<Defragmenter>> {
+    let recorded = RecordedDefrag::read(source.pool());
+    let recorded = recorded.filter(|r| r.run().phase != TaskPhase::AtRest);
+    let lane = lane(invocation)?;
+    let take_up = |recorded| taken_up(source.clone(), recorded, lane);
+    Ok(recorded.map(take_up).transpose()?)
+}
+
+/// Goes on with a run that was written down.
+pub fn taken_up(
+    source: DefragSource,
+    recorded: RecordedDefrag,
+    lane: LaneOptions,
+) -> store::Result<Defragmenter> {
+    let all = source.fragmentables()?;
+    let keys: Vec<u64> = recorded.objects().collect();
+    let lane = packed_for(lane, all.iter().filter(|one| keys.contains(&one.key)));
+    Defragmenter::resume(source, recorded, lane)
+}
+
+/// What was named, else of what was read, else of all volumes; and what was read.
+fn choose(
+    invocation: &Invocation,
+    source: &DefragSource,
+    args: &DefragRunArgs,
+) -> anyhow::Result<(Vec<Fragmentable>, Option<Heat>)> {
+    let all = source.fragmentables()?;
+    let heat = (!args.bypass && !args.whole).then(|| source.heat());
+    let is_read = |one: &&Fragmentable| {
+        let ranges = heat.as_ref().and_then(|heat| heat.get(&one.key));
+        ranges.is_some_and(|ranges| !ranges.is_empty())
+    };
+    let objects = match args.objects.is_empty() {
+        false => named(&all, &args.objects)?,
+        true if all.iter().any(|one| is_read(&one)) => all.iter().filter(is_read).collect(),
+        true => all.iter().filter(|one| one.is_volume).collect(),
+    };
+    let is_any_read = objects.iter().any(is_read);
+    let heat = heat.filter(|_| is_any_read);
+    if heat.is_none() && !args.bypass && !args.whole {
+        let why = "nobody has seen it read: everything is looked at, as with --bypass";
+        invocation.console.note(why);
+    }
+    Ok((objects.into_iter().cloned().collect(), heat))
+}
+
+fn named<'a>(all: &'a [Fragmentable], names: &[String]) -> anyhow::Result<Vec<&'a Fragmentable>> {
+    let mut found = Vec::new();
+    for name in names {
+        let mut matching = all.iter().filter(|one| one.name == *name);
+        // Of several of one name, the newest.
+        let by_name = matching.next_back();
+        let by_id = || {
+            let mut matching = all.iter().filter(|one| one.id.starts_with(name.as_str()));
+            let first = matching.next().filter(|_| name.len() >= 4);
+            first.filter(|_| matching.next().is_none())
+        };
+        match by_name.or_else(by_id) {
+            Some(one) => found.push(one),
+            None => bail!("there is no volume, image or stream {name:?}"),
+        }
+    }
+    Ok(found)
+}

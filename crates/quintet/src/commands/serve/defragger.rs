@@ -1,0 +1,147 @@
+//! The thread that defragments while a server holds the pool, when somebody wants it.
+//!
+//! Invariant: it has the device when nobody else asks for anything, and its floor beside (`qos`), in steps of 256 KiB; it takes no
+//! turn to write. A run that a server or a process left under way goes on by itself. Called by `serve`.
+
+use super::background::Background;
+use crate::calendar;
+use crate::commands::defrag::taken_up;
+use crate::commands::invocation::Invocation;
+use crate::console::Console;
+use crate::held::Held;
+use crate::interrupt::Interrupt;
+use maintenance::{DefragSource, DefragStep};
+use media::Asker;
+use qos::Flow;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::LaneOptions;
+use units::Origin;
+
+/// Bytes of a step: what a disk does between two requests of others without their noticing much.
+const STEP_BYTES: u64 = 256 << 10;
+/// Waits while there is nothing to do; a start ends them.
+const AT_REST: Duration = Duration::from_secs(60);
+/// Time between two records of how far it is, where less was done than asks for one.
+const RECORD_EVERY: Duration = Duration::from_secs(60);
+
+/// See the module's head. Dropping it stops the thread; the run is left to the next server.
+pub struct Defragger {
+    held: Arc<Held>,
+    thread: Background,
+}
+
+impl Defragger {
+    /// Starts the thread; a run that was under way goes on.
+    pub fn start(invocation: &Invocation, held: &Arc<Held>, lane: LaneOptions) -> io::Result<Self> {
+        let interrupt = Interrupt::of_command()?;
+        let work = Work {
+            held: Arc::clone(held),
+            console: Arc::clone(&invocation.console),
+            interrupt: interrupt.clone(),
+            recorded: Instant::now(),
+        };
+        if held.defrag.is_left_under_way() {
+            work.take_up(invocation, lane);
+        }
+        Ok(Self {
+            held: Arc::clone(held),
+            thread: Background::start("defrag", interrupt, move || work.run())?,
+        })
+    }
+}
+
+impl Drop for Defragger {
+    fn drop(&mut self) {
+        self.thread.stop();
+        // It may be at rest.
+        self.held.defrag.wake();
+    }
+}
+
+struct Work {
+    held: Arc<Held>,
+    console: Arc<Console>,
+    interrupt: Interrupt,
+    recorded: Instant,
+}
+
+impl Work {
+    /// Goes on with what was left.
+    fn take_up(&self, invocation: &Invocation, lane: LaneOptions) {
+        let source = DefragSource::Volumes(Arc::clone(&self.held.volumes));
+        let mut began = None;
+        let gone_on = self.held.defrag.resume(None, |recorded| {
+            began = Some(recorded.run().began);
+            taken_up(source, recorded, lane)
+        });
+        match (gone_on, began) {
+            (Ok(_), Some(began)) => {
+                let began = calendar::local(began, &invocation.zone);
+                self.console
+                    .note(format_args!("defrag: goes on with the run of {began}"));
+            }
+            (Ok(_), None) => {}
+            (Err(e), _) => self.console.warn(format_args!(
+                "defrag: the run that was left does not go on: {e:#}"
+            )),
+        }
+    }
+
+    fn run(mut self) {
+        let _asking = Asker::of(Origin::Defragment).begin();
+        let started = Instant::now();
+        let held = Arc::clone(&self.held);
+        while !self.interrupt.requested() {
+            if held.defrag.is_free().is_ok() {
+                held.defrag.wait(AT_REST, || self.interrupt.requested());
+                continue;
+            }
+            let Ok(turn) = held.turn(Flow::Defragment, STEP_BYTES, &self.interrupt) else {
+                break;
+            };
+            let now_ns = started.elapsed().as_nanos() as u64;
+            let step = held.defrag.step(now_ns, STEP_BYTES);
+            drop(turn);
+            let wait = self.judge(step, now_ns);
+            if self.recorded.elapsed() >= RECORD_EVERY {
+                self.recorded = Instant::now();
+                self.say(held.defrag.record());
+            }
+            if !wait.is_zero() {
+                self.interrupt.wait(wait);
+            }
+        }
+        self.say(held.defrag.leave());
+    }
+
+    /// How long to wait after a step.
+    fn judge(&self, step: Option<store::Result<DefragStep>>, now_ns: u64) -> Duration {
+        match step {
+            Some(Ok(DefragStep::Failed { error })) => {
+                self.console
+                    .warn(format_args!("defrag: left where it is: {error}"));
+            }
+            // Looks in between whether somebody gave it another limit.
+            Some(Ok(DefragStep::Waiting { until_ns })) => {
+                let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
+                return wait.min(Duration::from_secs(1));
+            }
+            Some(Ok(DefragStep::Finished)) => self.console.note("defrag: done"),
+            Some(Ok(DefragStep::Worked { .. })) | None => {}
+            Some(Err(e)) => self.console.warn(format_args!(
+                "defrag: {e}; it is paused (go on: quintet defrag resume)"
+            )),
+        }
+        Duration::ZERO
+    }
+
+    fn say(&self, written: store::Result<()>) {
+        if let Err(e) = written {
+            self.console.warn(format_args!(
+                "defrag: how far it is could not be written down: {e}"
+            ));
+        }
+    }
+}
