@@ -18,39 +18,36 @@ pub trait Numbered: Default {
     fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self>;
 }
 
-impl Numbered for ScrubRecord {
-    const SLOTS: RecordSlots =
-        RecordSlots::new(["cache/scrub.0", "cache/scrub.1"], SCRUB_BYTES_MAX);
+macro_rules! numbered {
+    ($record:ty, $paths:expr, $bytes_max:expr) => {
+        impl Numbered for $record {
+            const SLOTS: RecordSlots = RecordSlots::new($paths, $bytes_max);
 
-    fn sequence(&mut self) -> &mut u64 {
-        &mut self.sequence
-    }
+            fn sequence(&mut self) -> &mut u64 {
+                &mut self.sequence
+            }
 
-    fn seal(&self, pool: PoolId) -> Vec<u8> {
-        self.encode(pool)
-    }
+            fn seal(&self, pool: PoolId) -> Vec<u8> {
+                self.encode(pool)
+            }
 
-    fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self> {
-        Self::decode(bytes, pool)
-    }
+            fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self> {
+                Self::decode(bytes, pool)
+            }
+        }
+    };
 }
 
-impl Numbered for DefragRecord {
-    const SLOTS: RecordSlots =
-        RecordSlots::new(["cache/defrag.0", "cache/defrag.1"], DEFRAG_BYTES_MAX);
-
-    fn sequence(&mut self) -> &mut u64 {
-        &mut self.sequence
-    }
-
-    fn seal(&self, pool: PoolId) -> Vec<u8> {
-        self.encode(pool)
-    }
-
-    fn open(bytes: &[u8], pool: PoolId) -> format::bytes::Result<Self> {
-        Self::decode(bytes, pool)
-    }
-}
+numbered!(
+    ScrubRecord,
+    ["cache/scrub.0", "cache/scrub.1"],
+    SCRUB_BYTES_MAX
+);
+numbered!(
+    DefragRecord,
+    ["cache/defrag.0", "cache/defrag.1"],
+    DEFRAG_BYTES_MAX
+);
 
 /// The newest record that can be read; a new one if there is none.
 pub fn read<R: Numbered>(pool: &Pool) -> R {

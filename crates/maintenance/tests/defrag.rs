@@ -289,3 +289,38 @@ fn lost_and_torn_caches_cost_heat_and_time_only() {
     drop(volumes);
     assert_eq!(read_cost(&disk, &bytes, &sequential(8)), best);
 }
+
+/// Who shares the device waits for a step, whatever it does: it looks, asks or copies.
+#[test]
+fn a_step_takes_of_the_device_what_it_may_and_one_range() {
+    const BUDGET: u64 = 256 * KIB;
+    let (disk, _) = made(BLOCKS);
+    let volumes = open(&disk, 5);
+    volumes.clone_volume("clone", "disk").expect("clone");
+    let source = DefragSource::Volumes(Arc::clone(&volumes));
+    let objects = [key(&volumes, "disk")];
+    let mut run = Defragmenter::new(source, &objects, None, options()).expect("begin");
+    // Buckets of the index, directories and regions: as small as they are here.
+    let read_bytes = || {
+        let (lookups, reads) = (volumes.pool().lookup_counts(), volumes.pool().read_counts());
+        lookups.index_probes * 4 * KIB + (lookups.directory_reads + reads.region_reads) * 16 * KIB
+    };
+    let (mut most, mut all, mut copied) = (0, 0, 0);
+    loop {
+        let before = read_bytes();
+        let step = run.step(0, BUDGET).expect("step");
+        let read = read_bytes() - before;
+        (most, all) = (most.max(read), all + read);
+        match step {
+            maintenance::DefragStep::Worked { bytes } => copied = copied.max(bytes),
+            maintenance::DefragStep::Finished => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    println!("{most} of {all} bytes in a step, {copied} copied");
+    // A window of 32 chunks, each somewhere else.
+    let range = 32 * (4 + 16) * KIB;
+    assert!(most <= BUDGET + range, "{most}");
+    assert!(copied <= BUDGET, "{copied}");
+    assert!(all > 8 * (BUDGET + range), "{all}");
+}
