@@ -13,6 +13,7 @@ field() {
     q defrag status --json | grep -o "\"$1\":\"\?[^,\"]*" | head -n 1 | sed 's/.*:"\?//'
 }
 copied_more_than() { [ "$(field copied_bytes)" -gt "$1" ]; }
+is_begun() { [ "$(field running)" = true ]; }
 status_says() { q defrag status | grep -q "$1"; }
 dies() {
     kill -9 "$server"
@@ -58,6 +59,7 @@ wait_until status_says 'last run copied'
 # Stopped in the middle, while somebody waits for it.
 background waits "$QUINTET" defrag --whole --limit 2M disk
 waits=$!
+wait_until is_begun
 wait_until copied_more_than $((1 << 20))
 stop_server
 ! wait $waits || fail "$(cat "$dir/waits")"
@@ -84,7 +86,6 @@ says '100.0 % of rewriting'
 exits 1 q defrag resume
 background alone "$QUINTET" defrag --whole --limit 2M disk
 alone=$!
-is_begun() { [ "$(field running)" = true ]; }
 wait_until is_begun
 sleep 1
 kill -9 $alone
@@ -109,6 +110,7 @@ exits 1 q defrag resume
 # Nothing of the record is needed.
 start_server
 exits 0 q defrag start --whole --limit 2M disk
+wait_until is_begun
 wait_until copied_more_than $((1 << 20))
 dies
 rm "$pool"/cache/defrag.?

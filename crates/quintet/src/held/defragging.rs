@@ -30,6 +30,8 @@ struct State {
     /// Else the last one.
     last: Option<DefragRun>,
     outcome: Outcome,
+    /// The server ends: nobody works on runs any more.
+    is_closed: bool,
 }
 
 /// See the module's head.
@@ -74,6 +76,9 @@ impl Defragmenting {
     /// Begins a run, or goes on with one; says when it began, by which it is known.
     pub fn begin(&self, mut run: Defragmenter) -> anyhow::Result<UnixNanos> {
         let mut state = self.state();
+        if state.is_closed {
+            bail!("the server ends");
+        }
         refuse_second(&state)?;
         run.record()?;
         let began = run.run(TaskPhase::UnderWay).began;
@@ -199,6 +204,7 @@ impl Defragmenting {
     /// The server ends: the next one goes on.
     pub fn leave(&self) -> store::Result<()> {
         let mut state = self.state();
+        state.is_closed = true;
         let Some(mut run) = state.run.take() else {
             return Ok(());
         };
