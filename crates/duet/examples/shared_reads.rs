@@ -17,8 +17,15 @@ use world::{Numbers, page};
 
 const CACHED: u64 = OBJECTS * PAGES / 10;
 
-/// Percent of all that the tasks read which came from the device.
-fn from_device(tasks: usize, overlap_percent: u64, busy_percent: u64, has_events: bool) -> u64 {
+/// Percent of all that the tasks read which came from the device. Clients read as much as an object at
+/// once, from so many pages after its begin.
+fn from_device(
+    tasks: usize,
+    overlap_percent: u64,
+    busy_percent: u64,
+    has_events: bool,
+    shift: u64,
+) -> u64 {
     let store = Store::new(1 << 20, CACHED as usize);
     let mut numbers = Numbers(tasks as u64);
     // Without events: the session hears of something that never happens here.
@@ -55,9 +62,9 @@ fn from_device(tasks: usize, overlap_percent: u64, busy_percent: u64, has_events
             // Hot objects lie anywhere.
             let nth = numbers.below(OBJECTS * overlap_percent / 100);
             let object = nth * 77 % OBJECTS;
-            (0..PAGES).for_each(|n| {
-                store.read(page(object, n));
-            });
+            for n in shift..shift + PAGES {
+                store.read(page((object + n / PAGES) % OBJECTS, n % PAGES));
+            }
         }
     }
     let read = |(driver, _): &(Driver, Reader)| driver.status(0).counts.bytes_read;
@@ -75,11 +82,22 @@ fn main() {
         for overlap in [25, 50, 75, 100] {
             print!("| {tasks} | {overlap} % ");
             for busy in [0, 100, 200, 400, 800] {
-                let with = from_device(tasks, overlap, busy, true);
-                let without = from_device(tasks, overlap, busy, false);
+                let with = from_device(tasks, overlap, busy, true, 0);
+                let without = from_device(tasks, overlap, busy, false, 0);
                 print!("| {with} ({without}) ");
             }
             println!("|");
         }
+    }
+    println!(
+        "\nOne task, clients that read the second half of an object and the first of the next:\n"
+    );
+    println!("| overlap | idle | 1 read an object | 2 | 4 | 8 |\n|---|---|---|---|---|---|");
+    for overlap in [25, 50, 75, 100] {
+        print!("| {overlap} % ");
+        for busy in [0, 100, 200, 400, 800] {
+            print!("| {} ", from_device(1, overlap, busy, true, PAGES / 2));
+        }
+        println!("|");
     }
 }
