@@ -4,14 +4,17 @@
 The disk is a model with arms, in real time (`--disk arms`), or a loop device that the kernel throttles to the requests and
 bytes of a hard disk (`--disk throttled`; cgroup v1 blkio). Needs root. The clients send at random times (Poisson), so
 many requests a second whatever the latency. Beside them in turn: nothing; a scrub; a scrub, collections that find containers
-of which half is needed, and a copy to a pool on another disk. The server shares as it does by itself.
+of which half is needed, and a copy to a pool on another disk; restores of a tree, or checks of the pool, in processes of their own. The server
+shares as it does by itself.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -19,17 +22,21 @@ import measure
 import servers
 import slow_disk
 
-WAYS = {"alone": (), "scrub": ("scrub",), "scrub, gc, copy": ("scrub", "gc", "copy")}
+WAYS = {"alone": (), "scrub": ("scrub",), "scrub, gc, copy": ("scrub", "gc", "copy"), "restore": ("restore",), "check": ("check",)}
 DISKS = {"arms": slow_disk.DiskWithArms, "throttled": slow_disk.Disk}
 FLOWS = ("scrub", "collect", "replication")
+# Those in processes of their own.
+APART = {"restore", "check"}
 # What collections find work in, beside the volume that clients read.
 CHURNED_MIB = 256
+# A tree beside it, in files of some MiB.
+TREE_MIB, FILE_MIB = 768, 4
 
 
 def main():
     args = parse_args()
     records = []
-    with slow_disk.room("qos", args.mib + CHURNED_MIB, DISKS[args.disk]) as (work, disk):
+    with slow_disk.room("qos", args.mib + CHURNED_MIB + TREE_MIB, DISKS[args.disk]) as (work, disk):
         server = prepare(args, disk, work)
         for round_number in range(args.rounds):
             for used in args.used:
@@ -68,6 +75,13 @@ def prepare(args, disk, work):
     server = servers.Quintet(args, disk.point / "room", args.mib << 20)
     server.fill(source)
     source.unlink()
+    if any(APART & set(WAYS[way]) for way in args.ways):
+        tree = work / "tree"
+        tree.mkdir()
+        for number in range(TREE_MIB // FILE_MIB):
+            (tree / str(number)).write_bytes(os.urandom(FILE_MIB << 20))
+        server.command("backup", tree)
+        shutil.rmtree(tree)
     return server
 
 
@@ -83,12 +97,12 @@ def measure_one(args, disk, server, used, way, work):
         os.sync()
         measure.drop_caches()
         disk.throttle(args.iops, args.mb_per_s * 1_000_000)
-        with Beside(server, work / "copies", tasks):
-            before, reads, busy, start = flows(server), disk.reads(), disk.busy_seconds(), time.monotonic()
+        with Beside(server, work / "copies", tasks) as beside:
+            begun, before, reads, busy, start = beside.restored(), flows(server), disk.reads(), disk.busy_seconds(), time.monotonic()
             rate = args.iops * used // 100
             job = fio(server, f"--rate_iops={rate}", "--rate_process=poisson", f"--runtime={args.seconds}", "--time_based",
                       "--iodepth=32", f"--randseed={used}")
-            seconds, after = time.monotonic() - start, flows(server)
+            seconds, after, restored = time.monotonic() - start, flows(server), beside.restored() - begun
             reads, busy = disk.reads() - reads, disk.busy_seconds() - busy
     finally:
         disk.throttle(0)
@@ -97,6 +111,7 @@ def measure_one(args, disk, server, used, way, work):
     grown = lambda name, *keys: sum(after[name][key] - before[name][key] for key in keys) / seconds
     return {"iops": job["iops"], "mean_ms": job["clat_ns"]["mean"] / 1e6, "p50_ms": percentile["50.000000"] / 1e6,
             "p99_ms": percentile["99.000000"] / 1e6, "device_reads_per_s": reads / seconds, "device_busy": busy / seconds,
+            "restored_mib_per_s": restored / seconds / (1 << 20), "leased": {name: flow.get("leased_bytes", 0) for name, flow in after.items()},
             "mib_per_s": {name: grown(name, "read_bytes", "written_bytes") / (1 << 20) for name in FLOWS},
             "clients_waited_s_per_s": grown("random", "wait_seconds"), "clients_busy_s_per_s": grown("random", "busy_seconds")}
 
@@ -129,11 +144,50 @@ def write(server, *words):
                    check=True, capture_output=True)
 
 
+class Again:
+    """A command in a process of its own, again and again, each time with nothing in memory; a restore's bytes are counted."""
+
+    def __init__(self, server, target, *words):
+        self.server, self.target, self.words = server, target, words
+        self.child, self.stopping, self.done_bytes, self.counting = None, False, 0, threading.Lock()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.stopping:
+            with self.counting:
+                self.done_bytes += self.in_target()
+                shutil.rmtree(self.target, ignore_errors=True)
+            measure.drop_caches()
+            self.child = subprocess.Popen([self.server.program, *self.words], env=self.server.env(), stdout=subprocess.DEVNULL)
+            if self.child.wait() and not self.stopping:
+                raise RuntimeError(f"{self.words} failed")
+
+    def in_target(self):
+        size = 0
+        for folder, _, names in os.walk(self.target):
+            for name in names:
+                # It may get its name just now.
+                with contextlib.suppress(FileNotFoundError):
+                    size += os.lstat(os.path.join(folder, name)).st_blocks * 512
+        return size
+
+    def restored(self):
+        with self.counting:
+            return self.done_bytes + self.in_target()
+
+    def stop(self):
+        self.stopping = True
+        self.child.kill()
+        self.thread.join()
+        shutil.rmtree(self.target, ignore_errors=True)
+
+
 class Beside:
-    """Maintenance in the server for as long as this lasts."""
+    """Maintenance in the server, and processes beside it, for as long as this lasts."""
 
     def __init__(self, server, copies, tasks):
-        self.server, self.copies, self.tasks, self.children = server, copies, tasks, []
+        self.server, self.copies, self.tasks, self.children, self.apart = server, copies, tasks, [], None
 
     def __enter__(self):
         if "scrub" in self.tasks:
@@ -149,11 +203,22 @@ class Beside:
             # It has marked what is needed, and stores.
             stored = flows(self.server)["collect"]["written_bytes"]
             wait_until(lambda: flows(self.server)["collect"]["written_bytes"] > stored)
+        restored = self.copies.with_name("restored")
+        if "restore" in self.tasks:
+            self.apart = Again(self.server, restored, "restore", "latest", "--target", str(restored))
+        if "check" in self.tasks:
+            self.apart = Again(self.server, restored, "check", "--read-data")
+        return self
+
+    def restored(self):
+        return self.apart.restored() if self.apart else 0
 
     def begin(self, *words):
         self.children.append(subprocess.Popen([self.server.program, *words], env=self.server.env(), stdout=subprocess.DEVNULL))
 
     def __exit__(self, *_):
+        if self.apart:
+            self.apart.stop()
         for child in self.children:
             child.send_signal(signal.SIGINT)
             child.wait(60)
@@ -166,8 +231,8 @@ def fio(server, *words):
 
 
 def table(records):
-    rows = ["| clients ask for | beside | reads/s | device busy, % | mean, ms | p99, ms | p99 to alone | scrub, gc, copy, MiB/s |",
-            "|---|---|---|---|---|---|---|---|"]
+    rows = ["| clients ask for | beside | reads/s | device busy, % | mean, ms | p99, ms | p99 to alone | scrub, gc, copy, MiB/s | restored, MiB/s |",
+            "|---|---|---|---|---|---|---|---|---|"]
     for used in sorted({r["used"] for r in records}):
         of = lambda way: [r for r in records if (r["used"], r["way"]) == (used, way)]
         for way in (way for way in WAYS if of(way)):
@@ -176,7 +241,7 @@ def table(records):
             ratio = f"{p99 / measure.middle(of('alone'), 'p99_ms'):.2f}" if of("alone") else ""
             moved = ", ".join(f"{measure.middle([r['mib_per_s'] for r in runs], name):.2f}" for name in FLOWS)
             rows.append(f"| {used} % | {way} | {measure.middle(runs, 'iops'):.1f} | {measure.middle(runs, 'device_busy') * 100:.0f} | "
-                        f"{measure.middle(runs, 'mean_ms'):.2f} | {p99:.1f} [{least:.1f}..{most:.1f}] | {ratio} | {moved} |")
+                        f"{measure.middle(runs, 'mean_ms'):.2f} | {p99:.1f} [{least:.1f}..{most:.1f}] | {ratio} | {moved} | {measure.middle(runs, 'restored_mib_per_s'):.1f} |")
     return "\n".join(rows)
 
 

@@ -117,6 +117,21 @@ is_repaired() {
 wait_until is_at_rest
 wait_until is_repaired
 ! grep -q 'damage reaches' "$dir/serve" || fail "$(cat "$dir/serve")"
+stop_server
+
+# One that was given a replica at its start does it when it scrubs by itself, and serves when it has none.
+whole_again
+rot 1000000
+start_server --replica "$other" --qos scrub-within=1s
+exits 0 q status
+says "they repair from $other"
+wait_until is_repaired
+exits 0 q qos set scrub=off
+wait_until is_at_rest
+! grep -q 'damage reaches' "$dir/serve" || fail "$(cat "$dir/serve")"
+stop_server
+start_server --replica "$dir/nothing" --qos scrub=off
+grep -q 'repair nothing from it' "$dir/serve" || fail "$(cat "$dir/serve")"
 exits 0 q import "$dir/src2" later
 rot 1000000
 exits 21 q repair --replica "$other"

@@ -1,4 +1,4 @@
-//! Where lost data may be read again: arguments of `scrub` and `repair`.
+//! Where lost data may be read again: arguments of `scrub`, `repair` and `serve`.
 
 use clap::Args;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 //! Arguments of `serve`.
 
+use super::replica::ReplicaArgs;
 use crate::sizes;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ Examples:
   quintet serve --nbd-socket /run/quintet/nbd.sock
   quintet serve --nbd-listen 127.0.0.1:10809 --memory 4G
   quintet serve --mount /mnt
+  quintet serve --replica /mnt/other/pool --replica-password-file /root/other.password
   systemd-run --property Type=notify quintet -r /srv/pool serve --nbd-socket /run/nbd.sock
   nbdinfo --list 'nbd+unix:///?socket=/run/quintet/nbd.sock'
 
@@ -62,6 +64,9 @@ pub struct ServeHeldArgs {
     /// quintet qos set --help
     #[arg(long, value_name = "KEY=VALUE", num_args = 1..)]
     pub qos: Vec<String>,
+    /// What scrubs repair from, those that the server begins by itself too.
+    #[command(flatten)]
+    pub replica: ReplicaArgs,
 }
 
 /// Serve stored images in place.

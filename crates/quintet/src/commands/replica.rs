@@ -1,8 +1,8 @@
-//! The replica of `scrub` and `repair`: another pool, from which what is lost is stored again.
+//! The replica of `scrub`, `repair` and `serve`: another pool, from which what is lost is stored again.
 //!
 //! Invariant: whether it opens is known before anything long begins; it is opened again when it is needed, as
 //! it may have changed since. What is taken is decided by the store, not by what the replica says. Called by
-//! both commands and by the server's thread.
+//! the commands and by the server's thread.
 
 use super::invocation::Invocation;
 use crate::cli::ReplicaArgs;

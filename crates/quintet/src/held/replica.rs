@@ -1,7 +1,8 @@
 //! A replica that opened once: where it is, and with which secret.
 //!
-//! Invariant: the secret is in memory only, as long as a pass that is to use it. Called by `scrub` and
-//! `repair`, which fill and use it, and by the scrub of a held pool, which keeps it until the pass ends.
+//! Invariant: the secret is in memory only, as long as a pass or a server that is to use it. Called by `scrub` and
+//! `repair`, which fill and use it, and by the scrub of a held pool, which keeps it until the pass ends, or as long as
+//! the server lives.
 
 use std::path::PathBuf;
 use store::SecretKey;

@@ -6,8 +6,9 @@
 use super::{Replica, seconds};
 use format::phase::TaskPhase;
 use maintenance::{ScrubStatus, ScrubTotals, Scrubber, scrub_due_s};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use store::Volumes;
 use units::UnixNanos;
@@ -19,7 +20,9 @@ pub struct Scrubbing {
     by_itself: AtomicBool,
     changed: Condvar,
     /// From which the pass that is under way repairs when it ends.
-    replica: Mutex<Option<Replica>>,
+    replica: Mutex<Option<Arc<Replica>>>,
+    /// From which passes repair that were given none.
+    standing: OnceLock<Arc<Replica>>,
 }
 
 impl Scrubbing {
@@ -31,7 +34,19 @@ impl Scrubbing {
             by_itself: AtomicBool::new(false),
             changed: Condvar::new(),
             replica: Mutex::default(),
+            standing: OnceLock::new(),
         }
+    }
+
+    /// From now on passes that are given no replica repair from this one.
+    pub fn repair_from(&self, replica: Replica) {
+        // A server says so once, at its start.
+        let _ = self.standing.set(Arc::new(replica));
+    }
+
+    /// Where the replica is from which passes repair that are given none.
+    pub fn standing_replica(&self) -> Option<&Path> {
+        self.standing.get().map(|replica| replica.path.as_path())
     }
 
     /// For a step.
@@ -88,16 +103,17 @@ impl Scrubbing {
         replica: Option<Replica>,
         bytes_per_s: Option<u64>,
     ) -> anyhow::Result<()> {
-        *self.replica() = replica;
+        *self.replica() = replica.map(Arc::new);
         self.start(bytes_per_s)
     }
 
     /// The replica of the pass that has ended.
-    pub fn take_replica(&self) -> Option<Replica> {
-        self.replica().take()
+    pub fn take_replica(&self) -> Option<Arc<Replica>> {
+        let own = self.replica().take();
+        own.or_else(|| self.standing.get().cloned())
     }
 
-    fn replica(&self) -> MutexGuard<'_, Option<Replica>> {
+    fn replica(&self) -> MutexGuard<'_, Option<Arc<Replica>>> {
         self.replica.lock().unwrap_or_else(|e| e.into_inner())
     }
 

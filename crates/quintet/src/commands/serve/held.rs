@@ -11,7 +11,7 @@ use super::reclaimer::Reclaimer;
 use super::sockets::start_nbd;
 use super::verifier::Verifier;
 use super::{announce, signals, wait};
-use crate::cli::ServeHeldArgs;
+use crate::cli::{ReplicaArgs, ServeHeldArgs};
 use crate::commands::backup::REGION_BYTES;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
@@ -19,7 +19,7 @@ use crate::commands::mount::{self, Mount, Pools, Settings};
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::control::ControlSocket;
 use crate::exit::Exit;
-use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, directory_memory};
+use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, Replica, directory_memory};
 use crate::metrics::Endpoint;
 use crate::settings::Shares;
 use crate::systemd::{Notifier, watchdog_interval};
@@ -62,6 +62,7 @@ pub(super) fn run_for_mount(invocation: &Invocation, settings: &Settings) -> any
         connections: 0,
         no_trace: false,
         qos: Vec::new(),
+        replica: ReplicaArgs::default(),
     };
     hold(invocation, &args, Some(settings), true)
 }
@@ -95,6 +96,14 @@ fn hold(
     let directory_bytes_max = directory_memory(invocation.settings.memory_bytes);
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let held = Held::new(path, volumes, device, shares, directory_bytes_max);
+    // It may be away for a while: volumes are served without it.
+    match Replica::of(invocation, &args.replica) {
+        Ok(Some(replica)) => held.scrub.repair_from(replica),
+        Ok(None) => {}
+        Err(e) => console.warn(format_args!(
+            "--replica: {e:#}: scrubs of this server repair nothing from it"
+        )),
+    }
     let held = Arc::new(held);
     let zone = invocation.zone.clone();
     let exports = Arc::new(HeldExports::new(Arc::clone(&held), zone));

@@ -79,11 +79,16 @@ pub fn scrubbing(held: &Held, zone: &TimeZone) -> String {
         true => "the last was begun by the server itself; ",
         false => "",
     };
-    match (shares.upkeep.scrubs, due_s) {
-        (false, _) => format!("{by}only when told (quintet scrub start)"),
-        (true, Some(due_s)) => format!("{by}next {}", local(due_s, zone)),
-        (true, None) => format!("{by}next when this one is done"),
-    }
+    let when = match (shares.upkeep.scrubs, due_s) {
+        (false, _) => "only when told (quintet scrub start)".to_owned(),
+        (true, Some(due_s)) => format!("next {}", local(due_s, zone)),
+        (true, None) => "next when this one is done".to_owned(),
+    };
+    let from = held.scrub.standing_replica();
+    let from = from.map_or(String::new(), |path| {
+        format!("; they repair from {}", path.display())
+    });
+    format!("{by}{when}{from}")
 }
 
 fn local(at_s: u64, zone: &TimeZone) -> String {
