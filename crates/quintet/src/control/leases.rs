@@ -1,7 +1,8 @@
 //! A process that reads a pool beside the server that has it, and takes turns there.
 //!
 //! Invariant: what it reads it reads itself; only when depends on the server. One round trip for each lease:
-//! some hundred KiB, some MiB where nobody else is. Without a server, and when the server refuses, ends or
+//! some hundred KiB, some MiB where nobody else is. Beside others a lease is given back when its reads have ended,
+//! not while some are at the device still. Without a server, and when the server refuses, ends or
 //! does not answer, everything passes; it is looked for again later. Reads wait here only; the wish to stop ends the
 //! waiting. Plugged into the disk of a pool that a command opens for reading.
 
@@ -14,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{RequestQueue, Turn};
 
@@ -38,6 +39,23 @@ pub struct Leases {
     flow: Flow,
     interrupt: Interrupt,
     state: Mutex<State>,
+    /// Signalled when no read is at the device.
+    ended: Condvar,
+}
+
+/// A read at the device.
+struct Reading<'a>(&'a Leases);
+
+impl Turn for Reading<'_> {}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.reading -= 1;
+        if state.reading == 0 {
+            self.0.ended.notify_all();
+        }
+    }
 }
 
 #[derive(Default)]
@@ -47,6 +65,10 @@ struct State {
     missed_at: Option<Instant>,
     /// What is left of the lease.
     left_bytes: u64,
+    /// Others use the device too.
+    is_beside: bool,
+    /// Reads at the device.
+    reading: usize,
     /// Since the last ask.
     used: Used,
 }
@@ -59,15 +81,26 @@ impl Leases {
             flow,
             interrupt,
             state: Mutex::default(),
+            ended: Condvar::new(),
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// A read of so many bytes: out of the lease, or of the next one.
-    fn take(&self, state: &mut State, is_sequential: bool, bytes: u64) {
+    fn take(&self, is_sequential: bool, bytes: u64) -> Reading<'_> {
         let least = if is_sequential { 0 } else { SEEK_BYTES };
         let needed = bytes.max(least).min(LEASE_BYTES_MAX.into());
-        if state.left_bytes < needed && !self.renew(state, needed) {
-            return;
+        let mut state = self.lock();
+        while state.left_bytes < needed && state.is_beside && state.reading > 0 {
+            state = self.ended.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state.reading += 1;
+        if state.left_bytes < needed && !self.renew(&mut state, needed) {
+            drop(state);
+            return Reading(self);
         }
         state.left_bytes = state.left_bytes.saturating_sub(needed);
         let used = &mut state.used;
@@ -75,6 +108,8 @@ impl Leases {
         used.reads = used.reads.saturating_add(1);
         used.seeks = used.seeks.saturating_add(u32::from(!is_sequential));
         used.bytes = used.bytes.saturating_add(bytes);
+        drop(state);
+        Reading(self)
     }
 
     /// True: there is a server, and a lease of it.
@@ -86,12 +121,14 @@ impl Leases {
         match self.ask(&server, needed, used) {
             Ok(bytes) => {
                 state.left_bytes = bytes.into();
+                state.is_beside = bytes < LEASE_BYTES_MAX;
                 state.server = Some(server);
                 true
             }
             // It ends, or it does not want this: the reads go on.
             Err(_) => {
                 state.left_bytes = 0;
+                state.is_beside = false;
                 state.missed_at = Some(Instant::now());
                 false
             }
@@ -164,12 +201,8 @@ impl RequestQueue for Leases {
         bytes: u64,
     ) -> Option<Box<dyn Turn + '_>> {
         // Who writes has the pool to itself.
-        if direction == Direction::Read {
-            let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-            self.take(&mut state, is_sequential, bytes);
-        }
-        // The next ask, or its absence, ends the turn.
-        None
+        (direction == Direction::Read)
+            .then(|| -> Box<dyn Turn + '_> { Box::new(self.take(is_sequential, bytes)) })
     }
 
     fn note(&self, _asker: Asker, _direction: Direction, _bytes: u64) {}

@@ -41,6 +41,8 @@ pub(super) struct Line {
     /// Each with the time until which it is held back.
     outside: VecDeque<(u64, Request)>,
     inside: usize,
+    /// Of them, those at the device.
+    pub at_device: usize,
 }
 
 impl Line {
@@ -129,6 +131,7 @@ impl DeviceQueue {
             .own_user_at_ns
             .map(|at| at.saturating_add(idle_after_ns));
         let is_alone = state.line.outside.is_empty()
+            && state.users_at_device == 0
             && idle_at.is_none_or(|idle_at| idle_at <= self.ticks.now_ns());
         let step = match (flow.is_maintenance(), state.kind) {
             (true, DeviceKind::Disk) => DISK_STEP_BYTES,
@@ -165,7 +168,7 @@ impl StepTurn<'_> {
                 if self.began_ns.replace(now_ns).is_none() {
                     match self.flow.is_maintenance() {
                         true => state.begin_piece(self.id, self.flow, now_ns),
-                        false => state.users_at_device += 1,
+                        false => state.line.at_device += 1,
                     }
                     let counts = state.of(self.flow);
                     counts.turns += 1;
@@ -204,7 +207,7 @@ impl Drop for StepTurn<'_> {
                 (_, Some(piece)) => state.end_piece(&piece, now_ns),
                 (Some(began_ns), None) => {
                     state.of(self.flow).busy_ns += now_ns.saturating_sub(began_ns);
-                    state.users_at_device -= usize::from(is_users);
+                    state.line.at_device -= usize::from(is_users);
                     state.scheduler.completed(self.flow, now_ns);
                 }
                 (None, None) => state.scheduler.completed(self.flow, now_ns),

@@ -292,7 +292,10 @@ fn steps_are_long_where_nobody_else_is() {
     assert_eq!(queue.step_bytes(Flow::Restore, 1), 4 << 20);
     assert_eq!(queue.step_bytes(Flow::Scrub, 1), 256 << 10);
     assert_eq!(queue.step_bytes(Flow::Scrub, 3 << 20), 3 << 20);
-    drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+    let client = queue.enter(RANDOM, Direction::Read, false, 4096);
+    ticks.pass(1000 * MS);
+    assert_eq!(queue.step_bytes(Flow::Restore, 1), STEP);
+    drop(client);
     assert_eq!(queue.step_bytes(Flow::Restore, 1), STEP);
     ticks.pass(101 * MS);
     assert_eq!(queue.step_bytes(Flow::Restore, 1), 4 << 20);

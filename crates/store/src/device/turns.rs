@@ -41,7 +41,7 @@ pub(super) struct State {
     pub line: Line,
     /// What steps of maintenance have at the device: few.
     pub pieces: Vec<Piece>,
-    /// Turns of users that have not ended.
+    /// Turns of users that have not ended, but for those of steps.
     pub users_at_device: usize,
     /// When a user of this process was last there.
     pub own_user_at_ns: Option<u64>,
@@ -219,7 +219,7 @@ impl RequestQueue for DeviceQueue {
             request,
             entered_ns,
             began_ns,
-            at_device: state.users_at_device,
+            at_device: state.users_at_device + state.line.at_device,
         }))
     }
 

@@ -29,11 +29,7 @@ fn leases(pool: &Path, flow: Flow) -> Leases {
 }
 
 fn read(leases: &Leases, bytes: u64) {
-    assert!(
-        leases
-            .enter(Asker::UNKNOWN, Direction::Read, true, bytes)
-            .is_none()
-    );
+    drop(leases.enter(Asker::UNKNOWN, Direction::Read, true, bytes));
 }
 
 fn of(device: &DeviceQueue, flow: Flow) -> FlowCounts {
@@ -105,6 +101,29 @@ fn what_a_process_reads_is_counted_in_few_turns() {
     assert!((10..=11).contains(&counts.turns), "{counts:?}");
     assert!((5..=6).contains(&of(&device, Flow::Scrub).turns));
     assert!(control.stop(SOON));
+}
+
+#[test]
+fn beside_others_a_lease_ends_with_its_reads() {
+    let top = tempfile::tempdir().unwrap();
+    let device = disk();
+    let _control = serve_device(top.path(), Arc::clone(&device));
+    let restore = leases(top.path(), Flow::Restore);
+    let begin = |bytes| restore.enter(Asker::UNKNOWN, Direction::Read, true, bytes);
+    // Alone nobody waits for it.
+    drop([(); 3].map(|()| begin(2 << 20)));
+    let _client = device.enter(Asker::UNKNOWN, Direction::Read, true, 4096);
+    read(&restore, 3 << 20);
+    let reads = [begin(512 * KIB), begin(512 * KIB)];
+    let turns = of(&device, Flow::Restore).turns;
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| read(&restore, 512 * KIB));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(of(&device, Flow::Restore).turns, turns);
+        drop(reads);
+        until(|| next.is_finished());
+    });
+    assert_eq!(of(&device, Flow::Restore).turns, turns + 1);
 }
 
 #[test]
