@@ -292,7 +292,7 @@ fn lost_and_torn_caches_cost_heat_and_time_only() {
 
 /// Who shares the device waits for a step, whatever it does: it looks, asks or copies.
 #[test]
-fn a_step_takes_of_the_device_what_it_may_and_one_range() {
+fn a_step_takes_of_the_device_what_it_may() {
     const BUDGET: u64 = 256 * KIB;
     let (disk, _) = made(BLOCKS);
     let volumes = open(&disk, 5);
@@ -318,9 +318,9 @@ fn a_step_takes_of_the_device_what_it_may_and_one_range() {
         }
     }
     println!("{most} of {all} bytes in a step, {copied} copied");
-    // A window of 32 chunks, each somewhere else.
-    let range = 32 * (4 + 16) * KIB;
-    assert!(most <= BUDGET + range, "{most}");
+    // The last chunk that was looked up, and the buckets of a window's 32 chunks, which were read before.
+    let last = (4 + 16) * KIB + 32 * 4 * KIB;
+    assert!(most <= BUDGET + last, "{most}");
     assert!(copied <= BUDGET, "{copied}");
-    assert!(all > 8 * (BUDGET + range), "{all}");
+    assert!(all > 16 * (BUDGET + last), "{all}");
 }

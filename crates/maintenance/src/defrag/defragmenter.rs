@@ -45,6 +45,8 @@ pub struct Defragmenter {
     load: Load,
     /// Ranges of the load that were examined.
     examined: usize,
+    /// Of the next range, bytes of its object before this were looked up.
+    prepared: u64,
     stage: Stage,
     report: DefragReport,
     outlook: Outlook,
@@ -118,6 +120,7 @@ impl Defragmenter {
             owners,
             load,
             examined: 0,
+            prepared: 0,
             stage: Stage::Sizing { object: 0, at: 0 },
             report: DefragReport::default(),
             outlook: Outlook::default(),

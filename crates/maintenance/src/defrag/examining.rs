@@ -4,8 +4,16 @@
 
 use super::load::Item;
 use super::{DefragOptions, DefragReport};
-use fragpicker::{PlanOptions, SPARSE_BYTES, plan, sparse};
+use fragpicker::{HotRange, PlanOptions, SPARSE_BYTES, plan, sparse};
+use std::ops::Range;
 use store::{Move, Places, Result};
+
+/// Bytes of the object that are looked at for a range: how long the runs are that cross a segment's borders is seen beyond them.
+pub fn around(item: &Item) -> Range<u64> {
+    let beyond = if item.is_segment { SPARSE_BYTES } else { 0 };
+    let HotRange { start, end, .. } = item.range;
+    start.saturating_sub(beyond)..end.saturating_add(beyond)
+}
 
 /// The move that a range wants, and what it costs now, which is added to the report.
 pub fn examine(
@@ -16,9 +24,7 @@ pub fn examine(
 ) -> Result<Option<Move>> {
     let range = item.range.start..item.range.end;
     let (parts, runs, cost) = if item.is_segment && !options.rewrites_all {
-        let around =
-            range.start.saturating_sub(SPARSE_BYTES)..range.end.saturating_add(SPARSE_BYTES);
-        let found = sparse(&places.spots(item.object, around)?, &range);
+        let found = sparse(&places.spots(item.object, around(item))?, &range);
         let cost = places.cost(item.object, range.clone())?;
         (found.parts, found.runs, cost)
     } else {

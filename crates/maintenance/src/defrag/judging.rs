@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Fragmentable, Move, Moves, Pool, Result};
 
-/// Leaves of recipes, ranges or moves that one step looks at.
-const STEP_LEAVES: usize = 64;
+/// Windows, ranges or moves that one step looks at.
+const STEP_LOOKS: usize = 256;
 
 /// See the module's head.
 pub struct Judging {
@@ -66,7 +66,7 @@ impl Judging {
         effort: &Effort<'_>,
         failed: &mut u64,
     ) -> Result<bool> {
-        for _ in 0..STEP_LEAVES {
+        for _ in 0..STEP_LOOKS {
             let is_asking = self.waiting.len() == 0;
             let looked = match self.waiting.next() {
                 Some(one) => match roots.get(&one.object) {
@@ -100,11 +100,16 @@ impl Judging {
     fn ask(&mut self, owner: &Fragmentable, load: &Load) -> Result<()> {
         let was_asked = (self.owner, self.at) < self.asked;
         let (root, at) = (&owner.root, self.at);
+        // Of him, up to here.
+        let until = match self.owner == self.asked.0 {
+            true => self.asked.1,
+            false => root.len,
+        };
         let next = match load.heat_of(owner.key) {
             // Without a trace anybody may read anything.
             None if at >= root.len => None,
-            None if was_asked => Some(self.moves.pass_windows(root, at)?),
-            None => Some(self.moves.weigh_windows(root, at, REQUEST_WEIGHT)?),
+            None if was_asked => Some(self.moves.pass(root, at, until)?),
+            None => Some(self.moves.weigh_next(root, at, REQUEST_WEIGHT)?),
             Some(ranges) => {
                 let nth = ranges.partition_point(|range| range.start < at);
                 match ranges.get(nth) {

@@ -1,6 +1,6 @@
 //! The defragmentation of a held pool: a run that a thread works on and commands switch.
 //!
-//! Invariant: one run at a time; the lock is held for a step at most. A run that is paused, or that the server leaves
+//! Invariant: one run at a time; the lock is not held across steps, which wait for the device. A run that is paused, or that the server leaves
 //! behind at its end, was written down. Called by the server's thread, `defrag` and `status`.
 
 use anyhow::bail;
@@ -27,11 +27,19 @@ pub enum Outcome {
 struct State {
     /// Under way.
     run: Option<Defragmenter>,
+    /// The thread has it, for a step; it was so before.
+    at_work: Option<DefragRun>,
     /// Else the last one.
     last: Option<DefragRun>,
     outcome: Outcome,
     /// The server ends: nobody works on runs any more.
     is_closed: bool,
+}
+
+impl State {
+    fn is_running(&self) -> bool {
+        self.run.is_some() || self.at_work.is_some()
+    }
 }
 
 /// See the module's head.
@@ -68,6 +76,16 @@ impl Defragmenting {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// When the thread does not have the run.
+    fn between_steps(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        while state.at_work.is_some() {
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(|e| e.into_inner());
+        }
+        state
+    }
+
     /// Refuses a second run.
     pub fn is_free(&self) -> anyhow::Result<()> {
         refuse_second(&self.state())
@@ -96,7 +114,7 @@ impl Defragmenting {
         limit: Option<u64>,
         take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
     ) -> anyhow::Result<bool> {
-        let mut state = self.state();
+        let mut state = self.between_steps();
         if let Some(run) = &mut state.run {
             if limit.is_some() {
                 run.limit(limit);
@@ -120,7 +138,7 @@ impl Defragmenting {
     pub fn is_left_under_way(&self) -> bool {
         let state = self.state();
         let is_under_way = |run: &DefragRun| run.phase == TaskPhase::UnderWay;
-        state.run.is_none() && state.last.as_ref().is_some_and(is_under_way)
+        !state.is_running() && state.last.as_ref().is_some_and(is_under_way)
     }
 
     /// Lets it stand still, or ends it for good; false: there is none.
@@ -140,7 +158,7 @@ impl Defragmenting {
 
     /// The same for a run that is under way in this server, and for no other.
     pub fn stop_running(&self, phase: TaskPhase) -> anyhow::Result<bool> {
-        let mut state = self.state();
+        let mut state = self.between_steps();
         let Some(mut run) = state.run.take() else {
             return Ok(false);
         };
@@ -162,29 +180,33 @@ impl Defragmenting {
     /// One step of the run that is under way; `None`: none is. When it is over, it is written down.
     pub fn step(&self, now_ns: u64, budget_bytes: u64) -> Option<store::Result<DefragStep>> {
         let mut state = self.state();
-        let run = state.run.as_mut()?;
+        let mut run = state.run.take()?;
+        state.at_work = Some(run.run(TaskPhase::UnderWay));
+        drop(state);
         let stepped = run.step(now_ns, budget_bytes);
         let written = match &stepped {
             Ok(_) if run.wants_record() || run.report().stage == DefragStage::Done => run.record(),
             _ => Ok(()),
         };
         let stepped = stepped.and_then(|step| written.map(|()| step));
+        let mut state = self.state();
+        state.at_work = None;
         match &stepped {
             Ok(DefragStep::Finished) => {
-                let run = run.run(TaskPhase::AtRest);
-                state.run = None;
-                self.put(&mut state, run, Outcome::Stopped);
+                self.put(&mut state, run.run(TaskPhase::AtRest), Outcome::Stopped);
             }
-            Ok(_) => {}
+            Ok(_) => {
+                state.run = Some(run);
+                self.changed.notify_all();
+            }
             Err(e) => {
-                let mut run = run.run(TaskPhase::Paused);
-                state.run = None;
+                let mut last = run.run(TaskPhase::Paused);
                 // What was written down of it.
                 if let Some(mut recorded) = RecordedDefrag::read(self.volumes.pool()) {
                     let _ = recorded.stop(self.volumes.pool(), TaskPhase::Paused);
-                    run = recorded.run();
+                    last = recorded.run();
                 }
-                self.put(&mut state, run, Outcome::Failed(e.to_string()));
+                self.put(&mut state, last, Outcome::Failed(e.to_string()));
             }
         }
         Some(stepped)
@@ -220,7 +242,7 @@ impl Defragmenting {
     /// Waits until something is switched, at most so long; not at all while a run is under way, or when `unless` is so.
     pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
         let state = self.state();
-        if state.run.is_some() || unless() {
+        if state.is_running() || unless() {
             return;
         }
         let _ = self.changed.wait_timeout(state, at_most);
@@ -237,7 +259,7 @@ impl Defragmenting {
         let state = self.state();
         let run = match &state.run {
             Some(run) => Some(run.run(TaskPhase::UnderWay)),
-            None => state.last,
+            None => state.at_work.or(state.last),
         };
         run.map(|run| DefragStatus {
             run,
@@ -247,8 +269,8 @@ impl Defragmenting {
 }
 
 fn refuse_second(state: &State) -> anyhow::Result<()> {
-    match state.run {
-        None => Ok(()),
-        Some(_) => bail!("the server is defragmenting already (see quintet defrag status)"),
+    match state.is_running() {
+        false => Ok(()),
+        true => bail!("the server is defragmenting already (see quintet defrag status)"),
     }
 }

@@ -59,6 +59,8 @@ pub struct Moves {
     chunks: FingerprintMap<usize>,
     /// Nodes of recipes that were looked at.
     seen: FingerprintSet,
+    /// The root, and the end of the leaf, of which only the first windows were weighed.
+    open: Option<(Fingerprint, u64)>,
 }
 
 impl Moves {
@@ -70,6 +72,7 @@ impl Moves {
             moves: Vec::new(),
             chunks: FingerprintMap::default(),
             seen: FingerprintSet::default(),
+            open: None,
         }
     }
 
@@ -113,38 +116,41 @@ impl Moves {
         self.weigh_window(&window, weight)
     }
 
-    /// An owner reads all windows of an object, with this weight; those are weighed that begin in the recipe's
-    /// leaf under `at`, unless another owner has the same leaf and was asked. Where it ends.
-    pub fn weigh_windows(&mut self, root: &ObjectRoot, at: u64, weight: u64) -> Result<u64> {
-        let (next, leaf) = self.leaf(root, at)?;
+    /// An owner reads all windows of an object, with this weight; the one that begins at `at` is weighed, unless another
+    /// owner has the same leaf of the recipe and was asked. Where to go on.
+    pub fn weigh_next(&mut self, root: &ObjectRoot, at: u64, weight: u64) -> Result<u64> {
+        let is_open = |(of, end): &(Fingerprint, u64)| *of == root.fingerprint && at < *end;
+        let (next, leaf) = match self.open.take().filter(is_open) {
+            Some((_, end)) => (end, Some(at..end)),
+            None => self.leaf(root, at)?,
+        };
         let Some(leaf) = leaf else {
             return Ok(next);
         };
-        let mut windows: Vec<Vec<Fingerprint>> = Vec::new();
-        let mut last = None;
         let window_bytes = read_at_once(root);
+        let window_end = (leaf.start / window_bytes + 1).saturating_mul(window_bytes);
+        let end = window_end.min(leaf.end);
+        let mut window = Vec::new();
         let visit = &mut |offset: u64, _, f| {
-            let number = offset / window_bytes;
-            if last.replace(number) != Some(number) {
-                windows.push(Vec::new());
-            }
-            if let Some(window) = windows.last_mut() {
+            // Of the window before, otherwise.
+            if offset >= leaf.start {
                 window.push(f);
             }
             Ok(ControlFlow::Continue(()))
         };
         self.pool
             .reader()
-            .visit_pieces(root, leaf.start, leaf.end, visit)?;
-        for window in windows {
-            self.weigh_window(&window, weight)?;
-        }
-        Ok(next)
+            .visit_pieces(root, leaf.start, end, visit)?;
+        self.weigh_window(&window, weight)?;
+        self.open = (end < next).then_some((root.fingerprint, next));
+        Ok(end)
     }
 
-    /// As [`Self::weigh_windows`] for who was asked by an earlier process: only notes that. Reads no leaf.
-    pub fn pass_windows(&mut self, root: &ObjectRoot, at: u64) -> Result<u64> {
-        Ok(self.leaf(root, at)?.0)
+    /// As [`Self::weigh_next`] for who was asked up to `asked` by an earlier process: only notes that. Reads no leaf.
+    pub fn pass(&mut self, root: &ObjectRoot, at: u64, asked: u64) -> Result<u64> {
+        let next = self.leaf(root, at)?.0;
+        self.open = (asked < next).then_some((root.fingerprint, next));
+        Ok(next.min(asked.max(at.saturating_add(1))))
     }
 
     /// Bytes of the recipe's leaf under `at`, unless it was looked at, and where it ends.

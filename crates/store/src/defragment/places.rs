@@ -134,6 +134,33 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// Looks the chunks of a range up, until that was enough: who asks for them next finds directories in memory. Where
+    /// it ended.
+    pub fn prepare(
+        &self,
+        object: u64,
+        range: Range<u64>,
+        is_enough: &mut dyn FnMut() -> bool,
+    ) -> Result<u64> {
+        let root = self.root(object)?;
+        let mut reached = range.end;
+        let visit = &mut |offset: u64, len: u64, chunk: Fingerprint| {
+            if !chunk.is_hole() {
+                self.finder.find(&chunk)?;
+            }
+            Ok(match is_enough() {
+                true => {
+                    reached = offset.saturating_add(len).min(range.end);
+                    ControlFlow::Break(())
+                }
+                false => ControlFlow::Continue(()),
+            })
+        };
+        let reader = self.pool.reader();
+        reader.visit_pieces(&root, range.start, range.end, visit)?;
+        Ok(reached)
+    }
+
     /// True when these ranges lie in no more runs of adjacent regions than they need.
     pub fn are_together(&self, object: u64, parts: &[Range<u64>]) -> Result<bool> {
         let (mut all, mut bytes) = (Vec::new(), 0);

@@ -6,7 +6,7 @@
 use super::{Defragmenter, Stage};
 use crate::defrag::DefragStage;
 use crate::defrag::effort::Effort;
-use crate::defrag::examining::examine;
+use crate::defrag::examining::{around, examine};
 use crate::defrag::judging::Judging;
 use crate::defrag::load::Item;
 use fragpicker::HotRange;
@@ -38,10 +38,11 @@ impl Defragmenter {
         (item.range.start < item.range.end).then_some(item)
     }
 
-    /// Calls `look` with ranges from `cursor` on, until that is enough for a step. True: no others come after them.
+    /// Calls `look` with ranges from `cursor` on, until that is enough for a step. The chunks of the first one were looked up
+    /// up to `prepared`. True: no others come after them.
     fn look(
         &self,
-        cursor: &mut usize,
+        (cursor, prepared): (&mut usize, &mut u64),
         budget_bytes: u64,
         look: &mut dyn FnMut(&Places<'_>, Item) -> Result<bool>,
     ) -> Result<bool> {
@@ -52,10 +53,29 @@ impl Defragmenter {
             let Some(item) = self.load.get(*cursor) else {
                 return Ok(true);
             };
-            *cursor += 1;
-            looked += item.range.end.saturating_sub(item.range.start);
-            let is_enough = match self.cut(item) {
-                Some(item) => look(&places, item)?,
+            let item = self.cut(item);
+            if let Some(item) = &item {
+                let around = around(item);
+                let len = self.roots.get(&item.object).map_or(0, |root| root.len);
+                let ahead = around.start.max(*prepared)..around.end;
+                let is_enough = &mut || effort.is_spent();
+                match places.prepare(item.object, ahead, is_enough) {
+                    Ok(reached) if reached < around.end.min(len) => {
+                        *prepared = reached;
+                        return Ok(false);
+                    }
+                    // Whoever looks is told.
+                    Ok(_) => {}
+                    Err(e) if e.is_corruption() => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            (*cursor, *prepared) = (*cursor + 1, 0);
+            let is_enough = match item {
+                Some(item) => {
+                    looked += item.range.end.saturating_sub(item.range.start);
+                    look(&places, item)?
+                }
                 None => false,
             };
             if is_enough || looked >= STEP_BYTES || effort.is_spent() {
@@ -108,9 +128,11 @@ impl Defragmenter {
         budget_bytes: u64,
     ) -> Result<()> {
         let (mut report, mut cursor) = (self.report, self.examined);
+        let mut prepared = self.prepared;
         let mut parts: usize = moves.iter().map(|one| one.parts.len()).sum();
         let mut is_full = false;
-        let is_over = self.look(&mut cursor, budget_bytes, &mut |places, item| {
+        let from = (&mut cursor, &mut prepared);
+        let is_over = self.look(from, budget_bytes, &mut |places, item| {
             match examine(places, &item, &self.options, &mut report) {
                 Ok(Some(one)) => {
                     bytes += one.bytes();
@@ -127,7 +149,7 @@ impl Defragmenter {
         })?;
         let ranges = cursor.saturating_sub(self.examined);
         self.outlook.did(DefragStage::Examining, ranges as f64);
-        (self.report, self.examined) = (report, cursor);
+        (self.report, self.examined, self.prepared) = (report, cursor, prepared);
         self.stage = match is_over || is_full {
             false => Stage::Examining { moves, bytes },
             true if moves.is_empty() => self.after_round(),
@@ -160,7 +182,9 @@ impl Defragmenter {
             return Ok(());
         }
         let (mut after, before) = (self.report.after, cursor);
-        let is_over = self.look(&mut cursor, budget_bytes, &mut |places, item| {
+        let mut prepared = self.prepared;
+        let from = (&mut cursor, &mut prepared);
+        let is_over = self.look(from, budget_bytes, &mut |places, item| {
             let HotRange { start, end, weight } = item.range;
             match places.cost(item.object, start..end) {
                 Ok(cost) => after.add(weight, &cost),
@@ -169,7 +193,7 @@ impl Defragmenter {
             }
             Ok(false)
         })?;
-        self.report.after = after;
+        (self.report.after, self.prepared) = (after, prepared);
         let ranges = cursor.saturating_sub(before);
         self.outlook.did(DefragStage::Measuring, ranges as f64);
         if !is_over {
