@@ -252,7 +252,8 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
     let volumes = open(&disk, 5);
     let mut run = begin(&volumes, &["disk"], None);
     while run.report().moved.bytes == 0 {
-        run.step(0, 1 << 20).expect("step");
+        // In the midst of a move.
+        run.step(0, 16 * KIB).expect("step");
     }
     run.pause().expect("pause");
     let moved = run.report().moved;
@@ -269,8 +270,18 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
         ..wish
     };
     assert!(!recorded.is_unfinished_of(&other, &keys));
+    assert_eq!(moved.bytes, 128 * KIB, "a pause is after a move");
     let mut run = taken_up(&volumes);
-    run.step(0, 1 << 20).expect("step");
+    while run.report().moved.bytes == moved.bytes {
+        run.step(0, 16 * KIB).expect("step");
+    }
+    // Who goes on after that copies nothing twice either.
+    run.settle().expect("commit");
+    while run.report().moved.bytes < 3 * 128 * KIB {
+        run.step(0, 16 << 20).expect("step");
+    }
+    assert_eq!(run.report().moved.bytes, 3 * 128 * KIB);
+    let moved = run.report().moved;
     run.cancel().expect("cancel");
     let ended = RecordedDefrag::read(volumes.pool())
         .expect("a record")

@@ -217,7 +217,7 @@ impl Defragmenter {
     pub fn settle(&mut self) -> Result<()> {
         self.outlook.stop();
         if let Stage::Moving(run) = &mut self.stage {
-            self.report.moved = run.1.commit()?;
+            self.report.moved = run.1.settle()?;
         }
         Ok(())
     }

@@ -117,6 +117,26 @@ impl Moving {
         self.is_commit_due = true;
     }
 
+    /// Copies what is left of the move that was begun, and makes all that was copied count: nothing is copied again then.
+    pub fn settle(&mut self) -> Result<MoveCounts> {
+        if let Some((rank, _)) = self.copying {
+            let pool = Arc::clone(self.source.pool());
+            let effort = Effort::begin(&pool, u64::MAX);
+            match self.copy(rank, &effort, u64::MAX) {
+                Ok(_) => self.copied.push(rank),
+                // It stays as it is, and is told when it is tried again.
+                Err(e) if e.is_corruption() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.commit()
+    }
+
+    fn is_copied(&self, rank: u64) -> bool {
+        let is_settled = self.is_settled.get(rank as usize).copied();
+        is_settled.unwrap_or(false) || self.copied.contains(&rank)
+    }
+
     /// Makes what was copied count.
     pub fn commit(&mut self) -> Result<MoveCounts> {
         if let Some(mover) = self.mover.take() {
@@ -152,7 +172,7 @@ impl Moving {
             return Ok(processed);
         };
         let begun = self.copying.take().filter(|(begun, _)| *begun == rank);
-        if begun.is_none() && self.needs_nothing(one)? {
+        if begun.is_none() && (self.is_copied(rank) || self.needs_nothing(one)?) {
             return Ok(processed);
         }
         let pool = self.source.pool();
