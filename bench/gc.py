@@ -55,8 +55,14 @@ class Source:
         path = self.top / f"{self.named % 32:02}" / f"f{self.named}"
         self.named += 1
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.random.randbytes(self.random.randrange(4096, 2 * self.args.file_kib * 1024)))
+        path.write_bytes(self.contents())
         self.files.append(path)
+
+    def contents(self):
+        size = self.random.randrange(4096, 2 * self.args.file_kib * 1024)
+        if self.args.compressible:
+            return self.random.randbytes(size // 2).hex().encode()
+        return self.random.randbytes(size)
 
     def change(self):
         count = max(1, len(self.files) * self.args.percent // 100)
@@ -67,7 +73,7 @@ class Source:
                 self.files.remove(path)
                 self.add()
             elif kind == 1:
-                path.write_bytes(self.random.randbytes(self.random.randrange(4096, 2 * self.args.file_kib * 1024)))
+                path.write_bytes(self.contents())
             else:
                 at = self.random.randrange(max(1, path.stat().st_size - 4096))
                 with open(path, "r+b") as file:
@@ -121,6 +127,7 @@ def parse_args():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--file-kib", type=int, default=128, help="mean size")
+    parser.add_argument("--compressible", action="store_true", help="files of hexadecimal digits, which shrink to half")
     parser.add_argument("--percent", type=int, default=8, help="files that change between two generations")
     parser.add_argument("--generations", type=int, default=12)
     parser.add_argument("--keep", type=int, default=3)
