@@ -344,6 +344,21 @@ fn pool_forget(
 }
 
 #[test]
+fn a_step_looks_up_no_more_than_it_is_for() {
+    let (_, pool) = new_pool();
+    store_image(&pool, "kept", &noise(2, 4_000_000), Compression::None);
+    let mut run = collector(&pool, at_once());
+    let (mut marked, mut most) = (0, 0);
+    while run.step(&pool, None, &NothingCached, 4096).expect("step") == GcStep::Working {
+        let references = run.counts().marked.references;
+        most = most.max(references - marked);
+        marked = references;
+    }
+    assert!(marked > 900, "{marked} in all");
+    assert!(most < 10, "{most} in a step for two of them");
+}
+
+#[test]
 fn what_is_stored_again_while_it_is_collected_stays() {
     for stage in [
         GcStage::Marking,

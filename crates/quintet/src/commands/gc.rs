@@ -7,7 +7,7 @@ use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
 use crate::cli::GcArgs;
 use crate::exit::Exit;
-use crate::held::{Held, OpenVolumes};
+use crate::held::{Held, OpenVolumes, steps_of_a_turn};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
@@ -105,8 +105,11 @@ impl Run<'_> {
             self.invocation.interrupt.check()?;
             let before = collector.counts().copied_bytes;
             let turn = self.invocation.turn(Flow::Collect, STEP_BYTES_BESIDE)?;
-            let bytes = turn.as_ref().map_or(STEP_BYTES, |_| STEP_BYTES_BESIDE);
-            let step = collector.step(pool, volumes, cached, bytes)?;
+            let bytes = STEP_BYTES_BESIDE;
+            let step = match &turn {
+                Some(_) => steps_of_a_turn(&mut collector, pool, volumes, cached, bytes)?,
+                None => collector.step(pool, volumes, cached, STEP_BYTES)?,
+            };
             drop(turn);
             let counts = collector.counts();
             if collector.stage() != shown {

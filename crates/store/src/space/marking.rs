@@ -16,6 +16,7 @@ use crate::container::RegionPlace;
 use crate::error::{Result, StoreError};
 use crate::read_path::Reader;
 use format::recipe::{LEVEL_MAX, Layout, ObjectRoot};
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::mem::take;
 use units::{ContainerId, Fingerprint};
@@ -34,7 +35,7 @@ struct Waiting {
 #[derive(Default)]
 struct Level {
     waiting: Vec<Waiting>,
-    /// Those whose turn it is, the first to be read last; their places were looked up.
+    /// Those whose turn it is, the first last. Places of nodes were looked up: they are to be read.
     batch: Vec<Waiting>,
 }
 
@@ -124,7 +125,7 @@ impl Marking {
         let until = self.counts.references.saturating_add(budget);
         while self.counts.references < until && !self.is_done() {
             match self.next_level() {
-                Some(0) => self.mark_chunks(sources)?,
+                Some(0) => self.mark_chunk(sources)?,
                 Some(level) => self.expand(sources, level)?,
                 None => self.list(sources)?,
             }
@@ -193,18 +194,25 @@ impl Marking {
         Ok(new.then_some(kept.place.region))
     }
 
-    fn mark_chunks(&mut self, sources: &Sources<'_>) -> Result<()> {
+    /// Marks one of the chunks whose turn it is.
+    fn mark_chunk(&mut self, sources: &Sources<'_>) -> Result<()> {
         let Some(level) = self.levels.first_mut() else {
             return Ok(());
         };
-        let mut waiting = take(&mut level.waiting);
-        // In the order of the index's buckets, and each once.
-        waiting.sort_unstable_by_key(|w| w.fingerprint.0);
-        waiting.dedup_by_key(|w| w.fingerprint.0);
-        for chunk in waiting {
-            self.mark(sources, &chunk.fingerprint, Seen::Chunk)?;
+        if level.batch.is_empty() {
+            // In the order of the index's buckets, from the end on, and each once.
+            level.batch = take(&mut level.waiting);
+            level
+                .batch
+                .sort_unstable_by_key(|w| Reverse(w.fingerprint.0));
+            level.batch.dedup_by_key(|w| w.fingerprint.0);
         }
-        Ok(())
+        match level.batch.pop() {
+            Some(chunk) => self
+                .mark(sources, &chunk.fingerprint, Seen::Chunk)
+                .map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Marks the nodes that wait, or reads one of those whose turn it is.

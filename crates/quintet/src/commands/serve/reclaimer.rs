@@ -7,7 +7,7 @@
 use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
-use crate::held::{Collection, Held, seconds};
+use crate::held::{Collection, Held, seconds, steps_of_a_turn};
 use crate::interrupt::Interrupt;
 use maintenance::{CollectDecision, PoolSpace, Urgency};
 use media::Asker;
@@ -15,7 +15,7 @@ use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Collector, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError};
+use store::{Collector, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError, Volumes};
 use units::Origin;
 
 /// Between two looks at the disk.
@@ -190,7 +190,8 @@ impl Work {
             if collector.stage() == GcStage::Copying && self.copy_room() == Some(0) {
                 collector.copy_no_more();
             }
-            let step = collector.step(pool, Some(volumes), &**volumes, bytes)?;
+            let cached: &Volumes = volumes;
+            let step = steps_of_a_turn(&mut collector, pool, Some(volumes), cached, bytes)?;
             drop(turn);
             collection.tell(collector.stage(), collector.counts());
             if step == GcStep::Done {
