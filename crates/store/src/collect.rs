@@ -14,6 +14,7 @@ mod cached;
 mod choose;
 mod copy;
 mod discard;
+mod lanes;
 mod merge;
 mod policy;
 mod region;

@@ -5,6 +5,7 @@
 //! chunks cannot all be read stays. Called by the collector.
 
 use super::choose::Candidate;
+use super::lanes::Lanes;
 use super::region::SourceRegion;
 use super::{CachedChunks, Collector, GcStage};
 use crate::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
@@ -12,7 +13,6 @@ use crate::chunk_map::ChunkMap;
 use crate::container::RegionPlace;
 use crate::error::Result;
 use crate::pool::{Pool, Purpose};
-use crate::write_path::WriteSession;
 use format::container::ContainerClass;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const ROUND_BYTES_MAX: u64 = 1 << 30;
 
 /// Containers between being retired and being in the trash.
 pub(super) struct Round {
-    session: WriteSession,
+    lanes: Lanes,
     /// Still to be copied.
     rest: Vec<Candidate>,
     /// Copied.
@@ -107,7 +107,7 @@ impl Collector {
         };
         let until = self.counts.copied_bytes.saturating_add(budget_bytes.max(1));
         while let Some(candidate) = round.rest.pop() {
-            match self.copy_out(pool, cached, &mut round.session, candidate.id)? {
+            match self.copy_out(pool, cached, &mut round.lanes, candidate.id)? {
                 Copied::All if candidate.in_trash => {}
                 Copied::All => {
                     round.done.push(candidate.id);
@@ -140,7 +140,7 @@ impl Collector {
         }
         rest.reverse();
         Ok(Round {
-            session: pool.begin_for(Purpose::Collect, self.lane)?,
+            lanes: Lanes::begin(pool, self.lane)?,
             rest,
             done: Vec::new(),
             merged: 0,
@@ -151,7 +151,7 @@ impl Collector {
         &mut self,
         pool: &Pool,
         cached: &dyn CachedChunks,
-        session: &mut WriteSession,
+        lanes: &mut Lanes,
         id: ContainerId,
     ) -> Result<Copied> {
         let Some(live) = self.marking.live.of(id) else {
@@ -161,6 +161,7 @@ impl Collector {
             Err(e) if e.is_corruption() => return Ok(Copied::Not),
             contents => contents?,
         };
+        let lane = lanes.of(&contents)?;
         let (mut number, mut bytes) = (0, 0);
         for region in &contents.directory.regions {
             let first = number;
@@ -179,7 +180,7 @@ impl Collector {
                 class: contents.class,
                 region,
             };
-            match from.copy(pool, cached, session.main(), &wanted) {
+            match from.copy(pool, cached, lane, &wanted) {
                 Err(e) if e.is_corruption() => return Ok(Copied::Not),
                 copied => {
                     let copied = copied?;
@@ -201,7 +202,7 @@ impl Collector {
     /// Enters the copies and puts their old containers into the trash; durable on return.
     fn discard(&mut self, pool: &Pool, round: Round) -> Result<()> {
         let Round {
-            mut session,
+            lanes,
             done,
             merged,
             ..
@@ -210,7 +211,7 @@ impl Collector {
             retired.give_up(&done);
         }
         // Before the commit, in which nobody waits for turns.
-        session.seal_data()?;
+        let session = lanes.finish()?;
         let mut discarded = 0;
         pool.commit_with(Purpose::Collect, |base| {
             let since = Discarded {

@@ -5,15 +5,13 @@
 //! stored bytes may be what somebody stored and its chunks not what they are called. Called by the collector.
 
 use super::CachedChunks;
+use super::lanes::FINE_REGION_BYTES;
 use crate::container::{OpenedRegion, RegionPlace};
 use crate::error::{Result, StoreError};
 use crate::pool::Pool;
 use crate::write_path::Lane;
 use format::container::{ContainerClass, DirectoryRegion, region_sectors};
 use units::Fingerprint;
-
-/// Regions with fewer bytes, unpacked, are packed together with others: what a commit of a few pages left.
-const AS_STORED_BYTES_MIN: usize = 16 << 10;
 
 /// A region, and what its container says of it.
 pub(super) struct SourceRegion<'a> {
@@ -92,8 +90,7 @@ impl SourceRegion<'_> {
     ) -> Result<bool> {
         if chunks.len() < self.region.chunks.len()
             || !opened.is_of(chunks)
-            || (opened.raw_bytes() as usize)
-                < lane.region_bytes(self.class).min(AS_STORED_BYTES_MIN)
+            || (opened.raw_bytes() as usize) < lane.region_bytes(self.class).min(FINE_REGION_BYTES)
             || pool.chunks().quarantine.is_damaged(self.place)
         {
             return Ok(false);

@@ -1,0 +1,63 @@
+//! Where a round's copies are packed.
+//!
+//! Invariant: what lay in small regions, to be read here and there, is packed into small regions again, and
+//! never beside data of large ones. Called by the collector's copying.
+
+use crate::container::Contents;
+use crate::error::Result;
+use crate::pool::{Pool, Purpose};
+use crate::write_path::{Lane, LaneOptions, WriteSession};
+use format::container::{ContainerClass, DirectoryRegion};
+
+/// Data whose regions have fewer raw bytes on average is read here and there: volumes.
+const FINE_BYTES_MAX: u64 = 128 << 10;
+/// Raw bytes of the regions that such data is packed into. Smaller ones are what commits of a few pages left.
+pub(super) const FINE_REGION_BYTES: usize = 16 << 10;
+
+/// A session with its own lane for large regions, and one for small ones as soon as there are any.
+pub(super) struct Lanes {
+    session: WriteSession,
+    fine: Option<Lane>,
+    options: LaneOptions,
+}
+
+impl Lanes {
+    pub fn begin(pool: &Pool, options: LaneOptions) -> Result<Self> {
+        Ok(Self {
+            session: pool.begin_for(Purpose::Collect, options)?,
+            fine: None,
+            options,
+        })
+    }
+
+    /// The lane for what lay in this container.
+    pub fn of(&mut self, contents: &Contents) -> Result<&mut Lane> {
+        let regions = &contents.directory.regions;
+        let bytes: u64 = regions.iter().map(raw_bytes).sum();
+        let is_fine = bytes < FINE_BYTES_MAX.saturating_mul(regions.len() as u64);
+        if contents.class != ContainerClass::Data || !is_fine {
+            return Ok(self.session.main());
+        }
+        let lane = match self.fine.take() {
+            Some(lane) => lane,
+            None => self.session.lane(LaneOptions {
+                region_bytes: self.options.region_bytes.min(FINE_REGION_BYTES),
+                ..self.options
+            })?,
+        };
+        Ok(self.fine.insert(lane))
+    }
+
+    /// The session, with all that was copied, its data containers closed.
+    pub fn finish(mut self) -> Result<WriteSession> {
+        if let Some(fine) = self.fine {
+            self.session.retire(fine)?;
+        }
+        self.session.seal_data()?;
+        Ok(self.session)
+    }
+}
+
+fn raw_bytes(region: &DirectoryRegion) -> u64 {
+    region.chunks.iter().map(|(_, len)| u64::from(*len)).sum()
+}
