@@ -114,6 +114,25 @@ fn what_is_live_in_part_is_packed_anew() {
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
 }
 
+/// Clients wait for a step at most: it ends between two regions, not two containers.
+#[test]
+fn a_step_copies_what_it_may_and_a_region_at_most() {
+    let bytes = noise(9, 96 * CHUNK);
+    let (_disk, pool, kept) = thinned(&bytes, |number| number.is_multiple_of(IN_REGION));
+    let mut run = collector(&pool, WITH);
+    let (mut copied, mut largest) = (0, 0);
+    while run.step(&pool, None, &NothingCached, 1).expect("step") == GcStep::Working {
+        let now = run.counts().copied_bytes;
+        largest = largest.max(now - copied);
+        copied = now;
+    }
+    assert!(copied >= 48 * CHUNK as u64, "{copied}");
+    assert!(largest <= (IN_REGION * CHUNK) as u64, "{largest}");
+    drop(run);
+    collect(&pool, WITH);
+    is_sound(&pool, &[kept]);
+}
+
 /// What a writer has stored again since the mark is not copied, although its region is live as a whole.
 #[test]
 fn what_a_writer_has_stored_meanwhile_is_not_copied_with_its_region() {

@@ -10,7 +10,7 @@ use super::region::SourceRegion;
 use super::{CachedChunks, Collector, GcStage};
 use crate::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
 use crate::chunk_map::ChunkMap;
-use crate::container::RegionPlace;
+use crate::container::{Contents, RegionPlace};
 use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use format::container::ContainerClass;
@@ -26,6 +26,8 @@ const ROUND_BYTES_MAX: u64 = 1 << 30;
 /// Containers between being retired and being in the trash.
 pub(super) struct Round {
     lanes: Lanes,
+    /// Under way.
+    source: Option<Source>,
     /// Still to be copied.
     rest: Vec<Candidate>,
     /// Copied.
@@ -37,11 +39,45 @@ pub(super) struct Round {
 impl Round {
     /// What is not copied yet stays where it is.
     pub fn give_up_rest(&mut self) {
+        self.source = None;
         self.rest.clear();
     }
 
     pub fn bytes_left(&self) -> u64 {
-        self.rest.iter().map(|candidate| candidate.live_bytes).sum()
+        let rest = self.rest.iter().map(|candidate| candidate.live_bytes);
+        let under_way = self.source.as_ref();
+        let left = under_way.map(|s| s.candidate.live_bytes.saturating_sub(s.bytes));
+        rest.chain(left).sum()
+    }
+
+    /// The container that is under way, or else the next one.
+    fn next(&mut self) -> Option<Source> {
+        let under_way = self.source.take();
+        under_way.or_else(|| self.rest.pop().map(Source::from))
+    }
+}
+
+/// A container that is copied, and how far that is.
+struct Source {
+    candidate: Candidate,
+    /// Once they were read.
+    contents: Option<Contents>,
+    /// Regions that are done, and the chunks in them.
+    regions: usize,
+    chunks: u32,
+    /// Live bytes of those.
+    bytes: u64,
+}
+
+impl From<Candidate> for Source {
+    fn from(candidate: Candidate) -> Self {
+        Self {
+            candidate,
+            contents: None,
+            regions: 0,
+            chunks: 0,
+            bytes: 0,
+        }
     }
 }
 
@@ -84,6 +120,8 @@ impl Drop for RetiredForNow {
 /// Whether all that is live of a container is stored elsewhere now.
 enum Copied {
     All,
+    /// More of it is to be copied.
+    Part,
     /// Something of it cannot be read.
     Not,
 }
@@ -106,17 +144,18 @@ impl Collector {
             return Ok(());
         };
         let until = self.counts.copied_bytes.saturating_add(budget_bytes.max(1));
-        while let Some(candidate) = round.rest.pop() {
-            match self.copy_out(pool, cached, &mut round.lanes, candidate.id)? {
-                Copied::All if candidate.in_trash => {}
+        while let Some(mut source) = round.next() {
+            match self.copy_out(pool, cached, &mut round.lanes, &mut source, until)? {
+                Copied::Part => round.source = Some(source),
+                Copied::All if source.candidate.in_trash => {}
                 Copied::All => {
-                    round.done.push(candidate.id);
-                    round.merged += u64::from(candidate.is_small);
+                    round.done.push(source.candidate.id);
+                    round.merged += u64::from(source.candidate.is_small);
                 }
                 Copied::Not => {
                     self.counts.containers_kept_back += 1;
                     if let Some(retired) = &mut self.retired {
-                        retired.take_back(candidate.id);
+                        retired.take_back(source.candidate.id);
                     }
                 }
             }
@@ -141,34 +180,43 @@ impl Collector {
         rest.reverse();
         Ok(Round {
             lanes: Lanes::begin(pool, self.lane)?,
+            source: None,
             rest,
             done: Vec::new(),
             merged: 0,
         })
     }
 
+    /// Goes on with a container, region by region, until so many bytes have been copied in all.
     fn copy_out(
         &mut self,
         pool: &Pool,
         cached: &dyn CachedChunks,
         lanes: &mut Lanes,
-        id: ContainerId,
+        source: &mut Source,
+        until: u64,
     ) -> Result<Copied> {
+        let id = source.candidate.id;
         let Some(live) = self.marking.live.of(id) else {
             return Ok(Copied::All);
         };
-        let contents = match pool.containers().contents(id) {
-            Err(e) if e.is_corruption() => return Ok(Copied::Not),
-            contents => contents?,
+        let contents = match &mut source.contents {
+            Some(contents) => contents,
+            none => match pool.containers().contents(id) {
+                Err(e) if e.is_corruption() => return Ok(Copied::Not),
+                contents => none.insert(contents?),
+            },
         };
-        let lane = lanes.of(&contents)?;
-        let (mut number, mut bytes) = (0, 0);
-        for region in &contents.directory.regions {
-            let first = number;
-            number += region.chunks.len() as u32;
-            let numbered = (first..).zip(&region.chunks);
-            let wanted = numbered.filter(|(number, _)| live.holds(*number));
-            let wanted: Vec<_> = wanted.map(|(n, _)| (n - first) as usize).collect();
+        let lane = lanes.of(contents)?;
+        while let Some(region) = contents.directory.regions.get(source.regions) {
+            if self.counts.copied_bytes >= until {
+                return Ok(Copied::Part);
+            }
+            let first = source.chunks;
+            source.regions += 1;
+            source.chunks += region.chunks.len() as u32;
+            let numbers = 0..region.chunks.len();
+            let wanted: Vec<_> = numbers.filter(|n| live.holds(first + *n as u32)).collect();
             if wanted.is_empty() {
                 continue;
             }
@@ -184,7 +232,7 @@ impl Collector {
                 Err(e) if e.is_corruption() => return Ok(Copied::Not),
                 copied => {
                     let copied = copied?;
-                    bytes += copied.bytes;
+                    source.bytes += copied.bytes;
                     self.counts.chunks_copied += wanted.len() as u64;
                     self.counts.copied_bytes += copied.bytes;
                     self.counts.cached_bytes += copied.cached_bytes;
@@ -193,7 +241,7 @@ impl Collector {
             }
         }
         // A directory that is not the one that was marked proves nothing.
-        Ok(match bytes == live.live_bytes {
+        Ok(match source.bytes == live.live_bytes {
             true => Copied::All,
             false => Copied::Not,
         })
