@@ -98,6 +98,8 @@ def measure_one(args, disk, server, used, way, work):
         measure.drop_caches()
         disk.throttle(args.iops, args.mb_per_s * 1_000_000)
         with Beside(server, work / "copies", tasks) as beside:
+            # What maintenance read while it had the disk to itself is in the system's memory.
+            measure.drop_caches()
             begun, before, reads, busy, start = beside.restored(), flows(server), disk.reads(), disk.busy_seconds(), time.monotonic()
             rate = args.iops * used // 100
             job = fio(server, f"--rate_iops={rate}", "--rate_process=poisson", f"--runtime={args.seconds}", "--time_based",
