@@ -10,34 +10,34 @@ use std::thread::JoinHandle;
 /// See the module's head.
 pub struct Background {
     interrupt: Interrupt,
+    wake: Box<dyn Fn() + Send>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Background {
-    /// Runs `work` until `interrupt`, which it looks at, is requested.
+    /// Runs `work` until `interrupt`, which it looks at, is requested; `wake` ends a rest of it that the
+    /// interrupt does not.
     pub fn start(
         name: &str,
         interrupt: Interrupt,
         work: impl FnOnce() + Send + 'static,
+        wake: impl Fn() + Send + 'static,
     ) -> io::Result<Self> {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(work)?;
         Ok(Self {
             interrupt,
+            wake: Box::new(wake),
             thread: Some(thread),
         })
-    }
-
-    /// Asks it to end, without waiting.
-    pub fn stop(&self) {
-        self.interrupt.request();
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.stop();
+        self.interrupt.request();
+        (self.wake)();
         if let Some(thread) = self.thread.take() {
             // A panicking thread has already been reported by the panic itself.
             let _ = thread.join();

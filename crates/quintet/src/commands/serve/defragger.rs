@@ -26,38 +26,25 @@ const AT_REST: Duration = Duration::from_secs(60);
 /// Time between two records of how far it is, where less was done than asks for one.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 
-/// See the module's head. Dropping it stops the thread; the run is left to the next server.
-pub struct Defragger {
-    held: Arc<Held>,
-    thread: Background,
-}
-
-impl Defragger {
-    /// Starts the thread; a run that was under way goes on.
-    pub fn start(invocation: &Invocation, held: &Arc<Held>, lane: LaneOptions) -> io::Result<Self> {
-        let interrupt = Interrupt::of_command()?;
-        let work = Work {
-            held: Arc::clone(held),
-            console: Arc::clone(&invocation.console),
-            interrupt: interrupt.clone(),
-            recorded: Instant::now(),
-        };
-        if held.defrag.is_left_under_way() {
-            work.take_up(invocation, lane);
-        }
-        Ok(Self {
-            held: Arc::clone(held),
-            thread: Background::start("defrag", interrupt, move || work.run())?,
-        })
+/// Starts the thread; a run that was under way goes on, and is left to the next server when this one ends.
+pub fn start(
+    invocation: &Invocation,
+    held: &Arc<Held>,
+    lane: LaneOptions,
+) -> io::Result<Background> {
+    let interrupt = Interrupt::of_command()?;
+    let work = Work {
+        held: Arc::clone(held),
+        console: Arc::clone(&invocation.console),
+        interrupt: interrupt.clone(),
+        recorded: Instant::now(),
+    };
+    if held.defrag.is_left_under_way() {
+        work.take_up(invocation, lane);
     }
-}
-
-impl Drop for Defragger {
-    fn drop(&mut self) {
-        self.thread.stop();
-        // It may be at rest.
-        self.held.defrag.wake();
-    }
+    let held = Arc::clone(held);
+    let wake = move || held.defrag.wake();
+    Background::start("defrag", interrupt, move || work.run(), wake)
 }
 
 struct Work {

@@ -4,13 +4,11 @@
 //! no new clients, commands stop, requests are answered, what was written goes into containers, the
 //! pool is closed. Nothing that is left behind, after any end, keeps the next one from starting.
 
-use super::defragger::Defragger;
 use super::destager::Destager;
 use super::exports::HeldExports;
-use super::reclaimer::Reclaimer;
 use super::sockets::start_nbd;
-use super::verifier::Verifier;
 use super::{announce, signals, wait};
+use super::{defragger, reclaimer, verifier};
 use crate::cli::{ReplicaArgs, ServeHeldArgs};
 use crate::commands::backup::REGION_BYTES;
 use crate::commands::invocation::Invocation;
@@ -121,9 +119,9 @@ fn hold(
     }
     let destager = Destager::start(&held, console)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
-    let verifier = Verifier::start(invocation, &held, lane)?;
-    let defragger = Defragger::start(invocation, &held, lane)?;
-    let reclaimer = Reclaimer::start(invocation, &held, lane)?;
+    let verifier = verifier::start(invocation, &held, lane)?;
+    let defragger = defragger::start(invocation, &held, lane)?;
+    let reclaimer = reclaimer::start(invocation, &held, lane)?;
     let commands = ClientCommands {
         held: Arc::clone(&held),
     };

@@ -33,27 +33,23 @@ const GAIN_BYTES_MIN: u64 = 64 << 10;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
 
-/// See the module's head. Dropping it stops the thread, and lets writers go.
-pub struct Reclaimer {
-    _thread: Background,
-}
-
-impl Reclaimer {
-    /// Starts the thread.
-    pub fn start(invocation: &Invocation, held: &Arc<Held>, lane: LaneOptions) -> io::Result<Self> {
-        let interrupt = Interrupt::of_command()?;
-        let work = Work {
-            held: Arc::clone(held),
-            console: Arc::clone(&invocation.console),
-            interrupt: interrupt.clone(),
-            lane,
-            trash: Trash::default(),
-            looked: None,
-            said: None,
-        };
-        let _thread = Background::start("reclaim", interrupt, move || work.run())?;
-        Ok(Self { _thread })
-    }
+/// Starts the thread. When it ends it lets writers go.
+pub fn start(
+    invocation: &Invocation,
+    held: &Arc<Held>,
+    lane: LaneOptions,
+) -> io::Result<Background> {
+    let interrupt = Interrupt::of_command()?;
+    let work = Work {
+        held: Arc::clone(held),
+        console: Arc::clone(&invocation.console),
+        interrupt: interrupt.clone(),
+        lane,
+        trash: Trash::default(),
+        looked: None,
+        said: None,
+    };
+    Background::start("reclaim", interrupt, move || work.run(), || {})
 }
 
 /// What the trash holds.

@@ -37,41 +37,28 @@ const FAILED_PAUSE: Duration = Duration::from_secs(5);
 /// Names that are said; all of them says check.
 const NAMES_MAX: usize = 20;
 
-/// See the module's head. Dropping it stops the thread.
-pub struct Verifier {
-    held: Arc<Held>,
-    thread: Background,
-}
-
-impl Verifier {
-    /// Starts the thread; a pass that was under way goes on.
-    pub fn start(invocation: &Invocation, held: &Arc<Held>, lane: LaneOptions) -> io::Result<Self> {
-        let interrupt = Interrupt::of_command()?;
-        let work = Work {
-            held: Arc::clone(held),
-            console: Arc::clone(&invocation.console),
-            interrupt: interrupt.clone(),
-            lane,
-            findings: Findings::default(),
-            is_finished: false,
-            unnoted_since: None,
-            recorded: Instant::now(),
-            hurried: Instant::now(),
-            said: None,
-        };
-        Ok(Self {
-            held: Arc::clone(held),
-            thread: Background::start("scrub", interrupt, move || work.run())?,
-        })
-    }
-}
-
-impl Drop for Verifier {
-    fn drop(&mut self) {
-        self.thread.stop();
-        // It may be at rest.
-        self.held.scrub.wake();
-    }
+/// Starts the thread; a pass that was under way goes on.
+pub fn start(
+    invocation: &Invocation,
+    held: &Arc<Held>,
+    lane: LaneOptions,
+) -> io::Result<Background> {
+    let interrupt = Interrupt::of_command()?;
+    let work = Work {
+        held: Arc::clone(held),
+        console: Arc::clone(&invocation.console),
+        interrupt: interrupt.clone(),
+        lane,
+        findings: Findings::default(),
+        is_finished: false,
+        unnoted_since: None,
+        recorded: Instant::now(),
+        hurried: Instant::now(),
+        said: None,
+    };
+    let held = Arc::clone(held);
+    let wake = move || held.scrub.wake();
+    Background::start("scrub", interrupt, move || work.run(), wake)
 }
 
 struct Work {
