@@ -43,26 +43,14 @@ fn found(
     maintenance::Toll,
     maintenance::Toll,
 ) {
-    let DefragReport {
-        mapped_bytes,
-        fragmented,
-        unfair,
-        wanted,
-        failed,
-        before,
-        after,
-        ..
-    } = *report;
-    let numbers = (mapped_bytes, fragmented, unfair, wanted, failed);
-    let (mapped_bytes, fragmented, unfair, wanted, failed) = numbers;
     (
-        mapped_bytes,
-        fragmented,
-        unfair,
-        wanted,
-        failed,
-        before,
-        after,
+        report.mapped_bytes,
+        report.fragmented,
+        report.unfair,
+        report.wanted,
+        report.failed,
+        report.before,
+        report.after,
     )
 }
 

@@ -6,12 +6,12 @@ mod specimen;
 
 use chunking::FingerprintKey;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
-use sim::{Image, Seed, SimDisk};
-use specimen::{media, open, options};
+use sim::Seed;
+use specimen::{new_pool, options};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{ImageVolume, InitOptions, ObjectBuilder, OpenMode, Pool};
+use store::{ImageVolume, ObjectBuilder, Pool};
 use units::Fingerprint;
 use volume::{RequestContext, Volume};
 
@@ -100,13 +100,7 @@ struct Stored {
 }
 
 fn stored(seed: &mut Seed, layout: Layout) -> Stored {
-    let disk = SimDisk::unrecorded(Image::new());
-    let init = InitOptions {
-        secrets: &[],
-        chunk_bytes_average: 4096,
-    };
-    Pool::init(&media(&disk, 1), &init).expect("init");
-    let pool = open(&disk, 2, None, OpenMode::Write).expect("open");
+    let (_disk, pool) = new_pool();
     let mut session = pool
         .begin(options(chunking::Compression::Lz4))
         .expect("begin");
