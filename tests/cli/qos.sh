@@ -10,6 +10,12 @@ new_pool
 exits 0 q import "$dir/image" disk
 exits 1 q qos show
 says 'no server holds this pool'
+# Where there is no pool, that is what is said.
+for words in 'qos show' 'scrub start' 'defrag start' 'copy --pause'; do
+    # shellcheck disable=SC2086
+    exits 10 env QUINTET_REPOSITORY="$dir/nothing" "$QUINTET" $words
+    says 'is not a directory'
+done
 exits 1 q serve --qos random=0
 says 'random=0'
 start_server --nbd-socket "$dir/nbd" --metrics 127.0.0.1:0 --qos random=30 floor.scrub=2.5

@@ -106,9 +106,7 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
 
 /// Pauses, or resumes, what a server copies.
 fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
-    let Some(held) = invocation.held() else {
-        bail!("no server holds this pool: interrupt the copy, the next one goes on");
-    };
+    let held = invocation.server("interrupt the copy, the next one goes on")?;
     let count = held.copies.pause(pause) as u64;
     let console = &invocation.console;
     console.message(

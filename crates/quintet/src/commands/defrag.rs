@@ -97,7 +97,8 @@ fn in_server(
 fn without_server(invocation: &Invocation, command: &DefragCommand) -> anyhow::Result<Exit> {
     let phase = match command {
         DefragCommand::Start(_) => {
-            bail!("no server holds this pool: `quintet defrag` does it here and now")
+            invocation.server("`quintet defrag` does it here and now")?;
+            return Ok(Exit::Done);
         }
         DefragCommand::Status => {
             let pool = invocation.open(OpenMode::Read)?;

@@ -12,7 +12,7 @@ use crate::held::{
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
 use crate::settings::{OtherPool, Settings, parse_compression};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use jiff::tz::TimeZone;
 use media::{Asker, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use qos::Flow;
@@ -273,6 +273,16 @@ impl Invocation {
     /// What the server holds that runs this.
     pub fn held(&self) -> Option<&Arc<Held>> {
         self.held.as_ref()
+    }
+
+    /// The server that runs this; an error without one, which says what there is `instead`, or that there is no pool
+    /// at all: that has its own exit code.
+    pub fn server(&self, instead: &str) -> anyhow::Result<&Arc<Held>> {
+        if self.held.is_none() {
+            self.media(false)?;
+        }
+        let none = || anyhow!("no server holds this pool: {instead}");
+        self.held.as_ref().ok_or_else(none)
     }
 
     /// A turn at a server's device, for one step of maintenance; `None` without a server.

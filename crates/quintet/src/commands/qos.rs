@@ -10,14 +10,11 @@ use crate::held::Held;
 use crate::json::Object;
 use crate::settings::{flow_name, kind_name};
 use crate::sizes;
-use anyhow::bail;
 use qos::Flow;
 use store::FlowCounts;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
-    let Some(held) = invocation.held() else {
-        bail!("no server holds this pool: there is nothing to share");
-    };
+    let held = invocation.server("there is nothing to share")?;
     if let QosCommand::Set(args) = command {
         held.set_shares(held.shares().with(&args.shares)?)?;
     }

@@ -18,7 +18,6 @@ use crate::exit::Exit;
 use crate::held::{OpenPool, Replica};
 use crate::json::Object;
 use crate::progress::Progress;
-use anyhow::bail;
 use format::scrub::Pass;
 use maintenance::{ScrubStatus, ScrubStep, Scrubber};
 use std::ops::ControlFlow;
@@ -54,7 +53,7 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
                 .note("the server does it in the background (see quintet scrub status)");
         }
         (Some(_), None) => {
-            bail!("no server holds this pool: `quintet scrub` verifies it here and now")
+            invocation.server("`quintet scrub` verifies it here and now")?;
         }
         (None, None) => return in_foreground(invocation, &args.pass),
     }

@@ -13,7 +13,6 @@ use crate::cli::TopArgs;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::held::Live;
-use anyhow::bail;
 use frame::Frame;
 use std::io;
 use std::time::Duration;
@@ -23,11 +22,7 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
 pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exit> {
-    // That there is no pool is worth its own exit code.
-    invocation.media(false)?;
-    let Some(held) = invocation.held() else {
-        bail!("no server holds this pool (see quintet serve)");
-    };
+    let held = invocation.server("quintet serve begins one")?;
     let interval = Duration::from_secs_f64(args.interval);
     let screen = Screen::begin(invocation)?;
     let mut last = Live::of(held);
