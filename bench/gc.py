@@ -81,6 +81,27 @@ class Source:
                     file.write(self.random.randbytes(4096))
 
 
+class Image:
+    """A disk image, the same history for every tool and round."""
+
+    def __init__(self, top, args):
+        self.top, self.args, self.random = Path(top) / "disk.raw", args, random.Random(2026)
+        self.top.parent.mkdir(parents=True)
+        with open(self.top, "wb") as file:
+            for _ in range(args.image_mib):
+                file.write(self.random.randbytes(1 << 20))
+        self.files = [self.top]
+
+    def change(self):
+        left = (self.args.image_mib << 20) * self.args.percent // 100
+        with open(self.top, "r+b") as file:
+            while left > 0:
+                size = self.random.randrange(1, 32) * 4096
+                file.seek(self.random.randrange(self.args.image_mib * 256 - 32) * 4096)
+                file.write(self.random.randbytes(size))
+                left -= size
+
+
 def forget_and_collect(tool, keep):
     """Command lines: what is not measured, then what is."""
     if tool.name == "quintet":
@@ -127,8 +148,9 @@ def parse_args():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int, default=2000)
     parser.add_argument("--file-kib", type=int, default=128, help="mean size")
+    parser.add_argument("--image-mib", type=int, help="one disk image of this size instead of a tree")
     parser.add_argument("--compressible", action="store_true", help="files of hexadecimal digits, which shrink to half")
-    parser.add_argument("--percent", type=int, default=8, help="files that change between two generations")
+    parser.add_argument("--percent", type=int, default=8, help="files, or bytes of the image, that change between two generations")
     parser.add_argument("--generations", type=int, default=12)
     parser.add_argument("--keep", type=int, default=3)
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"))
@@ -151,7 +173,7 @@ def one(name, work, args):
     room = work / "room"
     shutil.rmtree(room, ignore_errors=True)
     (room / "home").mkdir(parents=True)
-    source = Source(room / "source", args)
+    source = (Image if args.image_mib else Source)(room / "source", args)
     tool = make(name, room, args)
     log = room / "log"
 
@@ -196,7 +218,7 @@ def one(name, work, args):
     same(source, tool.restored(source.top, target))
     return {"tool": name, "wall_s": sum(run["wall_s"] for run in runs), "cpu_s": sum(run["user_s"] + run["sys_s"] for run in runs) + beside.get("backup_cpu_s", 0),
             "rss_mib": max(run["rss_bytes"] for run in runs) / 1048576, "before_bytes": before,
-            "after_bytes": measure.walk_sizes(tool.repo)[2], "newest_bytes": measure.walk_sizes(source.top)[2], **beside}
+            "after_bytes": measure.walk_sizes(tool.repo)[2], "newest_bytes": sum(path.stat().st_size for path in source.files), **beside}
 
 
 @contextlib.contextmanager
