@@ -41,6 +41,8 @@ kill -9 $server
 wait $server || true
 server=
 start_server --nbd-socket "$dir/nbd" --journal 32M
+exits 0 q status
+says 'gc: .*last run .* by the server itself'
 qemu-img compare -f raw -F raw "$dir/noise" "$(uri web)" >/dev/null || fail "other bytes after a kill"
 stop_server
 sound

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod collect;
 pub mod config;
 pub mod container;
 pub mod defrag;

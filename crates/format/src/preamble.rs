@@ -39,6 +39,8 @@ pub enum Kind {
     Trace = 9,
     /// How far a defragmentation has come.
     Defrag = 10,
+    /// When space was collected last.
+    Collect = 11,
 }
 
 impl Kind {

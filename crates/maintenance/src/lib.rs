@@ -22,6 +22,6 @@ pub use replicate::{
 };
 pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};
 pub use upkeep::{
-    CollectDecision, CollectLimits, CollectRun, CollectSchedule, NextCollect, PoolSpace, Urgency,
-    scrub_due_s,
+    CollectDecision, CollectLimits, CollectMemory, CollectNote, CollectRun, CollectSchedule,
+    NextCollect, PoolSpace, Urgency, scrub_due_s,
 };

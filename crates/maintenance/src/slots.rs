@@ -1,8 +1,9 @@
 //! Records of tasks that outlive their process: two files below the pool's `cache` for each, written in turn.
 //!
 //! Invariant: nothing is synced; a crash may lose the newer record, or both, which costs work. Called by
-//! the scrubber and the defragmenter.
+//! the scrubber, the defragmenter and what is remembered of collections.
 
+use format::collect::{COLLECT_BYTES, CollectRecord};
 use format::defrag::{DEFRAG_BYTES_MAX, DefragRecord};
 use format::scrub::{SCRUB_BYTES_MAX, ScrubRecord};
 use media::MediaError;
@@ -48,6 +49,11 @@ numbered!(
     ["cache/defrag.0", "cache/defrag.1"],
     DEFRAG_BYTES_MAX
 );
+numbered!(
+    CollectRecord,
+    ["cache/collect.0", "cache/collect.1"],
+    COLLECT_BYTES
+);
 
 /// The newest record that can be read; a new one if there is none.
 pub fn read<R: Numbered>(pool: &Pool) -> R {
@@ -60,8 +66,13 @@ pub fn read<R: Numbered>(pool: &Pool) -> R {
 
 /// Writes a record over the older one.
 pub fn write<R: Numbered>(pool: &Pool, record: &mut R) -> Result<(), MediaError> {
-    let sequence = record.sequence().saturating_add(1);
-    *record.sequence() = sequence;
+    *record.sequence() = record.sequence().saturating_add(1);
+    write_numbered(pool, record)
+}
+
+/// Writes a record that has its number already, over the one before its predecessor.
+pub fn write_numbered<R: Numbered>(pool: &Pool, record: &mut R) -> Result<(), MediaError> {
+    let sequence = *record.sequence();
     let bytes = record.seal(pool.config().pool);
     R::SLOTS.write(pool.cache_files(), sequence, &bytes)
 }

@@ -5,6 +5,10 @@
 //! wait longer, so no state of the pool leads to run after run; writers are asked to wait for room only while
 //! the last urgent run gave some. Called by the server's thread, which does the work.
 
+mod remembered;
+
+pub use remembered::{CollectMemory, CollectNote};
+
 use media::Room;
 
 const MIB: u64 = 1 << 20;
@@ -157,7 +161,7 @@ const LITTLE_PART: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct CollectSchedule {
     limits: CollectLimits,
-    /// When the server began.
+    /// When a server began to look after the pool.
     since_s: u64,
     last: Option<CollectRun>,
     /// Runs since one gave something, of each urgency.
@@ -165,7 +169,7 @@ pub struct CollectSchedule {
 }
 
 impl CollectSchedule {
-    /// Of a server that began then; `last` is what is known of runs before.
+    /// Of a pool that a server looks after since then; `last` is what is known of runs before.
     pub fn new(limits: CollectLimits, since_s: u64, last: Option<CollectRun>) -> Self {
         let mut schedule = Self {
             limits,
@@ -182,6 +186,16 @@ impl CollectSchedule {
     /// Other limits from now on.
     pub fn set(&mut self, limits: CollectLimits) {
         self.limits = limits;
+    }
+
+    /// It is so late. What is remembered of a later time was written by a clock that was wrong, or this one is: it
+    /// counts as if it had been now, and no run as one in vain.
+    pub fn see(&mut self, now_s: u64) {
+        self.since_s = self.since_s.min(now_s);
+        if let Some(last) = self.last.as_mut().filter(|last| last.ended_s > now_s) {
+            last.ended_s = now_s;
+            self.in_vain = [0; 3];
+        }
     }
 
     /// A run has ended, whoever began it.
@@ -259,7 +273,7 @@ impl CollectSchedule {
         let in_vain = self.in_vain[Urgency::WhenIdle as usize];
         let doublings = in_vain.min(DOUBLINGS_MAX);
         let (ended_s, known) = match self.last {
-            Some(last) => (last.ended_s.max(self.since_s), last.stored_bytes),
+            Some(last) => (last.ended_s, last.stored_bytes),
             None => (self.since_s, 0),
         };
         let ended_s = ended_s.min(space.now_s);

@@ -102,7 +102,7 @@ impl Held {
             path,
             directories: Arc::new(Directories::new(reader, directory_bytes_max)),
             scrub: Scrubbing::of(&volumes),
-            collecting: Collecting::new(pool.now()),
+            collecting: Collecting::of(&pool),
             defrag: Defragmenting::of(&volumes),
             device,
             shares: Mutex::new(shares),

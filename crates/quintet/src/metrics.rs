@@ -250,4 +250,4 @@ fn journal(text: &mut Text, live: &Live) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,6 +10,7 @@
 pub mod samples;
 
 use format::bytes::{Fault, FormatError, Reader, Writer};
+use format::collect::CollectRecord;
 use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
 use format::defrag::DefragRecord;
@@ -51,6 +52,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("journal_slot", journal_slot),
     ("journal_record", journal_record),
     ("scrub", scrub),
+    ("collect", collect),
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
@@ -307,6 +309,15 @@ pub fn journal_record(bytes: &[u8]) {
 /// Slots of a scrub's record.
 pub fn scrub(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ScrubRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Slots of the record of collections.
+pub fn collect(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| CollectRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));

@@ -8,6 +8,7 @@ pub use journal::{JOURNAL_AT, JOURNAL_SLOT};
 
 use super::POOL;
 use format::bytes::Writer;
+use format::collect::CollectRecord;
 use format::config::{Codec, Config, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
@@ -51,10 +52,29 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
         "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],
+        "collect" => vec![
+            collect().encode(POOL),
+            CollectRecord::default().encode(POOL),
+        ],
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
         other => panic!("no samples for {other}"),
+    }
+}
+
+fn collect() -> CollectRecord {
+    CollectRecord {
+        sequence: 6,
+        since: UnixNanos(1_790_000_000_000_000_000),
+        ended: UnixNanos(1_790_000_600_000_000_000),
+        urgency: 1,
+        is_complete: true,
+        by_command: true,
+        in_vain: [3, 0, 1],
+        deleted_bytes: 1 << 30,
+        discarded_bytes: 1 << 20,
+        stored_bytes: 1 << 40,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::held::{Held, OpenVolumes, steps_of_a_turn};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
+use maintenance::{CollectMemory, CollectNote, Urgency};
 use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
@@ -46,10 +47,10 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
         return show(invocation, args, &counts);
     }
     let counts = match invocation.open_to_collect()? {
-        Opened::Pool(pool) => run.all(&pool, None)?,
+        Opened::Pool(pool) => run.alone(&pool, None)?,
         Opened::Volumes(volumes) => match &volumes.held {
             Some(held) => run.in_server(held)?,
-            None => run.all(volumes.pool(), Some(&volumes))?,
+            None => run.alone(volumes.pool(), Some(&volumes))?,
         },
     };
     show(invocation, args, &counts)
@@ -78,8 +79,25 @@ impl Run<'_> {
         if let Ok(counts) = &ran {
             collection.tell(GcStage::Done, *counts);
         }
-        let stored_bytes = held.pool.record().stored_bytes;
-        collection.end(held.pool.now(), ran.is_ok(), stored_bytes);
+        collection.end(ran.is_ok());
+        ran
+    }
+
+    /// In this process: the next server knows of it.
+    fn alone(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
+        let mut memory = CollectMemory::of(pool);
+        let note = || CollectNote::of(pool, Urgency::WhenIdle, true);
+        // What cannot be written costs that server a look.
+        let _ = CollectMemory::write(pool, memory.begin(note()));
+        let ran = self.all(pool, volumes);
+        let counts = ran.as_ref().copied().unwrap_or_default();
+        let ended = memory.end(CollectNote {
+            is_complete: ran.is_ok(),
+            deleted_bytes: counts.deleted_bytes,
+            discarded_bytes: counts.discarded_bytes,
+            ..note()
+        });
+        let _ = CollectMemory::write(pool, ended);
         ran
     }
 

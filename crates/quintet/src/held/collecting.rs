@@ -1,12 +1,16 @@
 //! The collection of a held pool: who runs it, what it gave back, and when the next one is due.
 //!
 //! Invariant: one run at a time; one of the server's own ends at its next step when a command wants to
-//! collect. Called by the server's thread, `gc`, `status` and the metrics.
+//! collect. Each is written down when it begins and when it ends, with no lock held; what cannot be written costs the
+//! next server a look. Called by the server's thread, `gc`, `status` and the metrics.
 
 use crate::interrupt::Interrupt;
 use anyhow::bail;
-use maintenance::{CollectLimits, CollectRun, CollectSchedule, NextCollect, Urgency};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use format::collect::CollectRecord;
+use maintenance::{
+    CollectLimits, CollectMemory, CollectNote, CollectSchedule, NextCollect, Urgency,
+};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{CachedChunks, Collector, GcCounts, GcStage, GcStep, Pool, StoreError, Volumes};
 use units::UnixNanos;
@@ -50,6 +54,16 @@ pub enum Initiator {
     Server(Urgency),
 }
 
+impl Initiator {
+    /// Of a run that begins now.
+    fn note(self, pool: &Pool) -> CollectNote {
+        match self {
+            Self::Command => CollectNote::of(pool, Urgency::WhenIdle, true),
+            Self::Server(urgency) => CollectNote::of(pool, urgency, false),
+        }
+    }
+}
+
 /// A run that has ended.
 #[derive(Clone, Debug)]
 pub struct Collected {
@@ -59,8 +73,10 @@ pub struct Collected {
     pub ended: UnixNanos,
     /// It came to its end.
     pub is_complete: bool,
-    /// What it did.
-    pub counts: GcCounts,
+    /// Bytes of containers that it deleted.
+    pub deleted_bytes: u64,
+    /// Bytes of containers that it put into the trash.
+    pub discarded_bytes: u64,
 }
 
 /// What was done since the server began.
@@ -90,7 +106,7 @@ pub struct CollectStatus {
 struct State {
     running: Option<(Initiator, GcStage, GcCounts)>,
     commands_waiting: usize,
-    schedule: CollectSchedule,
+    memory: CollectMemory,
     last: Option<Collected>,
     next: Option<NextCollect>,
     totals: CollectTotals,
@@ -98,6 +114,7 @@ struct State {
 
 /// See the module's head.
 pub struct Collecting {
+    pool: Arc<Pool>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -113,16 +130,37 @@ pub fn seconds(time: UnixNanos) -> u64 {
     u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
 }
 
-impl Collecting {
-    /// Of a server that begins now.
-    pub fn new(now: UnixNanos) -> Self {
-        let schedule = CollectSchedule::new(CollectLimits::default(), seconds(now), None);
+impl Collected {
+    fn of(note: &CollectNote) -> Self {
         Self {
+            by: match note.by_command {
+                true => Initiator::Command,
+                false => Initiator::Server(note.urgency),
+            },
+            ended: note.at,
+            is_complete: note.is_complete,
+            deleted_bytes: note.deleted_bytes,
+            discarded_bytes: note.discarded_bytes,
+        }
+    }
+}
+
+impl Collecting {
+    /// As the last server left it.
+    pub fn of(pool: &Arc<Pool>) -> Self {
+        let mut memory = CollectMemory::of(pool);
+        let last = memory.last().map(|note| Collected::of(&note));
+        if last.is_none() {
+            // The next server waits for the rest of the time only.
+            let _ = CollectMemory::write(pool, memory.record());
+        }
+        Self {
+            pool: Arc::clone(pool),
             state: Mutex::new(State {
                 running: None,
                 commands_waiting: 0,
-                schedule,
-                last: None,
+                memory,
+                last,
                 next: None,
                 totals: CollectTotals::default(),
             }),
@@ -152,7 +190,7 @@ impl Collecting {
         };
         state.commands_waiting -= 1;
         match begun {
-            Ok(()) => Ok(self.begin_with(&mut state, Initiator::Command)),
+            Ok(()) => Ok(self.begin_with(state, Initiator::Command)),
             Err(None) => bail!("space is being collected already (see quintet status)"),
             Err(Some(interrupted)) => Err(interrupted.into()),
         }
@@ -160,21 +198,29 @@ impl Collecting {
 
     /// Begins a run of the server's own, unless a command collects or wants to.
     pub fn begin_by_itself(&self, urgency: Urgency) -> Option<Collection<'_>> {
-        let mut state = self.state();
+        let state = self.state();
         let is_free = state.running.is_none() && state.commands_waiting == 0;
-        is_free.then(|| self.begin_with(&mut state, Initiator::Server(urgency)))
+        is_free.then(|| self.begin_with(state, Initiator::Server(urgency)))
     }
 
-    fn begin_with(&self, state: &mut State, by: Initiator) -> Collection<'_> {
+    fn begin_with(&self, mut state: MutexGuard<'_, State>, by: Initiator) -> Collection<'_> {
+        let begun = by.note(&self.pool);
         state.running = Some((by, GcStage::Purging, GcCounts::default()));
-        Collection { of: self, by }
+        let record = state.memory.begin(begun);
+        drop(state);
+        let collection = Collection { of: self, by };
+        collection.write(record);
+        collection
     }
 
-    /// What the schedule says, with these limits.
+    /// What the schedule says now, with these limits.
     pub fn schedule<T>(&self, limits: CollectLimits, ask: impl FnOnce(&CollectSchedule) -> T) -> T {
+        let now_s = seconds(self.pool.now());
         let mut state = self.state();
-        state.schedule.set(limits);
-        ask(&state.schedule)
+        let schedule = state.memory.schedule();
+        schedule.set(limits);
+        schedule.see(now_s);
+        ask(schedule)
     }
 
     /// When the next run of the server's own is due; `None`: it begins none.
@@ -205,35 +251,33 @@ impl Collection<'_> {
         self.of.state().commands_waiting > 0
     }
 
-    /// It has ended, with so much stored.
-    pub fn end(self, now: UnixNanos, is_complete: bool, stored_bytes: u64) {
+    /// It has ended.
+    pub fn end(self, is_complete: bool) {
+        let begun = self.by.note(&self.of.pool);
         let mut state = self.of.state();
         let (_, _, counts) = state
             .running
             .unwrap_or((self.by, GcStage::Done, GcCounts::default()));
-        let urgency = match self.by {
-            Initiator::Command => Urgency::WhenIdle,
-            Initiator::Server(urgency) => urgency,
-        };
         let totals = &mut state.totals;
         match self.by {
             Initiator::Command => totals.runs_by_commands += 1,
             Initiator::Server(_) => totals.runs_by_server += 1,
         }
         totals.deleted_bytes += counts.deleted_bytes;
-        state.schedule.ended(CollectRun {
-            ended_s: seconds(now),
-            urgency,
+        let note = CollectNote {
             is_complete,
-            gained_bytes: counts.deleted_bytes.saturating_add(counts.discarded_bytes),
-            stored_bytes,
-        });
-        state.last = Some(Collected {
-            by: self.by,
-            ended: now,
-            is_complete,
-            counts,
-        });
+            deleted_bytes: counts.deleted_bytes,
+            discarded_bytes: counts.discarded_bytes,
+            ..begun
+        };
+        let record = state.memory.end(note);
+        state.last = Some(Collected::of(&note));
+        drop(state);
+        self.write(record);
+    }
+
+    fn write(&self, record: CollectRecord) {
+        let _ = CollectMemory::write(&self.of.pool, record);
     }
 }
 
@@ -250,7 +294,9 @@ mod tests {
 
     #[test]
     fn a_command_goes_before_the_server_and_two_do_not_run_at_once() {
-        let collecting = Collecting::new(UnixNanos(0));
+        let top = tempfile::tempdir().unwrap();
+        let held = crate::metrics::tests::held(top.path());
+        let collecting = &held.collecting;
         let interrupt = Interrupt::of_command().unwrap();
         let own = collecting.begin_by_itself(Urgency::Low).unwrap();
         assert!(collecting.begin_by_itself(Urgency::Full).is_none());
@@ -260,7 +306,7 @@ mod tests {
             while !own.is_to_end() {
                 std::thread::yield_now();
             }
-            own.end(UnixNanos(1), false, 0);
+            own.end(false);
             let command = command.join().unwrap();
             assert!(collecting.begin_by_itself(Urgency::Full).is_none());
             assert!(
@@ -272,7 +318,7 @@ mod tests {
                 ..GcCounts::default()
             };
             command.tell(GcStage::Copying, counts);
-            command.end(UnixNanos(2), true, 0);
+            command.end(true);
         });
         let status = collecting.status();
         assert!(status.running.is_none());
@@ -280,11 +326,21 @@ mod tests {
         assert_eq!(status.totals.runs_by_commands, 1);
         assert_eq!(status.totals.deleted_bytes, 7);
         let last = status.last.unwrap();
-        assert_eq!((last.by, last.ended), (Initiator::Command, UnixNanos(2)));
+        assert_eq!((last.by, last.is_complete), (Initiator::Command, true));
+        // The next server knows.
+        let next = Collecting::of(&held.pool).status();
+        let known = next.last.unwrap();
+        assert_eq!((known.by, known.ended), (last.by, last.ended));
+        assert_eq!((known.deleted_bytes, known.is_complete), (7, true));
+        assert_eq!(next.totals.deleted_bytes, 0, "its own");
         // Who gives up waiting leaves nothing behind.
         let own = collecting.begin_by_itself(Urgency::Low).unwrap();
         interrupt.request();
         assert!(collecting.begin(&interrupt).is_err());
         assert!(!own.is_to_end());
+        // Who dies now has left a run that did not end.
+        let last = Collecting::of(&held.pool).status().last.unwrap();
+        assert_eq!(last.by, Initiator::Server(Urgency::Low));
+        assert!(!last.is_complete);
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use store::{InitOptions, OpenMode, Pool};
 use volume::{Durability, RequestContext, Volume};
 
-fn held(top: &std::path::Path) -> Held {
+/// A server's pool in this directory.
+pub(crate) fn held(top: &std::path::Path) -> Held {
     let disk: Arc<dyn media::Disk> = Arc::new(LocalDisk::new(top));
     let media = Media {
         blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),

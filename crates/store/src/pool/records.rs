@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is synced. A record that is torn, damaged, of another pool or of another version is
 //! none; of two slots the newest that can be read counts, so a torn one leaves its predecessor. Called by
-//! whoever remembers what a restart may forget: scrub, defragmentation and the trace of what is read.
+//! whoever remembers what a restart may forget: scrub, defragmentation, collections and the trace of what is read.
 
 use media::{Disk, MediaError};
 

@@ -144,8 +144,7 @@ impl Work {
         let ran = self.run_once(&collection, urgency);
         held.device.finish_within(Flow::Collect, 0, Duration::MAX);
         let is_complete = matches!(ran, Ok(true));
-        let stored_bytes = held.pool.record().stored_bytes;
-        collection.end(held.pool.now(), is_complete, stored_bytes);
+        collection.end(is_complete);
         self.looked = None;
         match ran {
             Ok(true) => self.said = None,

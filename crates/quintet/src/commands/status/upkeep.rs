@@ -22,7 +22,7 @@ pub fn collecting(held: &Held, live: &Live, zone: &TimeZone) -> String {
     }
     words.push(match &status.last {
         Some(last) => ended(last, zone),
-        None => "no run since the server began".to_owned(),
+        None => "no run yet".to_owned(),
     });
     words.push(match (&status.next, held.shares().upkeep.collects) {
         (_, false) => "only when told (quintet gc)".to_owned(),
@@ -41,7 +41,7 @@ fn ended(last: &Collected, zone: &TimeZone) -> String {
         "last run {} by {}{how}: {}",
         calendar::local(last.ended, zone),
         name(last.by),
-        given(last.counts.deleted_bytes, last.counts.discarded_bytes)
+        given(last.deleted_bytes, last.discarded_bytes)
     )
 }
 
@@ -130,8 +130,8 @@ pub fn object(held: &Held, live: &Live) -> Object {
             .text("last_by", by)
             .time("last_ended", last.ended)
             .boolean("last_complete", last.is_complete)
-            .integer("last_deleted_bytes", last.counts.deleted_bytes)
-            .integer("last_discarded_bytes", last.counts.discarded_bytes);
+            .integer("last_deleted_bytes", last.deleted_bytes)
+            .integer("last_discarded_bytes", last.discarded_bytes);
     }
     if let Some(next) = &status.next {
         object = object.integer("next_stored_bytes", next.stored_bytes);

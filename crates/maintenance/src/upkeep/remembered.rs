@@ -1,0 +1,261 @@
+//! What is remembered of collections, over restarts: when the last one ran, what it gave, and how many gave nothing.
+//!
+//! Invariant: a run is written down when it begins, as one that did not end, so that a process that dies in each
+//! run does not begin the next one at once. What is lost costs a look. Called by the server's collection and `gc`.
+
+use super::{CollectLimits, CollectRun, CollectSchedule, Urgency};
+use crate::slots;
+use format::collect::CollectRecord;
+use media::MediaError;
+use store::Pool;
+use units::UnixNanos;
+
+/// What began a run, and what it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectNote {
+    /// When it ended; of one that begins, when that is.
+    pub at: UnixNanos,
+    /// As what it was begun.
+    pub urgency: Urgency,
+    /// A command began it.
+    pub by_command: bool,
+    /// It came to its end.
+    pub is_complete: bool,
+    /// Bytes of containers that it deleted.
+    pub deleted_bytes: u64,
+    /// Bytes of containers that it put into the trash.
+    pub discarded_bytes: u64,
+    /// Bytes of all containers then.
+    pub stored_bytes: u64,
+}
+
+impl CollectNote {
+    /// Of a run of this pool that begins now.
+    pub fn of(pool: &Pool, urgency: Urgency, by_command: bool) -> Self {
+        Self {
+            at: pool.now(),
+            urgency,
+            by_command,
+            is_complete: false,
+            deleted_bytes: 0,
+            discarded_bytes: 0,
+            stored_bytes: pool.record().stored_bytes,
+        }
+    }
+}
+
+/// See the module's head.
+#[derive(Clone, Debug)]
+pub struct CollectMemory {
+    schedule: CollectSchedule,
+    record: CollectRecord,
+}
+
+impl CollectMemory {
+    /// What the pool remembers; of a new pool, that somebody looks after it from now on.
+    pub fn of(pool: &Pool) -> Self {
+        let mut record: CollectRecord = slots::read(pool);
+        if record.since == UnixNanos(0) {
+            record.since = pool.now();
+        }
+        Self::from(record)
+    }
+
+    /// When to collect.
+    pub fn schedule(&mut self) -> &mut CollectSchedule {
+        &mut self.schedule
+    }
+
+    /// The last run, if there was one.
+    pub fn last(&self) -> Option<CollectNote> {
+        let record = &self.record;
+        (record.ended != UnixNanos(0)).then(|| CollectNote {
+            at: record.ended,
+            urgency: urgency(record.urgency),
+            by_command: record.by_command,
+            is_complete: record.is_complete,
+            deleted_bytes: record.deleted_bytes,
+            discarded_bytes: record.discarded_bytes,
+            stored_bytes: record.stored_bytes,
+        })
+    }
+
+    /// A run begins. What is to be written: that it did not end.
+    pub fn begin(&mut self, note: CollectNote) -> CollectRecord {
+        let mut as_dead = self.clone();
+        let record = as_dead.end(note);
+        self.record.sequence = as_dead.record.sequence;
+        record
+    }
+
+    /// A run has ended. What is to be written.
+    pub fn end(&mut self, note: CollectNote) -> CollectRecord {
+        self.schedule.ended(CollectRun {
+            ended_s: seconds(note.at),
+            urgency: note.urgency,
+            is_complete: note.is_complete,
+            gained_bytes: note.deleted_bytes.saturating_add(note.discarded_bytes),
+            stored_bytes: note.stored_bytes,
+        });
+        self.record = CollectRecord {
+            sequence: self.record.sequence.saturating_add(1),
+            since: self.record.since,
+            ended: note.at,
+            urgency: note.urgency as u8,
+            is_complete: note.is_complete,
+            by_command: note.by_command,
+            in_vain: self.schedule.in_vain,
+            deleted_bytes: note.deleted_bytes,
+            discarded_bytes: note.discarded_bytes,
+            stored_bytes: self.schedule.last.map_or(0, |last| last.stored_bytes),
+        };
+        self.record
+    }
+
+    /// What is to be written while there was no run: since when somebody waits for the first.
+    pub fn record(&mut self) -> CollectRecord {
+        self.record.sequence = self.record.sequence.saturating_add(1);
+        self.record
+    }
+
+    /// Writes it down.
+    pub fn write(pool: &Pool, mut record: CollectRecord) -> Result<(), MediaError> {
+        slots::write_numbered(pool, &mut record)
+    }
+}
+
+impl From<CollectRecord> for CollectMemory {
+    fn from(record: CollectRecord) -> Self {
+        let mut schedule =
+            CollectSchedule::new(CollectLimits::default(), seconds(record.since), None);
+        if record.ended != UnixNanos(0) {
+            schedule.last = Some(CollectRun {
+                ended_s: seconds(record.ended),
+                urgency: urgency(record.urgency),
+                is_complete: record.is_complete,
+                gained_bytes: record.deleted_bytes.saturating_add(record.discarded_bytes),
+                stored_bytes: record.stored_bytes,
+            });
+            schedule.in_vain = record.in_vain;
+        }
+        Self { schedule, record }
+    }
+}
+
+fn urgency(stored: u8) -> Urgency {
+    match stored {
+        0 => Urgency::WhenIdle,
+        1 => Urgency::Low,
+        _ => Urgency::Full,
+    }
+}
+
+fn seconds(time: UnixNanos) -> u64 {
+    u64::try_from(time.0 / 1_000_000_000).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upkeep::{CollectDecision, PoolSpace};
+    use media::Room;
+
+    const GIB: u64 = 1 << 30;
+    const HOUR_S: u64 = 3600;
+
+    fn at(now_s: u64, stored_bytes: u64) -> PoolSpace {
+        PoolSpace {
+            now_s,
+            room: Some(Room {
+                free_bytes: 500 * GIB,
+                total_bytes: 1000 * GIB,
+            }),
+            journal_bytes: GIB,
+            stored_bytes,
+            trashed_s: None,
+            trash_over_bytes: 0,
+            purge_s: None,
+        }
+    }
+
+    fn note(now_s: u64, is_complete: bool, deleted_bytes: u64) -> CollectNote {
+        CollectNote {
+            at: UnixNanos(now_s as i64 * 1_000_000_000),
+            urgency: Urgency::WhenIdle,
+            by_command: false,
+            is_complete,
+            deleted_bytes,
+            discarded_bytes: 0,
+            stored_bytes: 100 * GIB,
+        }
+    }
+
+    /// As a process leaves it behind and the next one finds it; `alive_s` each, a look a second.
+    fn runs_of_restarted_servers(alive_s: u64, days: u64, gives: u64, dies_in_runs: bool) -> usize {
+        let began_s = 1_000_000;
+        let mut stored = CollectRecord {
+            since: note(began_s, true, 0).at,
+            ..CollectRecord::default()
+        };
+        let (mut runs, mut now_s) = (0, began_s);
+        let end_s = began_s + days * 24 * HOUR_S;
+        while now_s < end_s {
+            let mut memory = CollectMemory::from(stored);
+            let until = (now_s + alive_s).min(end_s);
+            while now_s < until {
+                // A gibibyte an hour is written, and as much overwritten.
+                let since_run = memory.last().map_or(began_s, |last| seconds(last.at));
+                let written = (now_s - since_run) * GIB / HOUR_S;
+                let space = at(now_s, 100 * GIB + written);
+                memory.schedule().see(now_s);
+                if let CollectDecision::Begin(_) = memory.schedule().decide(&space) {
+                    runs += 1;
+                    stored = memory.begin(note(now_s, false, 0));
+                    if dies_in_runs {
+                        now_s += 1;
+                        break;
+                    }
+                    stored = memory.end(note(now_s, true, gives));
+                }
+                now_s += 1;
+            }
+        }
+        runs
+    }
+
+    /// 21 GiB come in 21 hours, a fifth of the pool: one run in that time, however long a server lives.
+    #[test]
+    fn restarts_neither_multiply_runs_nor_prevent_them() {
+        for alive_s in [300, HOUR_S, 20 * HOUR_S, 1000 * HOUR_S] {
+            let runs = runs_of_restarted_servers(alive_s, 10, 20 * GIB, false);
+            assert!((10..=13).contains(&runs), "{runs} runs of {alive_s} s");
+        }
+        // Who dies in each run tries ever more rarely.
+        let runs = runs_of_restarted_servers(60, 10, 0, true);
+        assert!((2..=40).contains(&runs), "{runs} deaths");
+    }
+
+    #[test]
+    fn what_is_written_says_all_of_the_schedule() {
+        let mut memory = CollectMemory::from(CollectRecord::default());
+        assert!(memory.last().is_none());
+        memory.end(note(500, true, GIB));
+        let stored = memory.end(CollectNote {
+            urgency: Urgency::Full,
+            ..note(900, false, 0)
+        });
+        assert_eq!(stored.sequence, 2);
+        let again = CollectMemory::from(stored);
+        assert_eq!(
+            format!("{:?}", again.schedule),
+            format!("{:?}", memory.schedule)
+        );
+        assert_eq!(
+            stored.stored_bytes,
+            100 * GIB,
+            "of the run that came to its end"
+        );
+        let last = again.last().unwrap();
+        assert!(!last.is_complete && last.urgency == Urgency::Full);
+    }
+}

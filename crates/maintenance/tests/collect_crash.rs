@@ -1,0 +1,154 @@
+//! Power losses around collections: what is remembered of them is one that was written, or nothing, and the next
+//! server collects neither at once because of it nor never.
+
+use maintenance::{CollectDecision, CollectMemory, CollectNote, PoolSpace, Urgency};
+use media::Room;
+use sim::pool_histories::{
+    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
+};
+use sim::{Expected, Explorer, History, Scenario, Seed, SimDisk};
+use std::sync::Arc;
+use store::{Collector, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+
+const GIB: u64 = 1 << 30;
+const DAY_S: u64 = 86_400;
+
+/// Backups and collections take turns, over restarts; the second run is one that its process does not survive.
+struct Collections {
+    seed: u64,
+}
+
+fn open(disk: &Arc<SimDisk>, salt: u64) -> Result<Pool, String> {
+    let media = media(Arc::clone(disk) as _, salt);
+    Pool::open(media, None, OpenMode::Write, MEMORY_BYTES).map_err(|e| e.to_string())
+}
+
+fn back_up(pool: &Pool, seed: u64) -> Result<(), String> {
+    let source = Source::new(What::Image, &mut Seed::new(seed));
+    let mut session = pool.begin(lane_options()).map_err(|e| e.to_string())?;
+    let root = source
+        .put(&mut session, 0, lane_options())
+        .map_err(|e| e.to_string())?;
+    let record = snapshot(pool, What::Image, &source, root);
+    pool.commit(session, &[record], &[])
+        .map_err(|e| e.to_string())?;
+    Ok(())
+}
+
+/// What a run told of itself, and the file that says it.
+fn write(
+    pool: &Pool,
+    memory: &mut CollectMemory,
+    note: CollectNote,
+    ends: bool,
+    history: &History<CollectNote>,
+) -> Result<(), String> {
+    let ticket = history.begin(note);
+    let record = match ends {
+        true => memory.end(note),
+        false => memory.begin(note),
+    };
+    CollectMemory::write(pool, record).map_err(|e| e.to_string())?;
+    history.ack(ticket);
+    Ok(())
+}
+
+impl Scenario for Collections {
+    type Op = CollectNote;
+    type Model = Vec<CollectNote>;
+
+    fn apply(&self, model: &mut Vec<CollectNote>, op: &CollectNote) {
+        model.push(*op);
+    }
+
+    fn run(&self, disk: &Arc<SimDisk>, history: &History<CollectNote>) -> Result<(), String> {
+        let disk_media = media(Arc::clone(disk) as _, self.seed);
+        Pool::init(&disk_media, &init_options(&[])).map_err(|e| e.to_string())?;
+        back_up(&open(disk, self.seed + 1)?, self.seed)?;
+        history.explore_from_here();
+        for life in 0..4 {
+            let pool = open(disk, self.seed + 2 + life)?;
+            let mut memory = CollectMemory::of(&pool);
+            let note = CollectNote::of(&pool, Urgency::WhenIdle, life == 3);
+            write(&pool, &mut memory, note, false, history)?;
+            let policy = GcPolicy::with_trash_period(0);
+            let mut collector =
+                Collector::new(&pool, policy, lane_options()).map_err(|e| e.to_string())?;
+            // One dies here.
+            let is_survived = life != 1;
+            while is_survived
+                && collector
+                    .step(&pool, None, &NothingCached, 1 << 20)
+                    .map_err(|e| e.to_string())?
+                    != GcStep::Done
+            {}
+            if is_survived {
+                let note = CollectNote {
+                    is_complete: true,
+                    deleted_bytes: collector.counts().deleted_bytes,
+                    ..CollectNote::of(&pool, note.urgency, note.by_command)
+                };
+                write(&pool, &mut memory, note, true, history)?;
+            }
+            drop(collector);
+            back_up(&pool, self.seed + 10 + life)?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String> {
+        // Hours after the last run.
+        let pool = open(disk, 9)?;
+        let mut memory = CollectMemory::of(&pool);
+        let found = memory.last();
+        let mut written = expected.acked.iter().chain(&expected.in_flight);
+        if found.is_some_and(|found| !written.any(|note| is_same(note, &found))) {
+            return Err(format!("a run that nobody wrote: {found:?}"));
+        }
+        // Something is in the trash whose time is over.
+        let now_s = u64::try_from(pool.now().0 / 1_000_000_000).map_err(|e| e.to_string())?;
+        let space = |now_s| PoolSpace {
+            now_s,
+            room: Some(Room {
+                free_bytes: 500 * GIB,
+                total_bytes: 1000 * GIB,
+            }),
+            journal_bytes: GIB,
+            stored_bytes: 1 << 20,
+            trashed_s: Some(0),
+            trash_over_bytes: 0,
+            purge_s: None,
+        };
+        let schedule = memory.schedule();
+        schedule.see(now_s);
+        let begins = |now_s| matches!(schedule.decide(&space(now_s)), CollectDecision::Begin(_));
+        match (begins(now_s), begins(now_s + DAY_S)) {
+            (false, true) => Ok(()),
+            other => Err(format!("{found:?}: begins now, a day later: {other:?}")),
+        }
+    }
+}
+
+fn is_same(written: &CollectNote, found: &CollectNote) -> bool {
+    CollectNote {
+        // Of the last run that came to its end.
+        stored_bytes: found.stored_bytes,
+        ..*written
+    } == *found
+}
+
+#[test]
+fn a_power_loss_around_a_collection_costs_a_look_only() {
+    let mut states = 0;
+    for seed in [1, 2] {
+        let mut explorer = Explorer::new(seed, 400);
+        explorer.recovery_depth = 1;
+        explorer.recovery_every = 12;
+        explorer.recovery_states_max = 16;
+        explorer.threads = 2;
+        let report = explorer.explore(&Collections { seed });
+        report.expect_none();
+        states += report.states + report.recovery_states;
+    }
+    assert!(states > 600, "{states}");
+}
