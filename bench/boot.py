@@ -93,7 +93,7 @@ class Boots:
         self.server = None
         self.clones = 0
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(work), "LC_ALL": "C", "QUINTET_PASSWORD": "bench",
-                            "QUINTET_REPOSITORY": str(work / "pool"), "QUINTET_CACHE_DIR": str(work / "cache")}
+                            "QUINTET_REPOSITORY": str(work / "pool")}
 
     def program(self, *args):
         subprocess.run([self.args.quintet, *args], env=self.environment, check=True, stdout=subprocess.DEVNULL)

@@ -30,7 +30,7 @@ PIECE = 4 * KIB
 class Pool:
     def __init__(self, program, path):
         self.program, self.path = program, Path(path)
-        self.environment = dict(os.environ, QUINTET_REPOSITORY=str(path), QUINTET_PASSWORD="x", QUINTET_CACHE_DIR=str(path) + ".caches")
+        self.environment = dict(os.environ, QUINTET_REPOSITORY=str(path), QUINTET_PASSWORD="x")
 
     def run(self, *arguments):
         return servers.say(self.program, self.environment, *arguments)

@@ -49,8 +49,7 @@ class Quintet(Tool):
     init_args = ()
 
     def own_env(self):
-        return {"QUINTET_REPOSITORY": str(self.repo), "QUINTET_PASSWORD": PASSWORD,
-                "QUINTET_CACHE_DIR": str(self.room / "home" / "cache")}
+        return {"QUINTET_REPOSITORY": str(self.repo), "QUINTET_PASSWORD": PASSWORD}
 
     def init(self):
         return [[self.program, "init", *self.init_args]]

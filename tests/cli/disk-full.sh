@@ -21,3 +21,20 @@ exits 0 q backup "$dir/src"
 exits 0 q restore "latest:$dir/src" --target "$dir/back2"
 same "$dir/src" "$dir/back2"
 sound
+
+# Full again: what would come back is named, and it does.
+first=$(q snapshots --json | grep '"message_type":"snapshot"' | head -n 1 | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p')
+exits 0 q forget "$first"
+exits 0 q gc --trash-period 0 --dry-run
+noise "$dir/src/more" 60
+mount -o remount,size=$((($(stored_bytes) >> 20) + 24))m "$dir/small-disk"
+exits 1 q backup "$dir/src"
+says "gc --trash-period 0 gives back at once: what only 1 forgotten snapshots need"
+exits 0 q gc
+exits 1 q backup "$dir/src" --json
+says "gc --trash-period 0 gives back at once: what only 1 forgotten snapshots need"
+exits 0 q forget latest
+exits 0 q gc --trash-period 0
+says "deleted from the trash"
+exits 0 q backup "$dir/src/more"
+sound

@@ -15,7 +15,7 @@ done
 # Beside the mount: the caller's scratch directory, which it removes.
 dir=$1.pool
 mkdir -p "$dir"
-export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/caches QUINTET_MEMORY=128M
+export QUINTET_REPOSITORY=$dir/pool QUINTET_MEMORY=128M
 "$QUINTET" -q init --no-encryption
 if [ -n "$writable" ]; then
     "$QUINTET" -q volume create disk --size "$size"

@@ -16,7 +16,7 @@ done
 # Beside the socket: the caller's scratch directory, which it removes.
 dir=$1.pool
 mkdir -p "$dir"
-export QUINTET_REPOSITORY=$dir/pool QUINTET_CACHE_DIR=$dir/caches
+export QUINTET_REPOSITORY=$dir/pool
 "$QUINTET" -q init --no-encryption
 if [ -n "$writable" ]; then
     "$QUINTET" -q volume create disk --size "$size"

@@ -8,7 +8,7 @@ if [ "$(id -u)" -eq 0 ]; then
     chmod 0000 "$dir/src/two" "$dir/src/closed"
     chmod 0755 "$dir"
     mkdir "$dir/theirs" && chown -R 65534:65534 "$dir/theirs" "$dir/src"
-    export QUINTET_REPOSITORY=$dir/theirs/pool QUINTET_CACHE_DIR=$dir/theirs/caches
+    export QUINTET_REPOSITORY=$dir/theirs/pool
     cp "$QUINTET" "$dir/quintet" && chmod 0755 "$dir/quintet"
     q() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all "$dir/quintet" "$@"; }
 else

@@ -21,7 +21,6 @@ class Server:
         self.environment = {
             "PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": str(self.room),
             "QUINTET_REPOSITORY": str(self.room / "pool"), "QUINTET_PASSWORD": "soak",
-            "QUINTET_CACHE_DIR": str(self.room / "caches"),
             "QUINTET_TO_REPOSITORY": str(self.room / "other"), "QUINTET_TO_PASSWORD": "other",
         }
         # The pool that copies go to.

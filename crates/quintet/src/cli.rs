@@ -24,7 +24,7 @@ mod volume;
 
 pub use backup::BackupArgs;
 pub use collect::{GcArgs, PeriodArg, UndeleteArgs};
-pub use copy::{CopyArgs, ToArgs};
+pub use copy::{CopyArgs, ToArgs, ToPasswordArgs};
 pub use defrag::{DefragArgs, DefragCommand, DefragRunArgs, PercentArg};
 pub use image::{ExportArgs, ImageFormat, ImportArgs};
 pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArgs};
@@ -33,7 +33,7 @@ pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
 pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
 pub use qos::{QosCommand, QosSetArgs};
-pub use replica::ReplicaArgs;
+pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
@@ -104,11 +104,10 @@ Environment:
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
-  QUINTET_CACHE_DIR         directory for rebuildable files
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
   QUINTET_PROGRESS_FPS      how often progress is shown, times a second
-  NO_COLOR, XDG_CACHE_HOME, TMPDIR are honoured
+  NO_COLOR, TMPDIR are honoured
 
 Exit codes:
   0 done                                  12 wrong password or key
@@ -132,9 +131,6 @@ pub struct GlobalArgs {
     /// Where the password comes from.
     #[command(flatten)]
     pub password: PasswordArgs,
-    /// Directory for rebuildable files
-    #[arg(long, global = true, value_name = "DIRECTORY", hide_short_help = true)]
-    pub cache_dir: Option<PathBuf>,
     /// Memory for index, caches and queues (K, M, G or KiB, MiB, GiB)
     #[arg(long, global = true, value_name = "SIZE", value_parser = sizes::parse)]
     pub memory: Option<u64>,

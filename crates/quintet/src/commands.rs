@@ -12,6 +12,7 @@ mod dump;
 mod failure;
 mod find;
 mod forget;
+mod full;
 mod gc;
 mod generate;
 mod image;

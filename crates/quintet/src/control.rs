@@ -21,7 +21,7 @@ mod view;
 mod wire;
 
 pub use client::{Asked, ask};
-pub use leases::Leases;
+pub use leases::{IN_A_TURN_LIMIT, Leases};
 pub use server::{Commands, Control, ControlSocket};
 pub use view::View;
 pub use wire::Request;

@@ -12,6 +12,7 @@ mod live;
 mod open_files;
 mod replica;
 mod scrubbing;
+mod tasks;
 mod trouble;
 mod turns;
 mod volumes;
@@ -23,6 +24,7 @@ pub use collecting::{
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Outcome};
 pub use live::{ExportReading, Live};
+pub use tasks::{TaskBytes, TaskReading};
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
     pool_memory,

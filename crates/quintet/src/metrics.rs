@@ -96,14 +96,16 @@ table! {
     DEVICE_HELD: Counter = "quintet_device_held_back_seconds_total", "Part of it: held back as what matters as much took too long.";
     DEVICE_BUSY: Counter = "quintet_device_busy_seconds_total", "Time that turns took.";
     DEVICE_WAITING: Gauge = "quintet_device_waiting", "Who waits for a turn.";
-    TASK_BYTES: Counter = "quintet_maintenance_bytes_total", "Stored bytes that a maintenance task is through with; source cache: readers had verified them.";
-    TASK_PROGRESS: Gauge = "quintet_maintenance_progress_ratio", "Share of the pool that the pass under way is through with; 0 at rest.";
-    TASK_UNDER_WAY: Gauge = "quintet_maintenance_under_way", "1 while a pass is under way, 0 at rest or paused.";
+    TASK_BYTES: Counter = "quintet_maintenance_bytes_total", "Bytes that a maintenance task is through with, stored ones of scrub, plain ones of the others; source cache: they were in memory, or readers had verified them.";
+    TASK_PROGRESS: Gauge = "quintet_maintenance_progress_ratio", "Share that a task under way or paused is through with; 0 at rest.";
+    TASK_UNDER_WAY: Gauge = "quintet_maintenance_under_way", "1 while a task is under way, 0 at rest or paused.";
     FREE: Gauge = "quintet_disk_free_bytes", "Room that is left on the pool's disk; 0 where nobody knows.";
     HELD_BACK: Counter = "quintet_writers_held_back_seconds_total", "Time that writers to volumes waited for room on the pool's disk.";
     COLLECT_RUNS: Counter = "quintet_collect_runs_total", "Runs that gave back space, by who began them: command, server.";
     COLLECT_DELETED: Counter = "quintet_collect_deleted_bytes_total", "Stored bytes that they deleted.";
     COLLECT_ENDED: Gauge = "quintet_collect_ended_timestamp_seconds", "When the last of them ended, since 1970; 0: none has.";
+    DEFRAG_ENDED: Gauge = "quintet_defrag_ended_timestamp_seconds", "When the last defragmentation came to its end, since 1970; 0: none has, or another one is under way.";
+    DEFRAG_FAILED: Gauge = "quintet_defrag_failed_ranges", "Ranges that the newest defragmentation could not read.";
     SCRUB_VERIFIED: Gauge = "quintet_scrub_verified_timestamp_seconds", "When everything had been verified last, since 1970; 0: never in full.";
     SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Places that the scrub found damaged.";
 }

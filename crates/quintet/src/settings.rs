@@ -12,7 +12,7 @@ mod terminal;
 mod upkeep;
 
 pub use environment::Environment;
-pub use password::{PasswordError, PasswordSource, PasswordSources};
+pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources};
 pub use recovery_key::RecoveryKey;
 pub use shares::{Shares, flow_name, kind_name};
 pub use upkeep::Upkeep;
@@ -48,8 +48,6 @@ pub struct Settings {
     pub progress_fps: Option<f64>,
     /// How much is said.
     pub loudness: Loudness,
-    /// Where rebuildable files may live.
-    pub cache_directory: Option<PathBuf>,
 }
 
 /// Why a setting was refused: its name and the reason.
@@ -98,7 +96,11 @@ impl Settings {
         };
         Ok(Self {
             pool: pool_location(args, environment)?,
-            password: PasswordSource::choose(&args.password, environment)?,
+            password: PasswordSource::choose(
+                PasswordSources::OPEN,
+                (&args.password).into(),
+                environment,
+            )?,
             memory_bytes: checked_memory(memory_bytes)?,
             compression,
             progress_fps: progress_fps(environment)?,
@@ -107,7 +109,6 @@ impl Settings {
                 quiet: args.quiet,
                 verbose: args.verbose,
             },
-            cache_directory: cache_directory(args, environment),
         })
     }
 
@@ -171,6 +172,20 @@ pub struct OtherPool {
 }
 
 impl OtherPool {
+    /// Where the flag or variable of that name says, with its password from these flags or the environment.
+    fn new(
+        (name, location): (&str, &OsStr),
+        sources: PasswordSources,
+        flags: PasswordFlags<'_>,
+        environment: &Environment,
+    ) -> Result<Self, SettingError> {
+        Ok(Self {
+            path: local_path(location).map_err(|why| SettingError::new(name, why))?,
+            password: PasswordSource::choose(sources, flags, environment)?,
+            sources,
+        })
+    }
+
     /// True when it is this directory, however that is written.
     pub fn is_at(&self, path: &Path) -> bool {
         matches!((self.path.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b)
@@ -182,23 +197,12 @@ pub fn replica(
     args: &ReplicaArgs,
     environment: &Environment,
 ) -> Result<Option<OtherPool>, SettingError> {
-    let Some(path) = &args.replica else {
-        return Ok(None);
-    };
-    let path = local_path(path.as_os_str()).map_err(|why| SettingError::new("--replica", why))?;
-    let (sources, args) = (PasswordSources::REPLICA, &args.password);
-    let password = PasswordSource::choose_other(
-        sources,
-        args.replica_password_file.as_ref(),
-        args.replica_password_command.as_deref(),
-        args.replica_key_file.as_ref(),
-        environment,
-    )?;
-    Ok(Some(OtherPool {
-        path,
-        password,
-        sources,
-    }))
+    let sources = PasswordSources::REPLICA;
+    let at = args.replica.as_ref().map(|path| {
+        let location = ("--replica", path.as_os_str());
+        OtherPool::new(location, sources, (&args.password).into(), environment)
+    });
+    at.transpose()
 }
 
 /// Where the pool is that receives copies, and its password.
@@ -212,20 +216,8 @@ pub fn receiving_pool(args: &ToArgs, environment: &Environment) -> Result<OtherP
             return Err(SettingError::new("receiving pool", why));
         }
     };
-    let path = local_path(location.1).map_err(|why| SettingError::new(location.0, why))?;
-    let (sources, args) = (PasswordSources::TO, &args.password);
-    let password = PasswordSource::choose_other(
-        sources,
-        args.to_password_file.as_ref(),
-        args.to_password_command.as_deref(),
-        args.to_key_file.as_ref(),
-        environment,
-    )?;
-    Ok(OtherPool {
-        path,
-        password,
-        sources,
-    })
+    let flags = (&args.password).into();
+    OtherPool::new(location, PasswordSources::TO, flags, environment)
 }
 
 /// A directory, also written `local:PATH`. What looks like another kind of place is refused: a
@@ -271,17 +263,6 @@ fn progress_fps(environment: &Environment) -> Result<Option<f64>, SettingError> 
             Err(SettingError::new(NAME, why))
         }
     }
-}
-
-fn cache_directory(args: &GlobalArgs, environment: &Environment) -> Option<PathBuf> {
-    let given = |name| environment.value(name).map(PathBuf::from);
-    // Relative XDG paths are invalid and ignored: that is the rule of its specification.
-    let xdg = given("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-    let base = xdg.or_else(|| given("HOME").map(|home| home.join(".cache")));
-    args.cache_dir
-        .clone()
-        .or_else(|| given("QUINTET_CACHE_DIR"))
-        .or_else(|| base.map(|base| base.join("quintet")))
 }
 
 /// Reads `none`, `lz4`, `zstd` or `zstd:LEVEL` (-7 to 19), and `auto` and `max` as restic has them.

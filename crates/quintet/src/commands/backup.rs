@@ -2,6 +2,7 @@
 
 mod stream;
 
+use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
@@ -83,7 +84,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         Err(e) => {
             // What was stored so far is kept for the next run.
             let _ = session.abandon();
-            return Err(e.into());
+            return Err(full::explained(&pool, e.into()));
         }
     };
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Tree, root);

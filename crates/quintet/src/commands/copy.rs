@@ -5,6 +5,7 @@
 //! be read is told, the others are copied; interrupted, what was sent is found by the next run.
 
 use super::backup::REGION_BYTES;
+use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_named, choose_several, short_id};
@@ -94,7 +95,8 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         damaged: 0,
     };
     copying.refuse_namesakes(&chosen)?;
-    copying.all(&chosen)?;
+    let copied = copying.all(&chosen);
+    copied.map_err(|e| full::explained(&to, e))?;
     copying.summary(&to_path)?;
     let exit = known.exit_of_several(&args.snapshots, Exit::Done);
     Ok(if copying.damaged > 0 {
@@ -194,7 +196,9 @@ impl Copying<'_> {
             console.note(format_args!("{}: is there", words(snapshot)));
             return Ok(());
         }
-        match self.copy(snapshot, progress) {
+        let copied = self.copy(snapshot, progress);
+        self.is_paused(snapshot, progress);
+        match copied {
             Ok(copied) => {
                 self.copied += 1;
                 self.tell(&copied)

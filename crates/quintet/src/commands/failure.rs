@@ -15,6 +15,18 @@ pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
     error.chain().find_map(known).unwrap_or(Exit::Failed)
 }
 
+/// True when it ended because the pool's disk, or a quota there, is full.
+pub(super) fn is_full(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let store = cause.downcast_ref::<StoreError>();
+        let of_ingest = match cause.downcast_ref::<IngestError>() {
+            Some(IngestError::Store(e)) => Some(e),
+            _ => None,
+        };
+        store.or(of_ingest).is_some_and(StoreError::is_full)
+    })
+}
+
 fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = cause.downcast_ref::<StoreError>() {
         return Some(of_store(e));

@@ -3,6 +3,7 @@
 mod convert;
 
 use super::backup::REGION_BYTES;
+use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
@@ -85,7 +86,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
                 Ok(root) => root,
                 Err(e) => {
                     let _ = session.abandon();
-                    return Err(e.into());
+                    return Err(full::explained(&pool, e.into()));
                 }
             }
         }

@@ -4,7 +4,7 @@ use super::failure;
 use super::gc::Opened;
 use crate::caller::Caller;
 use crate::console::Console;
-use crate::control::Leases;
+use crate::control::{IN_A_TURN_LIMIT, Leases};
 use crate::exit::Exit;
 use crate::held::{
     Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes, pool_memory,
@@ -16,6 +16,8 @@ use anyhow::{Context, anyhow};
 use jiff::tz::TimeZone;
 use media::{Asker, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use qos::Flow;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use store::{
@@ -47,6 +49,26 @@ pub(super) struct Invocation {
     held: Option<Arc<Held>>,
     /// What it uses the device for.
     origin: Origin,
+}
+
+/// Turns at the device of the server that has the pool in that directory, whenever there is one. Who asks may have a
+/// turn at another one's device.
+pub(super) fn leases_of(
+    pool: &Path,
+    flow: Flow,
+    interrupt: &Interrupt,
+    may_have_turn: bool,
+) -> io::Result<Arc<dyn RequestQueue>> {
+    let leases = Leases::new(std::path::absolute(pool)?, flow, interrupt.clone());
+    Ok(Arc::new(match may_have_turn {
+        true => leases.within(IN_A_TURN_LIMIT),
+        false => leases,
+    }))
+}
+
+/// What cannot be looked at is another one.
+fn is_one_device(a: &Path, b: &Path) -> bool {
+    matches!((a.metadata(), b.metadata()), (Ok(a), Ok(b)) if a.dev() == b.dev())
 }
 
 impl Invocation {
@@ -169,11 +191,12 @@ impl Invocation {
         mode: OpenMode,
         memory_bytes: usize,
     ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
-        let (pool, secret) = match Self::open_at(&other.path, None, mode, memory_bytes) {
+        let queue = self.queue_of_other(&other.path, mode)?;
+        let open = |secret| Self::open_at(&other.path, secret, mode, memory_bytes, queue.clone());
+        let (pool, secret) = match open(None) {
             Err(e) if failure::exit_of(&e) == Exit::WrongKey => {
                 let secret = other.password.read_of(other.sources, &self.caller)?;
-                let pool = Self::open_at(&other.path, Some(&secret), mode, memory_bytes)?;
-                (pool, Some(secret))
+                (open(Some(&secret))?, Some(secret))
             }
             opened => (opened?, None),
         };
@@ -184,14 +207,32 @@ impl Invocation {
         Ok((pool, secret))
     }
 
-    /// Opens the pool in that directory.
+    /// Where reads of another pool take turns, and what is stored there: at the server that has it, or, when this one
+    /// writes to it and both lie on one device, here.
+    fn queue_of_other(
+        &self,
+        path: &Path,
+        mode: OpenMode,
+    ) -> anyhow::Result<Option<Arc<dyn RequestQueue>>> {
+        if mode == OpenMode::Read {
+            let flow = flow_of(Asker::of(self.origin));
+            let leases = leases_of(path, flow, &self.interrupt, self.held.is_some())?;
+            return Ok(Some(leases));
+        }
+        let held = self.held.as_ref();
+        let held = held.filter(|held| is_one_device(&held.path, path));
+        Ok(held.map(|held| Arc::clone(&held.device) as _))
+    }
+
+    /// Opens the pool in that directory, behind that queue.
     pub fn open_at(
         path: &Path,
         secret: Option<&SecretKey>,
         mode: OpenMode,
         memory_bytes: usize,
+        queue: Option<Arc<dyn RequestQueue>>,
     ) -> anyhow::Result<Pool> {
-        let media = Self::media_at(path, None, false)?;
+        let media = Self::media_at(path, queue, false)?;
         Ok(Pool::open(media, secret, mode, memory_bytes)?)
     }
 
@@ -209,7 +250,12 @@ impl Invocation {
     ) -> anyhow::Result<Pool> {
         let queue: Option<Arc<dyn RequestQueue>> = match (queue, mode) {
             (Some(queue), _) => Some(Arc::clone(queue) as _),
-            (None, OpenMode::Read) => Some(Arc::new(self.leases()?)),
+            (None, OpenMode::Read) => {
+                let flow = flow_of(Asker::of(self.origin));
+                let pool = self.settings.pool()?;
+                let leases = leases_of(pool, flow, &self.interrupt, self.held.is_some())?;
+                Some(leases)
+            }
             // Nobody else has it.
             (None, OpenMode::Write) => None,
         };
@@ -222,13 +268,6 @@ impl Invocation {
             }
             opened => Ok(opened?),
         }
-    }
-
-    /// Turns at the device of the server that has the pool, whenever there is one.
-    fn leases(&self) -> anyhow::Result<Leases> {
-        let pool = std::path::absolute(self.settings.pool()?)?;
-        let flow = flow_of(Asker::of(self.origin));
-        Ok(Leases::new(pool, flow, self.interrupt.clone()))
     }
 
     /// Opens the volumes, to change them. In a server: those that it has open.

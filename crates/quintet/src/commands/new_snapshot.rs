@@ -1,5 +1,6 @@
 //! What all commands that store something have in common: who, when, commit, and the last words.
 
+use super::full;
 use super::invocation::{Invocation, program};
 use super::snapshot_choice::short_id;
 use crate::backup::TreeOutcome;
@@ -68,10 +69,21 @@ impl Identity {
 pub(super) fn commit(
     console: &Console,
     pool: &Pool,
+    session: WriteSession,
+    snapshot: Snapshot,
+    started: Instant,
+) -> anyhow::Result<(Snapshot, WriteCounts)> {
+    let committed = committed(console, pool, session, snapshot, started);
+    committed.map_err(|e| full::explained(pool, e.into()))
+}
+
+fn committed(
+    console: &Console,
+    pool: &Pool,
     mut session: WriteSession,
     mut snapshot: Snapshot,
     started: Instant,
-) -> anyhow::Result<(Snapshot, WriteCounts)> {
+) -> store::Result<(Snapshot, WriteCounts)> {
     let counts = session.seal_data()?;
     snapshot.added_bytes = counts.stored_bytes;
     snapshot.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);

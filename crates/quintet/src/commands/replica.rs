@@ -4,7 +4,7 @@
 //! it may have changed since. What is taken is decided by the store, not by what the replica says. Called by
 //! the commands and by the server's thread.
 
-use super::invocation::Invocation;
+use super::invocation::{Invocation, leases_of};
 use crate::cli::ReplicaArgs;
 use crate::console::Console;
 use crate::held::Replica;
@@ -14,6 +14,7 @@ use crate::settings;
 use crate::sizes;
 use anyhow::{Context, bail};
 use maintenance::{ReplicaCounts, ReplicaRepair};
+use qos::Flow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};
@@ -53,7 +54,10 @@ impl Replica {
         between: &mut dyn FnMut(),
     ) -> anyhow::Result<ReplicaCounts> {
         let (mode, memory) = (OpenMode::Read, self.memory_bytes);
-        let replica = match Invocation::open_at(&self.path, self.secret.as_ref(), mode, memory) {
+        // `between` may have a turn at this pool's device.
+        let queue = leases_of(&self.path, Flow::Scrub, interrupt, true)?;
+        let secret = self.secret.as_ref();
+        let replica = match Invocation::open_at(&self.path, secret, mode, memory, Some(queue)) {
             Ok(replica) => Arc::new(replica),
             Err(e) => {
                 console.warn(format_args!("the replica: {e:#}"));

@@ -13,11 +13,11 @@ use super::snapshot_choice::short_id;
 use super::{defrag, scrub};
 use crate::calendar;
 use crate::exit::Exit;
-use crate::held::{Live, lost_writes};
+use crate::held::{Collected, Live, lost_writes};
 use crate::json::Object;
 use crate::sizes;
 use format::config::Seal;
-use maintenance::Scrubber;
+use maintenance::{CollectMemory, Scrubber};
 use store::OpenMode;
 
 /// What to do about a server that cannot store what it is asked to.
@@ -92,6 +92,15 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     if let Some(status) = &defragmented {
         message = message.object("defrag", defrag::object(Object::new(), status));
     }
+    let collected = match invocation.held() {
+        Some(held) => held.collecting.status().last,
+        None => CollectMemory::of(&pool)
+            .last()
+            .map(|note| Collected::of(&note)),
+    };
+    if let Some(last) = &collected {
+        message = message.object("gc", upkeep::last(Object::new(), "", last));
+    }
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
         message = message.object("server", server::object(held, live));
@@ -127,6 +136,9 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     }
     if let Some(status) = &defragmented {
         line("defrag", &defrag::line(status))?;
+    }
+    if let (Some(last), None) = (&collected, &live) {
+        line("gc", &upkeep::ended(last, &invocation.zone))?;
     }
     for text in scrub::summary(&scrubbed, &invocation.zone) {
         let (name, value) = text.split_once(": ").unwrap_or_default();

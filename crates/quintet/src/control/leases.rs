@@ -4,7 +4,8 @@
 //! some hundred KiB, some MiB where nobody else is. Beside others a lease is given back when its reads have ended,
 //! not while some are at the device still. Without a server, and when the server refuses, ends or
 //! does not answer, everything passes; it is looked for again later. Reads wait here only; the wish to stop ends the
-//! waiting. Plugged into the disk of a pool that a command opens for reading.
+//! waiting. Who may have a turn at another server's device meanwhile waits a limited time, as two servers that wait
+//! so for each other would for ever. Plugged into the disk of a pool that a command opens for reading.
 
 use super::address;
 use crate::interrupt::Interrupt;
@@ -21,6 +22,9 @@ use store::{RequestQueue, Turn};
 
 /// A server that says nothing for so long is stuck: nobody waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A server that has a turn at its own device to give back waits no longer for a lease than this; one that is busy gives
+/// turns much sooner.
+pub const IN_A_TURN_LIMIT: Duration = Duration::from_secs(5);
 /// Time between two looks for a server, after one failed.
 const LOOK_FOR_EVERY: Duration = Duration::from_secs(30);
 /// Time between two looks at the wish to stop.
@@ -38,6 +42,8 @@ pub struct Leases {
     pool: PathBuf,
     flow: Flow,
     interrupt: Interrupt,
+    /// For a lease, in all.
+    limit: Option<Duration>,
     state: Mutex<State>,
     /// Signalled when no read is at the device.
     ended: Condvar,
@@ -80,9 +86,16 @@ impl Leases {
             pool,
             flow,
             interrupt,
+            limit: None,
             state: Mutex::default(),
             ended: Condvar::new(),
         }
+    }
+
+    /// Waits for a lease so long at most; then reads pass, for a while.
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -163,7 +176,11 @@ impl Leases {
     fn ask(&self, mut server: &UnixStream, needed: u64, used: Used) -> io::Result<u32> {
         let wanted = u32::try_from(needed).unwrap_or(LEASE_BYTES_MAX);
         server.write_all(&Ask { wanted, used }.encode())?;
+        let since = Instant::now();
         loop {
+            if self.limit.is_some_and(|limit| since.elapsed() >= limit) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             self.wait(server)?;
             let mut bytes = [0; Answer::BYTES];
             server.read_exact(&mut bytes)?;

@@ -4,6 +4,7 @@
 //! collect. Each is written down when it begins and when it ends, with no lock held; what cannot be written costs the
 //! next server a look. Called by the server's thread, `gc`, `status` and the metrics.
 
+use super::TaskBytes;
 use crate::interrupt::Interrupt;
 use anyhow::bail;
 use format::collect::CollectRecord;
@@ -88,6 +89,8 @@ pub struct CollectTotals {
     pub runs_by_server: u64,
     /// Stored bytes that were deleted.
     pub deleted_bytes: u64,
+    /// What was copied out of containers that went.
+    pub copied: TaskBytes,
 }
 
 /// For who asks.
@@ -131,7 +134,8 @@ pub fn seconds(time: UnixNanos) -> u64 {
 }
 
 impl Collected {
-    fn of(note: &CollectNote) -> Self {
+    /// As it was written down.
+    pub fn of(note: &CollectNote) -> Self {
         Self {
             by: match note.by_command {
                 true => Initiator::Command,
@@ -264,6 +268,11 @@ impl Collection<'_> {
             Initiator::Server(_) => totals.runs_by_server += 1,
         }
         totals.deleted_bytes += counts.deleted_bytes;
+        totals.copied = totals
+            .copied
+            .plus(TaskBytes::of(counts.copied_bytes, counts.cached_bytes));
+        // Nobody counts it twice before the next run may begin.
+        state.running = Some((self.by, GcStage::Done, GcCounts::default()));
         let note = CollectNote {
             is_complete,
             deleted_bytes: counts.deleted_bytes,
@@ -315,6 +324,8 @@ mod tests {
             );
             let counts = GcCounts {
                 deleted_bytes: 7,
+                copied_bytes: 5,
+                cached_bytes: 3,
                 ..GcCounts::default()
             };
             command.tell(GcStage::Copying, counts);
@@ -325,6 +336,7 @@ mod tests {
         assert_eq!(status.totals.runs_by_server, 1);
         assert_eq!(status.totals.runs_by_commands, 1);
         assert_eq!(status.totals.deleted_bytes, 7);
+        assert_eq!(status.totals.copied, TaskBytes { disk: 2, cache: 3 });
         let last = status.last.unwrap();
         assert_eq!((last.by, last.is_complete), (Initiator::Command, true));
         // The next server knows.

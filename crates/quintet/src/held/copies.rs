@@ -1,8 +1,9 @@
 //! The copies to other pools that a server makes for its clients: how far they are, and their switch.
 //!
-//! Invariant: an entry lives as long as its command. Called by `copy`, `status` and nobody else.
+//! Invariant: an entry lives as long as its command; what it has read is counted for longer. Called by `copy`, `status`
+//! and the metrics.
 
-use super::lock;
+use super::{TaskBytes, lock};
 use maintenance::CopyCounts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -34,6 +35,7 @@ pub struct Copies(Mutex<Running>);
 struct Running {
     next: u64,
     states: BTreeMap<u64, CopyState>,
+    totals: TaskBytes,
 }
 
 /// A copy that is under way. Dropping it ends that.
@@ -60,6 +62,11 @@ impl Copies {
         lock(&self.0).states.values().cloned().collect()
     }
 
+    /// What all copies have read since the server began.
+    pub fn totals(&self) -> TaskBytes {
+        lock(&self.0).totals
+    }
+
     /// Lets all that are under way stop, or go on; how many there are.
     pub fn pause(&self, is_paused: bool) -> usize {
         let mut running = lock(&self.0);
@@ -74,10 +81,21 @@ impl CopyEntry {
     /// Tells how far it is; true when it is to wait.
     pub fn update(&self, tell: impl FnOnce(&mut CopyState)) -> bool {
         let mut running = lock(&self.copies.0);
-        running.states.get_mut(&self.number).is_some_and(|state| {
-            tell(state);
-            state.is_paused
-        })
+        let Some(state) = running.states.get_mut(&self.number) else {
+            return false;
+        };
+        let before = found(state);
+        tell(state);
+        let (now, is_paused) = (found(state), state.is_paused);
+        running.totals = running.totals.plus(now.since(before));
+        is_paused
+    }
+}
+
+fn found(state: &CopyState) -> TaskBytes {
+    TaskBytes {
+        disk: state.counts.read_bytes,
+        cache: state.counts.cached_bytes,
     }
 }
 
@@ -102,13 +120,19 @@ mod tests {
         };
         let (a, b) = (entry("a"), entry("b"));
         assert_eq!(copies.pause(true), 2);
-        assert!(a.update(|state| state.done_bytes = 7));
+        assert!(a.update(|state| {
+            state.done_bytes = 7;
+            state.counts.read_bytes = 5;
+        }));
+        b.update(|state| state.counts.cached_bytes = 3);
         drop(b);
         assert_eq!(copies.pause(false), 1);
         assert!(!a.update(|_| ()));
         let states = copies.states();
         assert_eq!((states.len(), states[0].done_bytes), (1, 7));
+        a.update(|state| state.counts.read_bytes = 6);
         drop(a);
         assert!(copies.states().is_empty());
+        assert_eq!(copies.totals(), TaskBytes { disk: 6, cache: 3 });
     }
 }

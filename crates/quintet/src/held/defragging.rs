@@ -3,6 +3,7 @@
 //! Invariant: one run at a time; the lock is not held across steps, which wait for the device. A run that is paused, or that the server leaves
 //! behind at its end, was written down. Called by the server's thread, `defrag` and `status`.
 
+use super::TaskBytes;
 use anyhow::bail;
 use format::phase::TaskPhase;
 use maintenance::{DefragRun, DefragStage, DefragStep, Defragmenter, RecordedDefrag};
@@ -32,6 +33,8 @@ struct State {
     /// Else the last one.
     last: Option<DefragRun>,
     outcome: Outcome,
+    /// What this server has copied.
+    totals: TaskBytes,
     /// The server ends: nobody works on runs any more.
     is_closed: bool,
 }
@@ -183,7 +186,9 @@ impl Defragmenting {
         let mut run = state.run.take()?;
         state.at_work = Some(run.run(TaskPhase::UnderWay));
         drop(state);
+        let before = copied(&run);
         let stepped = run.step(now_ns, budget_bytes);
+        let came = copied(&run).since(before);
         let written = match &stepped {
             Ok(_) if run.wants_record() || run.report().stage == DefragStage::Done => run.record(),
             _ => Ok(()),
@@ -191,6 +196,7 @@ impl Defragmenting {
         let stepped = stepped.and_then(|step| written.map(|()| step));
         let mut state = self.state();
         state.at_work = None;
+        state.totals = state.totals.plus(came);
         match &stepped {
             Ok(DefragStep::Finished) => {
                 self.put(&mut state, run.run(TaskPhase::AtRest), Outcome::Stopped);
@@ -254,6 +260,11 @@ impl Defragmenting {
         self.changed.notify_all();
     }
 
+    /// What this server has copied, by where it was.
+    pub fn totals(&self) -> TaskBytes {
+        self.state().totals
+    }
+
     /// `None`: there was no run that anybody knows of.
     pub fn status(&self) -> Option<DefragStatus> {
         let state = self.state();
@@ -266,6 +277,11 @@ impl Defragmenting {
             outcome: state.outcome.clone(),
         })
     }
+}
+
+fn copied(run: &Defragmenter) -> TaskBytes {
+    let moved = run.report().moved;
+    TaskBytes::of(moved.bytes, moved.cached_bytes)
 }
 
 fn refuse_second(state: &State) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 //! Invariant: cheap: no I/O and no walk over anything that grows with the data. Called by `top`,
 //! `status` and the metrics.
 
-use super::{CollectStatus, Held, lock};
+use super::{CollectStatus, DefragStatus, Held, TaskReading, lock, tasks};
 use crate::meters::Reading;
 use maintenance::{ScrubStatus, ScrubTotals};
 use media::Room;
@@ -58,6 +58,10 @@ pub struct Live {
     pub scrub: ScrubStatus,
     /// What this server has done of it.
     pub scrub_totals: ScrubTotals,
+    /// The defragmentation that is under way, or the last one.
+    pub defrag: Option<DefragStatus>,
+    /// All maintenance tasks.
+    pub tasks: [TaskReading; 4],
     /// Giving back space.
     pub collecting: CollectStatus,
     /// Room on the pool's disk; `None`: nobody knows.
@@ -95,6 +99,9 @@ impl Live {
         let stats = servers.iter().map(|server| server.stats());
         let nbd = stats.fold(Stats::default(), |sum, stats| together(sum, &stats));
         drop(servers);
+        let (scrub, scrub_totals) = (held.scrub.status(), held.scrub.totals());
+        let (collecting, defrag) = (held.collecting.status(), held.defrag.status());
+        let tasks = tasks::tasks(held, (&scrub, &scrub_totals), &collecting, defrag.as_ref());
         Self {
             at: Instant::now(),
             exports,
@@ -106,9 +113,11 @@ impl Live {
             memory: held.volumes.memory_by_owner(),
             reads: held.pool.read_counts(),
             device: held.device.counts(),
-            scrub: held.scrub.status(),
-            scrub_totals: held.scrub.totals(),
-            collecting: held.collecting.status(),
+            scrub,
+            scrub_totals,
+            defrag,
+            tasks,
+            collecting,
             room: held.pool.room(),
             restraint: held.volumes.restraint_counts(),
         }

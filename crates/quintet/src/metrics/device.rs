@@ -4,13 +4,14 @@
 
 use super::text::Text;
 use super::{
-    COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEVICE_BUSY, DEVICE_BYTES, DEVICE_HELD,
-    DEVICE_LEASED, DEVICE_REQUESTS, DEVICE_TURNS, DEVICE_WAIT, DEVICE_WAITING, FREE, HELD_BACK,
-    SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS, TASK_UNDER_WAY,
+    COLLECT_DELETED, COLLECT_ENDED, COLLECT_RUNS, DEFRAG_ENDED, DEFRAG_FAILED, DEVICE_BUSY,
+    DEVICE_BYTES, DEVICE_HELD, DEVICE_LEASED, DEVICE_REQUESTS, DEVICE_TURNS, DEVICE_WAIT,
+    DEVICE_WAITING, FREE, HELD_BACK, SCRUB_DAMAGED, SCRUB_VERIFIED, TASK_BYTES, TASK_PROGRESS,
+    TASK_UNDER_WAY,
 };
 use crate::held::Live;
 use crate::settings::flow_name;
-use format::phase::TaskPhase;
+use maintenance::DefragStage;
 use qos::Flow;
 
 pub(super) fn tell(text: &mut Text, live: &Live) {
@@ -34,14 +35,14 @@ pub(super) fn tell(text: &mut Text, live: &Live) {
         text.sample(DEVICE_BUSY, &label, seconds(counts.busy_ns));
         text.sample(DEVICE_WAITING, &label, counts.waiting);
     }
+    tasks(text, live);
     scrub(text, live);
     collect(text, live);
+    defrag(text, live);
 }
 
 fn collect(text: &mut Text, live: &Live) {
     let status = &live.collecting;
-    let label = [("task", "collect")];
-    text.sample(TASK_UNDER_WAY, &label, u64::from(status.running.is_some()));
     text.sample(FREE, &[], live.room.map_or(0, |room| room.free_bytes));
     text.sample(HELD_BACK, &[], live.restraint.waited_ns as f64 / 1e9);
     let totals = &status.totals;
@@ -53,23 +54,34 @@ fn collect(text: &mut Text, live: &Live) {
 }
 
 fn scrub(text: &mut Text, live: &Live) {
-    let (status, totals) = (&live.scrub, &live.scrub_totals);
-    let sources = [("disk", totals.read_bytes), ("cache", totals.cached_bytes)];
-    for (source, bytes) in sources {
-        let labels = [("task", "scrub"), ("source", source)];
-        text.sample(TASK_BYTES, &labels, bytes);
-    }
-    let label = [("task", "scrub")];
-    let progress = match status.phase {
-        TaskPhase::AtRest => 0.0,
-        TaskPhase::UnderWay | TaskPhase::Paused => {
-            status.pass.containers as f64 / status.containers.max(1) as f64
-        }
-    };
-    text.sample(TASK_PROGRESS, &label, progress.min(1.0));
-    let is_under_way = status.phase == TaskPhase::UnderWay;
-    text.sample(TASK_UNDER_WAY, &label, u64::from(is_under_way));
-    let verified = status.verified().map_or(0, |at| at.0);
+    let verified = live.scrub.verified().map_or(0, |at| at.0);
     text.sample(SCRUB_VERIFIED, &[], verified as f64 / 1e9);
-    text.sample(SCRUB_DAMAGED, &[], totals.damaged);
+    text.sample(SCRUB_DAMAGED, &[], live.scrub_totals.damaged);
+}
+
+/// What all tasks have.
+fn tasks(text: &mut Text, live: &Live) {
+    for task in &live.tasks {
+        for (source, bytes) in [("disk", task.bytes.disk), ("cache", task.bytes.cache)] {
+            text.sample(
+                TASK_BYTES,
+                &[("task", task.name), ("source", source)],
+                bytes,
+            );
+        }
+        let label = [("task", task.name)];
+        if let Some(progress) = task.progress {
+            text.sample(TASK_PROGRESS, &label, progress);
+        }
+        text.sample(TASK_UNDER_WAY, &label, u64::from(task.is_under_way));
+    }
+}
+
+fn defrag(text: &mut Text, live: &Live) {
+    let run = live.defrag.as_ref().map(|status| &status.run);
+    let done = run.filter(|run| run.report.stage == DefragStage::Done);
+    let ended = done.map_or(0, |run| run.ended.0);
+    text.sample(DEFRAG_ENDED, &[], ended as f64 / 1e9);
+    let failed = run.map_or(0, |run| run.report.failed);
+    text.sample(DEFRAG_FAILED, &[], failed);
 }

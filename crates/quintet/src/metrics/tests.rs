@@ -60,6 +60,11 @@ fn every_metric_is_told_and_none_besides() {
         "quintet_export_bytes_total{export=\"disk\",operation=\"write\"} 8192",
         "quintet_request_duration_seconds_count{export=\"disk\",operation=\"read\"} 1",
         "quintet_volume_size_bytes{volume=\"disk\"} 1048576",
+        "quintet_maintenance_bytes_total{task=\"defrag\",source=\"cache\"} 0",
+        "quintet_maintenance_bytes_total{task=\"copy\",source=\"disk\"} 0",
+        "quintet_maintenance_bytes_total{task=\"collect\",source=\"disk\"} 0",
+        "quintet_maintenance_under_way{task=\"copy\"} 0",
+        "quintet_maintenance_progress_ratio{task=\"defrag\"} 0",
         "# TYPE quintet_journal_records_total counter",
         "quintet_export_clients{export=\"state@\\\"quoted\\\"\\\\\"} 0",
     ] {

@@ -9,7 +9,7 @@ use super::environment::{self, Environment};
 use super::recovery_key::RecoveryKey;
 use super::terminal;
 use crate::caller::Caller;
-use crate::cli::PasswordArgs;
+use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -88,6 +88,42 @@ impl From<SettingError> for PasswordError {
     }
 }
 
+/// What flags say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PasswordFlags<'a> {
+    file: Option<&'a PathBuf>,
+    command: Option<&'a str>,
+    key_file: Option<&'a PathBuf>,
+}
+
+macro_rules! flags_of {
+    ($args:ty, $file:ident, $command:ident, $key_file:ident) => {
+        impl<'a> From<&'a $args> for PasswordFlags<'a> {
+            fn from(args: &'a $args) -> Self {
+                Self {
+                    file: args.$file.as_ref(),
+                    command: args.$command.as_deref(),
+                    key_file: args.$key_file.as_ref(),
+                }
+            }
+        }
+    };
+}
+
+flags_of!(PasswordArgs, password_file, password_command, key_file);
+flags_of!(
+    ToPasswordArgs,
+    to_password_file,
+    to_password_command,
+    to_key_file
+);
+flags_of!(
+    ReplicaPasswordArgs,
+    replica_password_file,
+    replica_password_command,
+    replica_key_file
+);
+
 /// Names of a family of sources: for opening, and for a new password.
 #[derive(Clone, Copy, Debug)]
 pub struct PasswordSources {
@@ -96,6 +132,8 @@ pub struct PasswordSources {
     flag: &'static str,
     /// The variable that may hold it.
     variable: &'static str,
+    /// The variable that may name an open file; a server is lent one only.
+    descriptor: Option<&'static str>,
     /// What the pool is called.
     pool: &'static str,
 }
@@ -106,6 +144,7 @@ impl PasswordSources {
         prompt: "Password of the pool",
         flag: "-",
         variable: "QUINTET_PASSWORD",
+        descriptor: Some("QUINTET_PASSPHRASE_FD"),
         pool: "",
     };
     /// The one that opens the pool that receives copies.
@@ -113,6 +152,7 @@ impl PasswordSources {
         prompt: "Password of the receiving pool",
         flag: "--to",
         variable: "QUINTET_TO_PASSWORD",
+        descriptor: None,
         pool: "the receiving pool",
     };
     /// The one that opens a replica.
@@ -120,6 +160,7 @@ impl PasswordSources {
         prompt: "Password of the replica",
         flag: "--replica",
         variable: "QUINTET_REPLICA_PASSWORD",
+        descriptor: None,
         pool: "the replica",
     };
     /// One that is set.
@@ -131,85 +172,54 @@ impl PasswordSources {
 
 impl PasswordSource {
     /// From flags, else from the environment, else the terminal.
-    pub fn choose(args: &PasswordArgs, environment: &Environment) -> Result<Self, SettingError> {
-        let flags = [
-            ("--password-file", args.password_file.clone()),
-            ("--key-file", args.key_file.clone()),
-        ];
-        let command = ("--password-command", args.password_command.as_deref());
-        let variables = [
-            "QUINTET_PASSWORD",
-            "QUINTET_PASSWORD_FILE",
-            "QUINTET_PASSWORD_COMMAND",
-            "QUINTET_PASSPHRASE_FD",
-        ];
-        Self::choose_among(flags, command, variables, environment)
-    }
-
-    /// The same for another pool: from a file, a program or a recovery key that flags name.
-    pub fn choose_other(
+    pub fn choose(
         sources: PasswordSources,
-        file: Option<&PathBuf>,
-        command: Option<&str>,
-        key_file: Option<&PathBuf>,
+        flags: PasswordFlags<'_>,
         environment: &Environment,
     ) -> Result<Self, SettingError> {
         let PasswordSources { flag, variable, .. } = sources;
-        let names = ["file", "command"].map(|what| format!("{flag}-password-{what}"));
-        let [file_name, command_name] = &names;
-        let key_file_name = format!("{flag}-key-file");
-        let flags = [
-            (file_name.as_str(), file.cloned()),
-            (key_file_name.as_str(), key_file.cloned()),
+        let names = ["password-file", "password-command", "key-file"];
+        let names = names.map(|what| format!("{flag}-{what}"));
+        let [file, command, key_file] = names.each_ref().map(String::as_str);
+        let split = |name: &str, text: &[u8]| split_command(name, text);
+        let command_given = flags.command.map(|text| split(command, text.as_bytes()));
+        let from_flags = [
+            (file, flags.file.cloned().map(Self::File)),
+            (command, command_given.transpose()?),
+            (key_file, flags.key_file.cloned().map(Self::RecoveryKeyFile)),
         ];
-        let variables = ["_FILE", "_COMMAND"].map(|what| format!("{variable}{what}"));
-        let [file_variable, command_variable] = &variables;
-        // A server is lent one open file only.
-        let variables = [variable, file_variable, command_variable, ""];
-        Self::choose_among(flags, (command_name, command), variables, environment)
-    }
-
-    fn choose_among(
-        [file, key_file]: [(&str, Option<PathBuf>); 2],
-        command: (&str, Option<&str>),
-        variables: [&str; 4],
-        environment: &Environment,
-    ) -> Result<Self, SettingError> {
-        let flags = [
-            file.1.map(Self::File),
-            command
-                .1
-                .map(|text| split_command(command.0, text.as_bytes()))
-                .transpose()?,
-            key_file.1.map(Self::RecoveryKeyFile),
-        ];
-        let from_flags = only_one([file.0, command.0, key_file.0], flags)?;
-        if let Some(source) = from_flags {
+        if let Some(source) = only_one(from_flags)? {
             return Ok(source);
         }
-        let [given, file, command, descriptor] = variables;
+        let names = ["_FILE", "_COMMAND"].map(|what| format!("{variable}{what}"));
+        let [file, command] = names.each_ref().map(String::as_str);
         let value = |name| environment.value(name);
-        let from_environment = only_one(
-            variables,
-            [
-                value(given).map(|v| Self::Given(v.as_bytes().to_vec())),
-                value(file).map(|v| Self::File(v.into())),
-                value(command)
-                    .map(|v| split_command(command, v.as_bytes()))
-                    .transpose()?,
-                environment
-                    .text(descriptor)?
-                    .map(|text| match text.trim().parse() {
-                        Ok(number) => Ok(Self::Descriptor(number)),
-                        Err(_) => {
-                            let why = format!("{text:?} is not the number of an open file");
-                            Err(SettingError::new(descriptor, why))
-                        }
-                    })
-                    .transpose()?,
-            ],
-        )?;
-        Ok(from_environment.unwrap_or(Self::Terminal))
+        let command_value = value(command).map(|text| split(command, text.as_bytes()));
+        let descriptor = match sources.descriptor {
+            Some(name) => Self::of_descriptor(name, environment)?,
+            None => None,
+        };
+        let from_environment = [
+            (
+                variable,
+                value(variable).map(|text| Self::Given(text.as_bytes().to_vec())),
+            ),
+            (file, value(file).map(|path| Self::File(path.into()))),
+            (command, command_value.transpose()?),
+            (sources.descriptor.unwrap_or_default(), descriptor),
+        ];
+        Ok(only_one(from_environment)?.unwrap_or(Self::Terminal))
+    }
+
+    fn of_descriptor(name: &str, environment: &Environment) -> Result<Option<Self>, SettingError> {
+        let number = environment.text(name)?.map(|text| {
+            let refuse = |_| {
+                let why = format!("{text:?} is not the number of an open file");
+                SettingError::new(name, why)
+            };
+            text.trim().parse().map(Self::Descriptor).map_err(refuse)
+        });
+        number.transpose()
     }
 
     /// Number of the open file that holds it, if that is the way.
@@ -282,12 +292,12 @@ impl PasswordSource {
     }
 }
 
+/// Of sources by the names of what said them.
 fn only_one<const N: usize>(
-    names: [&str; N],
-    sources: [Option<PasswordSource>; N],
+    sources: [(&str, Option<PasswordSource>); N],
 ) -> Result<Option<PasswordSource>, SettingError> {
     let mut chosen: Option<(&str, PasswordSource)> = None;
-    for (name, source) in names.into_iter().zip(sources) {
+    for (name, source) in sources {
         let Some(source) = source else { continue };
         if let Some((other, _)) = chosen {
             return Err(SettingError::new(

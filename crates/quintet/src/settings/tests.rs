@@ -77,24 +77,18 @@ fn values_that_make_no_sense_are_refused_aloud() {
 
 #[test]
 fn defaults_and_values() {
-    let plain = settings(&[("HOME", "/h"), ("QUINTET_COMPRESSION", "")]).unwrap();
+    let plain = settings(&[("QUINTET_COMPRESSION", "")]).unwrap();
     assert_eq!(plain.memory_bytes as u64, MEMORY_BYTES_DEFAULT);
     assert_eq!(plain.compression, COMPRESSION_DEFAULT);
-    assert_eq!(
-        plain.cache_directory.unwrap(),
-        Path::new("/h/.cache/quintet")
-    );
     let set = settings(&[
         ("QUINTET_MEMORY", "1G"),
         ("QUINTET_COMPRESSION", "zstd:-3"),
         ("QUINTET_PROGRESS_FPS", "0.5"),
-        ("XDG_CACHE_HOME", "/c"),
     ])
     .unwrap();
     assert_eq!(set.memory_bytes, 1 << 30);
     assert_eq!(set.compression, Compression::Zstd(-3));
     assert_eq!(set.progress_fps, Some(0.5));
-    assert_eq!(set.cache_directory.unwrap(), Path::new("/c/quintet"));
     assert_eq!(parse_compression("none"), Ok(Compression::None));
     assert_eq!(parse_compression("max"), Ok(Compression::Zstd(15)));
     assert_eq!(parse_compression("zstd,3"), Ok(Compression::Zstd(3)));
@@ -114,7 +108,8 @@ fn one_source_of_the_password() {
         ..PasswordArgs::default()
     };
     let environment = Environment::of(&[("QUINTET_PASSWORD", "p")]);
-    let chosen = PasswordSource::choose(&args, &environment).unwrap();
+    let chosen =
+        PasswordSource::choose(PasswordSources::OPEN, (&args).into(), &environment).unwrap();
     assert_eq!(chosen, PasswordSource::File("/flag".into()));
     let descriptor = password(&[("QUINTET_PASSPHRASE_FD", "7")]).unwrap();
     assert_eq!(descriptor, PasswordSource::Descriptor(7));

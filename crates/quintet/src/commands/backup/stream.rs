@@ -5,6 +5,7 @@
 use super::{REGION_BYTES, identity};
 use crate::backup::TreeOutcome;
 use crate::cli::BackupArgs;
+use crate::commands::full;
 use crate::commands::invocation::Invocation;
 use crate::commands::new_snapshot::{commit, summary};
 use crate::exit::Exit;
@@ -32,7 +33,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
         Ok(root) => root,
         Err(e) => {
             let _ = session.abandon();
-            return Err(e);
+            return Err(full::explained(&pool, e));
         }
     };
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Stream, root);

@@ -142,6 +142,17 @@ pub fn object(held: &Held, live: &Live) -> Object {
             .integer("known_bytes", copy.counts.known_bytes)
             .integer("data_added", copy.sent_bytes)
     });
+    let tasks = live.tasks.iter().map(|task| {
+        let object = Object::new()
+            .text("task", task.name)
+            .boolean("running", task.is_under_way)
+            .integer("disk_bytes", task.bytes.disk)
+            .integer("cache_bytes", task.bytes.cache);
+        match task.progress {
+            Some(share) => object.number("progress", share),
+            None => object,
+        }
+    });
     let memory = live.memory.into_iter();
     let memory = memory.fold(Object::new(), |object, (owner, bytes)| {
         object.integer(&format!("{owner}_bytes"), bytes)
@@ -161,6 +172,7 @@ pub fn object(held: &Held, live: &Live) -> Object {
         .object("memory", memory)
         .object("gc", upkeep::object(held, live))
         .objects("device", qos::flows(&live.device))
+        .objects("maintenance", tasks)
         .objects("copies", copies)
         .objects("exports", exports.collect::<Vec<_>>())
 }

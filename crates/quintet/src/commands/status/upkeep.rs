@@ -32,7 +32,8 @@ pub fn collecting(held: &Held, live: &Live, zone: &TimeZone) -> String {
     words.join("; ")
 }
 
-fn ended(last: &Collected, zone: &TimeZone) -> String {
+/// The last run, for people.
+pub fn ended(last: &Collected, zone: &TimeZone) -> String {
     let how = match last.is_complete {
         true => "",
         false => ", which did not end",
@@ -121,17 +122,8 @@ pub fn object(held: &Held, live: &Live) -> Object {
     if let Some(room) = live.room {
         object = object.integer("disk_free_bytes", room.free_bytes);
     }
-    if let Some(last) = &status.last {
-        let by = match last.by {
-            Initiator::Command => "command",
-            Initiator::Server(_) => "server",
-        };
-        object = object
-            .text("last_by", by)
-            .time("last_ended", last.ended)
-            .boolean("last_complete", last.is_complete)
-            .integer("last_deleted_bytes", last.deleted_bytes)
-            .integer("last_discarded_bytes", last.discarded_bytes);
+    if let Some(run) = &status.last {
+        object = last(object, "last_", run);
     }
     if let Some(next) = &status.next {
         object = object.integer("next_stored_bytes", next.stored_bytes);
@@ -140,4 +132,18 @@ pub fn object(held: &Held, live: &Live) -> Object {
         }
     }
     object
+}
+
+/// The last run, for programs.
+pub fn last(object: Object, prefix: &str, run: &Collected) -> Object {
+    let by = match run.by {
+        Initiator::Command => "command",
+        Initiator::Server(_) => "server",
+    };
+    object
+        .text(&format!("{prefix}by"), by)
+        .time(&format!("{prefix}ended"), run.ended)
+        .boolean(&format!("{prefix}complete"), run.is_complete)
+        .integer(&format!("{prefix}deleted_bytes"), run.deleted_bytes)
+        .integer(&format!("{prefix}discarded_bytes"), run.discarded_bytes)
 }

@@ -224,6 +224,25 @@ fn without_a_server_everything_passes() {
     assert_eq!(of(&device, Flow::Restore).turns, 1);
 }
 
+/// Two servers that scrub with each other as replicas would wait for ever.
+#[test]
+fn who_has_a_turn_elsewhere_waits_a_limited_time() {
+    let top = tempfile::tempdir().unwrap();
+    let device = disk();
+    let _control = serve_device(top.path(), Arc::clone(&device));
+    let scrub = leases(top.path(), Flow::Scrub).within(Duration::from_secs(1));
+    read(&scrub, KIB);
+    let users: Vec<_> = (0..8)
+        .map(|_| device.enter(Asker::UNKNOWN, Direction::Read, true, 4096))
+        .collect();
+    // These have the device for as long as this reads.
+    read(&scrub, 5 << 20);
+    until(|| of(&device, Flow::Scrub).waiting == 0);
+    (0..100).for_each(|_| read(&scrub, 5 << 20));
+    drop(users);
+    assert_eq!(of(&device, Flow::Scrub).turns, 1);
+}
+
 #[test]
 fn the_wish_to_stop_ends_the_waiting_for_a_stuck_server() {
     let top = tempfile::tempdir().unwrap();

@@ -1,0 +1,118 @@
+//! The maintenance tasks of a held pool, side by side: who works, how far, and where the bytes were.
+//!
+//! Invariant: bytes are counted since the server began and only grow. Called by [`super::Live`], for `status` and the
+//! metrics.
+
+use super::{CollectStatus, CopyState, DefragStatus, Held};
+use format::phase::TaskPhase;
+use maintenance::{DefragStage, ScrubStatus, ScrubTotals};
+use store::GcCounts;
+
+/// Bytes by where they were found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskBytes {
+    /// Read from the device.
+    pub disk: u64,
+    /// They were in memory, or readers had verified them.
+    pub cache: u64,
+}
+
+impl TaskBytes {
+    /// Of so many, these were in memory.
+    pub fn of(all: u64, cache: u64) -> Self {
+        Self {
+            disk: all.saturating_sub(cache),
+            cache,
+        }
+    }
+
+    /// Both together.
+    pub fn plus(self, more: Self) -> Self {
+        Self {
+            disk: self.disk.saturating_add(more.disk),
+            cache: self.cache.saturating_add(more.cache),
+        }
+    }
+
+    /// What has come since it was `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            disk: self.disk.saturating_sub(before.disk),
+            cache: self.cache.saturating_sub(before.cache),
+        }
+    }
+}
+
+/// One task.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskReading {
+    /// As metrics call it.
+    pub name: &'static str,
+    /// Somebody works on it, or would if the device were free.
+    pub is_under_way: bool,
+    /// Share that is done of what is under way or paused; 0 at rest. `None`: it does not know what is to be done.
+    pub progress: Option<f64>,
+    /// Since the server began.
+    pub bytes: TaskBytes,
+}
+
+/// All of them.
+pub fn tasks(
+    held: &Held,
+    (scrub, totals): (&ScrubStatus, &ScrubTotals),
+    collect: &CollectStatus,
+    defrag: Option<&DefragStatus>,
+) -> [TaskReading; 4] {
+    let scrubbed = match scrub.phase {
+        TaskPhase::AtRest => 0.0,
+        _ => share(scrub.pass.containers, scrub.containers),
+    };
+    let copies = held.copies.states();
+    let sum = |of: fn(&CopyState) -> u64| copies.iter().map(of).sum();
+    let running = collect
+        .running
+        .map_or(GcCounts::default(), |(_, _, counts)| counts);
+    [
+        TaskReading {
+            name: "scrub",
+            is_under_way: scrub.phase == TaskPhase::UnderWay,
+            progress: Some(scrubbed),
+            bytes: TaskBytes {
+                disk: totals.read_bytes,
+                cache: totals.cached_bytes,
+            },
+        },
+        TaskReading {
+            name: "collect",
+            is_under_way: collect.running.is_some(),
+            progress: None,
+            bytes: (collect.totals.copied)
+                .plus(TaskBytes::of(running.copied_bytes, running.cached_bytes)),
+        },
+        TaskReading {
+            name: "copy",
+            is_under_way: copies.iter().any(|copy| !copy.is_paused),
+            progress: Some(share(sum(|c| c.done_bytes), sum(|c| c.total_bytes))),
+            bytes: held.copies.totals(),
+        },
+        TaskReading {
+            name: "defrag",
+            is_under_way: defrag.is_some_and(|d| d.run.phase == TaskPhase::UnderWay),
+            progress: Some(defrag.map_or(0.0, defragmented)),
+            bytes: held.defrag.totals(),
+        },
+    ]
+}
+
+fn defragmented(status: &DefragStatus) -> f64 {
+    let report = &status.run.report;
+    match (status.run.phase, report.stage) {
+        (TaskPhase::AtRest, _) | (_, DefragStage::Sizing) => 0.0,
+        (_, DefragStage::Measuring | DefragStage::Done) => 1.0,
+        _ => share(report.ranges_done, report.ranges),
+    }
+}
+
+fn share(done: u64, all: u64) -> f64 {
+    (done as f64 / all.max(1) as f64).min(1.0)
+}
