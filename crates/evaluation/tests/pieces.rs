@@ -181,6 +181,7 @@ fn run(per_second: u64, tasks: &[Flow], how: Containers) -> (f64, u64, u64) {
     (p99, used * 100 / world.now, world.written / CONTAINER_BYTES)
 }
 
+/// The bar is 1.2. With floors that do not look for gaps it was 1.10 to 1.19.
 #[test]
 fn clients_hardly_notice_containers_that_are_written_in_pieces() {
     for per_second in [20, 42, 65, 85] {
@@ -194,7 +195,7 @@ fn clients_hardly_notice_containers_that_are_written_in_pieces() {
         assert!(used <= 62, "{used} %");
         assert!(written > 0 && written_at_once > 0);
         assert!(
-            pieces <= alone * 1.2,
+            pieces <= alone * 1.14,
             "{used} % used: {pieces:.1} ms, alone {alone:.1} ms"
         );
     }

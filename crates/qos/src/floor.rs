@@ -1,7 +1,9 @@
 //! Time that maintenance has whatever happens.
 //!
-//! Invariant: over any time, a floor gives its share of that time and one request at most. Called by
-//! the scheduler.
+//! What is earned is spent when no user has the device, who would wait for it; after a while whatever happens.
+//!
+//! Invariant: over any time, a floor gives its share of that time, what it earns while it looks for a gap,
+//! and one request at most. Called by the scheduler.
 
 /// What is left to do, and by when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +15,32 @@ pub struct Deadline {
 }
 
 const MILLION: u64 = 1_000_000;
+/// Whoever may spend looks for a gap between users' requests so long.
+const PATIENCE_NS: u64 = 500_000_000;
+
+/// Whether a user's request waits or is at the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Moment {
+    /// None is.
+    Gap,
+    /// One is.
+    InUse,
+}
+
+impl Moment {
+    /// What must have been earned to spend now: in the end one spends in the way of users.
+    fn needed_ns(self, share: u64) -> i64 {
+        match self {
+            Self::Gap => 0,
+            Self::InUse => saved_max_ns(share),
+        }
+    }
+}
+
+/// What is not spent is saved up to this: what is earned while one looks for a gap.
+fn saved_max_ns(share: u64) -> i64 {
+    i64::try_from(PATIENCE_NS / MILLION * share).unwrap_or(i64::MAX)
+}
 
 /// What has been earned and not spent, for one task.
 #[derive(Clone, Copy, Default)]
@@ -40,17 +68,18 @@ impl Floor {
     }
 
     /// It is `now_ns`: earns `share` millionths of the time since it was last asked. What is not
-    /// spent is not saved up.
+    /// spent is saved up for a short while only.
     pub fn earn(&mut self, share: u64, now_ns: u64) {
         let then_ns = self.then_ns.replace(now_ns).unwrap_or(now_ns);
         let passed_ns = now_ns.saturating_sub(then_ns);
         let earned = u128::from(passed_ns) * u128::from(share) / u128::from(MILLION);
         let earned = i64::try_from(earned).unwrap_or(i64::MAX);
-        self.credit_ns = self.credit_ns.saturating_add(earned).min(0);
+        self.credit_ns = self.credit_ns.saturating_add(earned);
+        self.credit_ns = self.credit_ns.min(saved_max_ns(share));
     }
 
-    pub fn may_spend(&self, share: u64) -> bool {
-        share > 0 && self.credit_ns >= 0
+    pub fn may_spend(&self, share: u64, moment: Moment) -> bool {
+        share > 0 && self.credit_ns >= moment.needed_ns(share)
     }
 
     pub fn spend(&mut self, cost_ns: u64) {
@@ -74,9 +103,10 @@ impl Floor {
         }
     }
 
-    /// When it may spend again.
-    pub fn ready_at(&self, share: u64) -> Option<u64> {
-        let debt = u128::from(self.credit_ns.min(0).unsigned_abs());
+    /// When it may spend again, if the moment stays what it is.
+    pub fn ready_at(&self, share: u64, moment: Moment) -> Option<u64> {
+        let missing_ns = moment.needed_ns(share).saturating_sub(self.credit_ns);
+        let debt = u128::from(missing_ns.max(0).unsigned_abs());
         let wait = (debt * u128::from(MILLION)).checked_div(u128::from(share))?;
         let wait_ns = u64::try_from(wait).unwrap_or(u64::MAX);
         Some(self.then_ns?.saturating_add(wait_ns).saturating_add(1))
@@ -88,25 +118,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_floor_gives_its_share_and_saves_nothing_up() {
+    fn a_floor_gives_its_share_and_saves_little_up() {
         let mut floor = Floor::default();
         let (mut now, mut spent) = (0, 0u64);
         while now < 1_000_000_000 {
             floor.earn(50_000, now);
-            if floor.may_spend(50_000) {
+            if floor.may_spend(50_000, Moment::Gap) {
                 floor.spend(1_000_000);
                 spent += 1_000_000;
             }
-            now = floor.ready_at(50_000).expect("a share").max(now);
+            now = floor
+                .ready_at(50_000, Moment::Gap)
+                .expect("a share")
+                .max(now);
         }
         assert!((50_000_000..=51_000_000).contains(&spent), "{spent} of 1 s");
         floor.owe(5_000_000);
-        let ready = floor.ready_at(50_000).expect("a share");
+        let ready = floor.ready_at(50_000, Moment::Gap).expect("a share");
         assert!(ready >= now + 99_000_000, "ready at {ready}, it is {now}");
         floor.earn(50_000, now + 1_000_000_000_000);
+        assert!(floor.may_spend(50_000, Moment::InUse));
         floor.spend(1);
-        assert!(!floor.may_spend(50_000));
-        assert!(!Floor::default().may_spend(0));
+        assert!(!floor.may_spend(50_000, Moment::InUse));
+        floor.spend(25_000_000);
+        assert!(!floor.may_spend(50_000, Moment::Gap), "of half a second");
+        assert!(!Floor::default().may_spend(0, Moment::Gap));
     }
 
     #[test]

@@ -23,7 +23,7 @@
 //! Replication, garbage collection, scrub and defragmentation have the device when it is idle: when no user's
 //! request was there for a while ([`Settings::idle_after_ns`]). Otherwise each has a floor, a small
 //! share of time that is its own, so that it ends on a device that is never idle; it is spent one
-//! request at a time. A deadline makes the floor rise to what is left to do by the time that is left.
+//! request at a time, between users' requests where there is such a moment. A deadline makes the floor rise to what is left to do by the time that is left.
 //!
 //! # Leases
 //!

@@ -1,12 +1,12 @@
 //! Which request goes to the device next.
 //!
 //! Invariant: a user's request waits for maintenance only for what is at the device already, and for
-//! one request of a floor. Every flow with a share gets it while the device is busy. A request
+//! one request of a floor that has found no moment without users for a while. Every flow with a share gets it while the device is busy. A request
 //! that is offered is handed out once. Called by the engine, under its lock.
 
 mod queue;
 
-use crate::floor::{Deadline, Floor};
+use crate::floor::{Deadline, Floor, Moment};
 use crate::flow::{ByFlow, Flow};
 use crate::settings::{InvalidShares, Settings};
 use queue::Queue;
@@ -144,9 +144,10 @@ impl Scheduler {
             let may = maintenance < self.settings.maintenance_in_flight_max;
             (self.idle_turn(may)?, true)
         } else {
+            let moment = self.moment();
             let earned = |flow: Flow| {
                 let share = shares.get(flow as usize).copied().unwrap_or_default();
-                flow.is_maintenance() && self.lane(flow).floor.may_spend(share)
+                flow.is_maintenance() && self.lane(flow).floor.may_spend(share, moment)
             };
             let floor = self.least(maintenance == 0, earned);
             let user = || self.least(true, |flow| !flow.is_maintenance());
@@ -206,13 +207,19 @@ impl Scheduler {
         self.idle_at().is_some_and(|at| at <= now_ns)
     }
 
+    fn moment(&self) -> Moment {
+        let mut users = Flow::ALL.iter().filter(|flow| !flow.is_maintenance());
+        match users.any(|flow| self.lane(*flow).is_active()) {
+            true => Moment::InUse,
+            false => Moment::Gap,
+        }
+    }
+
     /// When the device will be idle, or since when it is, if no user comes; `None` while one is there.
     fn idle_at(&self) -> Option<u64> {
-        let users = Flow::ALL.iter().filter(|flow| !flow.is_maintenance());
-        let is_used = users.clone().any(|flow| self.lane(*flow).is_active());
         let after_ns = self.settings.idle_after_ns;
         let at = self.user_at_ns.map_or(0, |at| at.saturating_add(after_ns));
-        (!is_used).then_some(at)
+        (self.moment() == Moment::Gap).then_some(at)
     }
 
     /// When maintenance that waits may go on, if nothing else happens. `None`: not before something is
@@ -225,8 +232,9 @@ impl Scheduler {
         let lanes = Flow::ALL.iter().zip(&self.lanes).zip(shares);
         let waits = |flow: &Flow, lane: &Lane| flow.is_maintenance() && !lane.queue.is_empty();
         let waiting = lanes.filter(|((flow, lane), _)| waits(flow, lane));
+        let moment = self.moment();
         let earned = |((_, lane), share): ((_, &Lane), u64)| {
-            let ready_at = lane.floor.ready_at(share);
+            let ready_at = lane.floor.ready_at(share, moment);
             ready_at.filter(|_| maintenance == 0)
         };
         let times = waiting.map(|lane| [earned(lane), idle_at]);

@@ -123,6 +123,7 @@ fn run(used_percent: u64, tasks: &[Flow]) -> Outcome {
     }
 }
 
+/// The bar is 1.2. Floors that do not look for gaps between users' requests are at 1.15 and 1.17.
 #[test]
 fn clients_hardly_notice_maintenance() {
     for used in [20, 40, 60] {
@@ -133,7 +134,7 @@ fn clients_hardly_notice_maintenance() {
             "{alone}"
         );
         assert!(
-            beside.p99_ms <= alone.p99_ms * 1.2,
+            beside.p99_ms <= alone.p99_ms * 1.12,
             "{used} %: {alone}, beside maintenance {beside}"
         );
         // 5 % of the time at least, in steps of 9 ms.

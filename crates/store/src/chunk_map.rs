@@ -8,6 +8,7 @@
 //! last resort of who reads. Called by read path, write path, recovery and check.
 
 mod claims;
+mod directories;
 mod directory;
 mod keeper;
 mod moved;
@@ -18,6 +19,8 @@ mod search;
 mod tests;
 
 pub(crate) use claims::Claims;
+use directories::Directories;
+
 pub(crate) use directory::{ChunkPlace, LoadedDirectory, Near};
 pub(crate) use keeper::{Indexed, Kept};
 pub(crate) use moved::{FORWARD_WRITERS, Moved};
@@ -56,15 +59,6 @@ impl Hasher for FingerprintHasher {
 pub(crate) type FingerprintMap<V> = HashMap<Fingerprint, V, BuildHasherDefault<FingerprintHasher>>;
 pub(crate) type FingerprintSet = HashSet<Fingerprint, BuildHasherDefault<FingerprintHasher>>;
 
-#[derive(Default)]
-struct Cache {
-    loaded: HashMap<ContainerId, (Arc<LoadedDirectory>, u64)>,
-    /// Being read by some thread.
-    loading: HashSet<ContainerId>,
-    bytes: usize,
-    clock: u64,
-}
-
 /// What was asked and what it cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupCounts {
@@ -99,10 +93,9 @@ pub(crate) struct ChunkMap {
     /// Chunks that have newer copies.
     pub moved: Moved,
     containers: Arc<ContainerReader>,
-    cache: Mutex<Cache>,
+    cache: Mutex<Directories>,
     /// Signalled when a directory was read, or could not be.
     loaded: Condvar,
-    cache_bytes_max: usize,
     /// What the claims of one session may take.
     claims_bytes_max: usize,
     /// Chunks whose index candidates were all others: they go to the overflow table.
@@ -125,9 +118,8 @@ impl ChunkMap {
             quarantine: Quarantine::default(),
             moved: Moved::default(),
             containers,
-            cache: Mutex::default(),
+            cache: Mutex::new(Directories::new(cache_bytes_max)),
             loaded: Condvar::new(),
-            cache_bytes_max,
             claims_bytes_max,
             colliding: Mutex::default(),
             rescued: Mutex::default(),
@@ -167,7 +159,7 @@ impl ChunkMap {
 
     /// Memory of the directories.
     pub fn directory_bytes(&self) -> usize {
-        lock(&self.cache).bytes
+        lock(&self.cache).bytes()
     }
 
     /// Of a session that begins.
@@ -424,11 +416,8 @@ impl ChunkMap {
     pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {
         let mut cache = lock(&self.cache);
         loop {
-            cache.clock += 1;
-            let now = cache.clock;
-            if let Some((directory, used)) = cache.loaded.get_mut(&id) {
-                *used = now;
-                return Ok(Arc::clone(directory));
+            if let Some(directory) = cache.get(id) {
+                return Ok(directory);
             }
             if cache.loading.insert(id) {
                 break;
@@ -444,28 +433,8 @@ impl ChunkMap {
             contents.class,
             &contents.directory,
         ));
-        self.keep(Arc::clone(&directory));
+        lock(&self.cache).keep(Arc::clone(&directory));
         Ok(directory)
-    }
-
-    fn keep(&self, directory: Arc<LoadedDirectory>) {
-        let mut cache = lock(&self.cache);
-        cache.clock += 1;
-        let now = cache.clock;
-        cache.bytes += directory.memory_bytes();
-        if let Some((old, _)) = cache.loaded.insert(directory.container, (directory, now)) {
-            cache.bytes -= old.memory_bytes();
-        }
-        while cache.bytes > self.cache_bytes_max && cache.loaded.len() > 1 {
-            let oldest = cache
-                .loaded
-                .iter()
-                .min_by_key(|(_, (_, used))| *used)
-                .map(|(id, _)| *id);
-            if let Some((old, _)) = oldest.and_then(|id| cache.loaded.remove(&id)) {
-                cache.bytes -= old.memory_bytes();
-            }
-        }
     }
 
     /// Enters all chunks of a container into the index.

@@ -36,10 +36,12 @@ mod tests;
 pub use meters::IndexCounters;
 pub use open::{Found, Opened};
 
+use crate::device::flow_of;
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
-use cache::Probe;
+use cache::{Probe, Visit};
 use format::index::{Geometry, Key, Place, Record, Tail};
+use media::Asker;
 use meters::Meters;
 use seat::Seat;
 use shares::Shares;
@@ -93,7 +95,12 @@ impl FingerprintIndex {
         };
         let path = table.geometry().path(key);
         let in_memory = candidates.len();
-        let probe = table.cache.probe(table.geometry().bucket(path), |bucket| {
+        let visit = match flow_of(Asker::current()).is_maintenance() {
+            true => Visit::Passes,
+            false => Visit::Returns,
+        };
+        let number = table.geometry().bucket(path);
+        let probe = table.cache.probe(number, visit, |bucket| {
             bucket.find(Geometry::rest(path), |place| {
                 state.add_location(place, candidates)
             });
@@ -102,7 +109,7 @@ impl FingerprintIndex {
             let table = Arc::clone(table);
             drop(state);
             let mut places: Vec<Place> = Vec::new();
-            table.read_places(path, &mut places, &self.meters);
+            table.read_places(path, visit, &mut places, &self.meters);
             if !places.is_empty() {
                 let state = self.read_state();
                 places

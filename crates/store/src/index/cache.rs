@@ -4,6 +4,9 @@
 //! a write that ran meanwhile; each set therefore counts the writes that began (its epoch), and
 //! holds the new contents of a bucket from before its write starts until after it ended.
 //!
+//! Maintenance asks for nearly every bucket, and not soon again: what it looks up takes the place of what
+//! nobody asks for, and never that of what clients do.
+//!
 //! Invariant: a bucket in the cache is what the file holds, or will hold when the write in flight
 //! ends; no lock of a set is held across device I/O. Called by the table.
 
@@ -21,6 +24,15 @@ pub(super) enum Probe<R> {
     Hit(R),
     /// Read the device; a write began meanwhile if the epoch is another one then.
     Miss(u64),
+}
+
+/// Whether somebody may ask for the same bucket again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Visit {
+    /// As clients and backups do.
+    Returns,
+    /// Maintenance, which goes through all of them.
+    Passes,
 }
 
 /// The cache of one table.
@@ -67,10 +79,15 @@ impl BucketCache {
     }
 
     /// Shows a bucket to `look` if it is in memory.
-    pub(super) fn probe<R>(&self, number: u64, look: impl FnOnce(&Bucket) -> R) -> Probe<R> {
+    pub(super) fn probe<R>(
+        &self,
+        number: u64,
+        visit: Visit,
+        look: impl FnOnce(&Bucket) -> R,
+    ) -> Probe<R> {
         let mut set = self.set(number);
         if let Some(way) = set.ways.iter_mut().find(|way| way.number == number) {
-            way.referenced = true;
+            way.referenced |= visit == Visit::Returns;
             return Probe::Hit(look(&way.bucket));
         }
         match set.in_flight.iter().find(|write| write.number == number) {
@@ -81,10 +98,23 @@ impl BucketCache {
 
     /// Keeps a bucket that was read after a miss with this epoch, unless a write to its set began
     /// since: the bytes may be older than that.
-    pub(super) fn admit(&self, number: u64, epoch: u64, bucket: Bucket) {
+    pub(super) fn admit(&self, number: u64, epoch: u64, visit: Visit, bucket: Bucket) {
         let mut set = self.set(number);
-        if set.epoch == epoch && set.ways.iter().all(|way| way.number != number) {
-            self.keep(&mut set, number, bucket, true);
+        if set.epoch != epoch || set.ways.iter().any(|way| way.number == number) {
+            return;
+        }
+        match visit {
+            Visit::Returns => self.keep(&mut set, number, bucket, true),
+            Visit::Passes if set.ways.len() < WAYS => self.keep(&mut set, number, bucket, false),
+            Visit::Passes => {
+                if let Some(victim) = set.ways.iter_mut().find(|way| !way.referenced) {
+                    *victim = Way {
+                        number,
+                        referenced: false,
+                        bucket,
+                    };
+                }
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! the buckets and the tail it speaks of were synced. Called by the index and its merges.
 
 use super::Coverage;
-use super::cache::{BucketCache, Probe};
+use super::cache::{BucketCache, Probe, Visit};
 use super::meters::Meters;
 use format::index::{BUCKET_BYTES, Bucket, Geometry, HEADER_BYTES, Header, Place, Seed, Tail};
 use media::{Barrier, DiskFile, MediaError, MediaErrorKind};
@@ -63,19 +63,25 @@ impl Table {
 
     /// Adds the places of a path that the cache missed, with one device read (a further one only
     /// after a collision with a writer). A bucket that cannot be verified has none.
-    pub(super) fn read_places(&self, path: u64, found: &mut Vec<Place>, meters: &Meters) {
+    pub(super) fn read_places(
+        &self,
+        path: u64,
+        visit: Visit,
+        found: &mut Vec<Place>,
+        meters: &Meters,
+    ) {
         let number = self.geometry.bucket(path);
         let rest = Geometry::rest(path);
         for _ in 0..ATTEMPTS {
             let look = |bucket: &Bucket| bucket.find(rest, |place| found.push(place));
-            let epoch = match self.cache.probe(number, look) {
+            let epoch = match self.cache.probe(number, visit, look) {
                 Probe::Hit(()) => return,
                 Probe::Miss(epoch) => epoch,
             };
             Meters::count(&meters.device_reads);
             if let Some(bucket) = self.read_bucket(number) {
                 bucket.find(rest, |place| found.push(place));
-                self.cache.admit(number, epoch, bucket);
+                self.cache.admit(number, epoch, visit, bucket);
                 return;
             }
         }

@@ -1,10 +1,15 @@
 //! Decoded regions in memory, found by the chunks they hold: a duplicate is a hit.
 //!
+//! What maintenance goes through has the memory that nobody else needs, and a quarter of it in any case; what
+//! clients have read of late stays, or they would read it again after each task.
+//!
 //! Invariant: only verified regions are inserted; the bytes of all regions stay within the budget
-//! (one region more while it is in use). Eviction is CLOCK over regions.
+//! (one region more while it is in use). Eviction is CLOCK over regions, those of maintenance on a ring of their own.
 
 use crate::chunk_map::FingerprintMap;
 use crate::container::Region;
+use crate::device::flow_of;
+use media::Asker;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +19,8 @@ use units::Fingerprint;
 const SHARDS: usize = 32;
 /// Memory of a cached chunk besides its bytes, bytes: table slots and its place in the region.
 const CHUNK_OVERHEAD: usize = 160;
+/// Of the budget, one part in so many is maintenance's whatever others need.
+const PASSING_SHARE: usize = 4;
 
 /// A verified region, alone or in the cache.
 pub(super) struct DecodedRegion {
@@ -117,10 +124,64 @@ struct Ring {
     bytes: usize,
 }
 
+impl Ring {
+    fn push(&mut self, region: Arc<DecodedRegion>) {
+        self.bytes += region.bytes();
+        self.regions.push_back(region);
+    }
+
+    fn pop(&mut self) -> Option<Arc<DecodedRegion>> {
+        let oldest = self.regions.pop_front()?;
+        self.bytes -= oldest.bytes();
+        Some(oldest)
+    }
+}
+
+#[derive(Default)]
+struct Rings {
+    /// What was read for users, or used by them since.
+    stays: Ring,
+    /// What maintenance has read.
+    passes: Ring,
+}
+
+impl Rings {
+    fn bytes(&self) -> usize {
+        self.stays.bytes + self.passes.bytes
+    }
+
+    /// Makes room: the next victim, if one was not used.
+    fn evict(&mut self, passing_max: usize) -> Option<Option<Arc<DecodedRegion>>> {
+        let is_passing = self.passes.bytes > passing_max || self.stays.regions.is_empty();
+        let (oldest, was_used) = match is_passing {
+            true => {
+                let oldest = self.passes.pop()?;
+                let was_used = oldest.used.load(Ordering::Relaxed);
+                (oldest, was_used)
+            }
+            false => {
+                let oldest = self.stays.pop()?;
+                let was_used = oldest.used.swap(false, Ordering::Relaxed);
+                (oldest, was_used)
+            }
+        };
+        if was_used {
+            self.stays.push(oldest);
+            return Some(None);
+        }
+        Some(Some(oldest))
+    }
+}
+
+/// Whether this thread works for maintenance: it comes back to little of what it reads.
+fn passes() -> bool {
+    flow_of(Asker::current()).is_maintenance()
+}
+
 /// The cache.
 pub(super) struct ReadCache {
     shards: Vec<Mutex<FingerprintMap<ChunkRef>>>,
-    ring: Mutex<Ring>,
+    rings: Mutex<Rings>,
     bytes_max: usize,
 }
 
@@ -128,7 +189,7 @@ impl ReadCache {
     pub fn new(bytes_max: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            ring: Mutex::default(),
+            rings: Mutex::default(),
             bytes_max,
         }
     }
@@ -146,7 +207,9 @@ impl ReadCache {
 
     pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
         let chunk = self.shard(fingerprint).get(fingerprint).cloned()?;
-        chunk.region.used.store(true, Ordering::Relaxed);
+        if !passes() {
+            chunk.region.used.store(true, Ordering::Relaxed);
+        }
         Some(chunk)
     }
 
@@ -164,23 +227,25 @@ impl ReadCache {
             };
             self.shard(fingerprint).insert(*fingerprint, chunk);
         }
-        let mut ring = lock(&self.ring);
+        let mut rings = lock(&self.rings);
         let mut victims = Vec::new();
         // Before it is there itself: among others that are all used it would be the first to go.
         let bytes = cached.bytes();
-        while ring.bytes + bytes > self.bytes_max
-            && let Some(oldest) = ring.regions.pop_front()
+        let is_passing = passes();
+        let passing_max = match is_passing {
+            true => (self.bytes_max / PASSING_SHARE).saturating_sub(bytes),
+            false => self.bytes_max / PASSING_SHARE,
+        };
+        while rings.bytes() + bytes > self.bytes_max
+            && let Some(victim) = rings.evict(passing_max)
         {
-            if oldest.used.swap(false, Ordering::Relaxed) {
-                ring.regions.push_back(oldest);
-            } else {
-                ring.bytes -= oldest.bytes();
-                victims.push(oldest);
-            }
+            victims.extend(victim);
         }
-        ring.bytes += bytes;
-        ring.regions.push_back(cached);
-        drop(ring);
+        match is_passing {
+            true => rings.passes.push(cached),
+            false => rings.stays.push(cached),
+        }
+        drop(rings);
         let evicted = victims.into_iter().filter_map(|victim| {
             self.forget(&victim);
             Arc::into_inner(victim).map(|cached| cached.region)
@@ -190,7 +255,7 @@ impl ReadCache {
 
     /// Memory of all regions.
     pub fn memory_bytes(&self) -> usize {
-        lock(&self.ring).bytes
+        lock(&self.rings).bytes()
     }
 
     fn forget(&self, victim: &Arc<DecodedRegion>) {
@@ -213,6 +278,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Origin;
 
     fn region(n: u8) -> (Fingerprint, Arc<DecodedRegion>) {
         let fingerprint = Fingerprint([n; 32]);
@@ -239,6 +305,42 @@ mod tests {
             assert!(gone.is_none_or(|gone| cache.get(&gone).is_none()));
         }
         assert_eq!(cache.memory_bytes(), 3 * (1000 + CHUNK_OVERHEAD));
+    }
+
+    /// Whether the region is still there, asked by a client or by a task.
+    fn has(cache: &ReadCache, n: u8) -> bool {
+        cache.get(&Fingerprint([n; 32])).is_some()
+    }
+
+    #[test]
+    fn what_clients_use_stays_while_maintenance_goes_through_everything() {
+        const FIRST_OF_TASKS: u8 = 100;
+        let cache = ReadCache::new(8 * (1000 + CHUNK_OVERHEAD));
+        {
+            let _task = Asker::of(Origin::Scrub).begin();
+            (FIRST_OF_TASKS..FIRST_OF_TASKS + 8).for_each(|n| drop(cache.insert(region(n).1)));
+            assert!(has(&cache, FIRST_OF_TASKS), "nobody else needs the memory");
+        }
+        (1..=6).for_each(|n| drop(cache.insert(region(n).1)));
+        for task in [Origin::Collect, Origin::Replication] {
+            let _task = Asker::of(task).begin();
+            for n in FIRST_OF_TASKS + 8..=u8::MAX {
+                cache.insert(region(n).1);
+                assert!(has(&cache, n), "it was read for somebody");
+                let before = (n - 1).max(FIRST_OF_TASKS + 8);
+                assert!(has(&cache, before), "another task may need that one");
+            }
+        }
+        assert!(
+            (1..=6).all(|n| has(&cache, n)),
+            "clients would read it again"
+        );
+        assert!(cache.memory_bytes() <= 8 * (1000 + CHUNK_OVERHEAD));
+        // What a task has read and a client uses is the client's.
+        assert!(has(&cache, u8::MAX));
+        let _task = Asker::of(Origin::Collect).begin();
+        (FIRST_OF_TASKS..FIRST_OF_TASKS + 20).for_each(|n| drop(cache.insert(region(n).1)));
+        assert!(has(&cache, u8::MAX) && has(&cache, FIRST_OF_TASKS + 19));
     }
 
     #[test]

@@ -120,10 +120,10 @@ impl Drop for Passing {
 fn pieces_wait_beside_users_and_not_for_ever() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let (disk, blobs) = blobs(&queue);
-    // Somebody is there all the time.
-    let _user = queue.enter(RANDOM, Direction::Read, false, 4096);
     let mut turn = queue.ask(Flow::Collect, 1);
-    assert!(turn.wait(NOW), "its floor");
+    assert!(turn.wait(NOW), "nobody is there");
+    // From now on somebody is, all the time.
+    let _user = queue.enter(RANDOM, Direction::Read, false, 4096);
     let began_ns = ticks.now_ns();
     let passing = Passing::begin(&ticks);
     assert_eq!(put(&blobs, &disk, "containers/a"), (PIECES, 1));

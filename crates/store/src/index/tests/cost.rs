@@ -2,6 +2,7 @@
 
 use super::*;
 use format::index::{BUCKET_BYTES, BUCKET_ENTRIES, ENTRY_BYTES};
+use units::Origin;
 
 const COUNT: u64 = 1_000_000;
 
@@ -50,6 +51,34 @@ fn a_hot_index_reads_nothing() {
     let reads = disk.counts.reads.load(Relaxed);
     assert_holds(&index, &fingerprints);
     assert_eq!(disk.counts.reads.load(Relaxed), reads);
+}
+
+/// A collection looks every chunk up; that must not cost clients a read for each of theirs afterwards.
+#[test]
+fn what_clients_look_up_stays_in_memory_while_maintenance_goes_through_all() {
+    let disk = TestDisk::new();
+    let index = open(&disk, 8 * MIB).index;
+    let fingerprints = fill(&index, &mut Dice(27), 60_000);
+    index.commit(&covers(1)).unwrap();
+    drop(index);
+    let index = open(&disk, MIB).index;
+    // Half a MiB of buckets is in memory; clients come back to a quarter of that.
+    let hot = |fingerprint: &&Fingerprint| fingerprint.0[7] < 64;
+    let clients: Vec<_> = fingerprints.iter().filter(hot).copied().collect();
+    let look = |fingerprints: &[Fingerprint]| {
+        let before = disk.counts.reads.load(Relaxed);
+        for fingerprint in fingerprints {
+            assert!(!lookup(&index, fingerprint).is_empty());
+        }
+        disk.counts.reads.load(Relaxed) - before
+    };
+    look(&clients);
+    let again = look(&clients);
+    for origin in [Origin::Collect, Origin::Scrub, Origin::Replication] {
+        let _task = Asker::of(origin).begin();
+        assert!(look(&fingerprints) > 200, "not all are in memory");
+    }
+    assert_eq!(look(&clients), again);
 }
 
 #[test]
