@@ -11,12 +11,12 @@ use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
 use crate::container::{ContainerReader, Contents, RegionPlace, container_name, visit_containers};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::Reader;
-use crate::space::{Marked, mark_object};
+use crate::space::{Marking, Sources, Unfollowed, mark_snapshots};
 use affected::name_affected;
 use format::container::{ContainerClass, DirectoryRegion};
 use format::map_node::MapNode;
 use format::root::RootRecord;
-use format::snapshot::{Snapshot, SnapshotKind};
+use format::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint, SnapshotId};
@@ -59,6 +59,8 @@ pub struct CheckReport {
     pub snapshots: u64,
     /// Unique chunks and nodes that snapshots reach.
     pub chunks: u64,
+    /// Memory that saying which are reached took, bytes.
+    pub mark_bytes: u64,
     /// Damage, one item each, in words.
     pub damage: Vec<String>,
     /// Names that it reaches.
@@ -359,25 +361,6 @@ impl Checked<'_> {
         report: &mut CheckReport,
         lost: &mut FingerprintSet,
     ) -> Result<bool> {
-        let mut marked = Marked::default();
-        let mut broken = Vec::new();
-        for snapshot in self.snapshots {
-            let is_tree = snapshot.kind == SnapshotKind::Tree;
-            mark_object(
-                self.reader,
-                &snapshot.root,
-                is_tree,
-                &mut marked,
-                &mut |at, e| {
-                    broken.push(format!("object {at}: {e}"));
-                    Ok(())
-                },
-            )?;
-            report.snapshots += 1;
-        }
-        report.chunks = marked.chunks.len() as u64;
-        let is_broken = !broken.is_empty();
-        report.damage.extend(broken);
         let mut near = Near::default();
         let mut is_elsewhere = |f: &Fingerprint| match self.chunks.locate(f, &mut near) {
             Ok(Some(place)) => {
@@ -386,16 +369,42 @@ impl Checked<'_> {
             _ => false,
         };
         lost.retain(|f| !is_elsewhere(f));
-        for fingerprint in marked.chunks.keys() {
-            if self.chunks.locate(fingerprint, &mut near)?.is_none() {
-                lost.insert(*fingerprint);
+        let mut marking = Marking::past_damage();
+        let sources = Sources {
+            chunks: self.chunks,
+            reader: self.reader,
+            settled: &|_| true,
+        };
+        mark_snapshots(&mut marking, &sources, self.snapshots)?;
+        report.snapshots += self.snapshots.len() as u64;
+        report.chunks = marking.live.chunks;
+        report.mark_bytes = marking.live.bit_bytes() as u64;
+        let mut needed = Vec::new();
+        for fingerprint in lost.iter() {
+            let kept = self.chunks.keeper(fingerprint, sources.settled)?;
+            if kept.is_some_and(|kept| marking.live.holds(&kept)) {
+                needed.push(*fingerprint);
             }
         }
-        for fingerprint in lost.iter().filter(|f| marked.chunks.contains_key(*f)) {
-            report
-                .damage
-                .push(format!("chunk {fingerprint} is needed and not there"));
+        let mut is_broken = false;
+        for (fingerprint, why) in marking.into_damage() {
+            match why {
+                Unfollowed::Missing => {
+                    lost.insert(fingerprint);
+                    needed.push(fingerprint);
+                }
+                Unfollowed::Unreadable(e) => {
+                    is_broken = true;
+                    report.damage.push(format!("object {fingerprint}: {e}"));
+                }
+            }
         }
+        needed.sort_unstable_by_key(|f| f.0);
+        needed.dedup();
+        let told = needed
+            .iter()
+            .map(|f| format!("chunk {f} is needed and not there"));
+        report.damage.extend(told);
         Ok(is_broken)
     }
 }

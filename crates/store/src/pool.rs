@@ -91,6 +91,8 @@ pub struct SpaceCounts {
     pub logical_bytes: u64,
     /// Unique chunks and nodes.
     pub chunks: u64,
+    /// Memory that saying which are live took, bytes.
+    pub mark_bytes: u64,
 }
 
 struct Head {

@@ -1,60 +1,38 @@
 //! What is live: marking from the snapshots, and what could be reclaimed.
 //!
 //! Invariant: every unique recipe node and directory is read once, however many snapshots share
-//! it. Memory is one set of fingerprints: this counts for people, the collector has its own way.
-//! Called by pool (`stats`) and check.
+//! it. Memory is a bit or two for each stored chunk, and queues of bounded length. Called by the collector, pool (`stats`)
+//! and check.
 
 mod live;
 mod marking;
 
-pub(crate) use live::LiveContainer;
+pub(crate) use live::{LiveContainer, LiveMap};
 pub use marking::MarkCounts;
-pub(crate) use marking::{Marking, Sources};
+pub(crate) use marking::{Marking, Sources, Unfollowed};
 
-use crate::chunk_map::{FingerprintMap, FingerprintSet};
-use crate::error::{Result, StoreError};
-use crate::read_path::Reader;
-use crate::recipe::visit_nodes;
+use crate::error::Result;
 use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use units::Fingerprint;
 
-/// What a mark found.
-#[derive(Default)]
-pub(crate) struct Marked {
-    /// Data chunks and nodes that something reaches, with plain length where known (chunks).
-    pub chunks: FingerprintMap<u64>,
-    /// Directory objects done.
-    directories: FingerprintSet,
-}
+/// References between two looks at what waits.
+const STEP_REFERENCES: u64 = 64 << 10;
 
-/// Marks everything below an object. `is_tree` says that its bytes are a directory. Damage is
-/// handed to `damage`; what lies below it stays unmarked.
-pub(crate) fn mark_object(
-    reader: &Reader,
-    root: &ObjectRoot,
-    is_tree: bool,
-    marked: &mut Marked,
-    damage: &mut dyn FnMut(&Fingerprint, StoreError) -> Result<()>,
+/// Marks all that these snapshots reach.
+pub(crate) fn mark_snapshots<'s>(
+    marking: &mut Marking,
+    sources: &Sources<'_>,
+    snapshots: impl IntoIterator<Item = &'s Snapshot>,
 ) -> Result<()> {
-    // A stack of our own: trees may be as deep as paths are long.
-    let mut rest = vec![(*root, is_tree)];
-    while let Some((root, is_tree)) = rest.pop() {
-        match mark_nodes(reader, &root, marked) {
-            Err(e) if e.is_corruption() => {
-                damage(&root.fingerprint, e)?;
-                continue;
-            }
-            other => other?,
+    for snapshot in snapshots {
+        marking.push(&snapshot.root, snapshot.kind == SnapshotKind::Tree);
+        while marking.is_full() {
+            marking.step(sources, STEP_REFERENCES)?;
         }
-        if !is_tree || root.len == 0 || !marked.directories.insert(root.fingerprint) {
-            continue;
-        }
-        match reader.directory(&root) {
-            Err(e) if e.is_corruption() => damage(&root.fingerprint, e)?,
-            Err(e) => return Err(e),
-            Ok(entries) => rest.extend(entries.iter().filter_map(below)),
-        }
+    }
+    while !marking.is_done() {
+        marking.step(sources, STEP_REFERENCES)?;
     }
     Ok(())
 }
@@ -66,12 +44,4 @@ pub(crate) fn below(entry: &Entry) -> Option<(ObjectRoot, bool)> {
         EntryKind::File { content, .. } => Some((content, false)),
         _ => None,
     }
-}
-
-fn mark_nodes(reader: &Reader, root: &ObjectRoot, marked: &mut Marked) -> Result<()> {
-    let mut load = |f: &Fingerprint| reader.recipe_node(f);
-    let chunks = &mut marked.chunks;
-    visit_nodes(root, &mut load, &mut |at, _| {
-        Ok(chunks.insert(at.fingerprint, at.len).is_none())
-    })
 }

@@ -9,13 +9,14 @@ mod specimen;
 use chunking::Compression;
 use media::{DirBlobs, LocalDisk, Media, SeededRandom, Syncing, SystemClock};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use store::{
-    AccessOptions, DirectLimits, InitOptions, JournalOptions, LaneOptions, OpenMode, Pool, Step,
-    Thresholds, Volumes, VolumesOptions,
+    AccessOptions, CheckDepth, DirectLimits, InitOptions, JournalOptions, LaneOptions, OpenMode,
+    Pool, Step, Thresholds, Volumes, VolumesOptions,
 };
 use volume::{Durability, Volume};
 
@@ -193,5 +194,30 @@ fn a_hammered_volume_stays_within_the_budget() {
     assert!(
         peak >= BUDGET_BYTES / 2,
         "{peak} bytes: is anything counted?"
+    );
+    look_at_all(volumes.pool());
+}
+
+/// Check and the counts of `stats` take bits for chunks, and queues of bounded length.
+fn look_at_all(pool: &Pool) {
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let go_on = &mut |_, _| ControlFlow::Continue(());
+    let report = pool.check(CheckDepth::Structure, go_on).expect("check");
+    let space = pool.space().expect("space");
+    assert!(report.is_sound() && report.chunks > 20_000, "{report:?}");
+    let peak = PEAK.load(Relaxed) - before;
+    println!("{} KiB for {} chunks", peak >> 10, report.chunks);
+    // A bit a chunk, and two in containers of nodes and directories.
+    let bits_max = (space.chunks / 4 + 24 * space.containers) / 8 * 8;
+    assert!(
+        report.mark_bytes > 0 && report.mark_bytes <= bits_max,
+        "{} bytes",
+        report.mark_bytes
+    );
+    assert!(
+        space.mark_bytes > 0 && space.mark_bytes <= bits_max,
+        "{} bytes",
+        space.mark_bytes
     );
 }

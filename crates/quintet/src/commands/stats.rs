@@ -37,6 +37,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         trash_bytes,
         logical_bytes,
         chunks,
+        mark_bytes,
     } = pool.space()?;
     let ratio = |of: u64, to: u64| of as f64 / to.max(1) as f64;
     let deduplication = ratio(logical_bytes, live_bytes);
@@ -55,6 +56,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
             .integer("trash_bytes", trash_bytes)
             .integer("containers", containers)
             .integer("chunks", chunks)
+            .integer("mark_memory_bytes", mark_bytes)
             .number("deduplication_ratio", deduplication)
             .number("compression_ratio", compression),
     )?;

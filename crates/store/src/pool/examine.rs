@@ -3,16 +3,15 @@
 //! Invariant: changes nothing that is stored. Called by the program through `Pool`, and by repair.
 
 use super::{Pool, SpaceCounts};
-use crate::catalog::{Forgotten, read_set_aside, visit};
+use crate::catalog::{read_set_aside, visit};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
-use crate::chunk_map::FingerprintSet;
 use crate::container::RegionPlace;
 use crate::error::Result;
-use crate::space::{Marked, mark_object};
-use format::snapshot::SnapshotKind;
+use crate::space::{LiveMap, Marking, Sources, Unfollowed, mark_snapshots};
+use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use units::Fingerprint;
+use units::{ContainerId, Fingerprint};
 
 impl Pool {
     /// Verifies the pool. What opening noted is part of the report.
@@ -71,7 +70,6 @@ impl Pool {
     /// Adds up what is stored and what is live. Reads every directory and every recipe.
     pub fn space(&self) -> Result<SpaceCounts> {
         let record = self.record();
-        let mut marked = Marked::default();
         let mut counts = SpaceCounts {
             containers: record.containers,
             stored_bytes: record.stored_bytes,
@@ -79,31 +77,13 @@ impl Pool {
         };
         let (forgotten, in_trash) = self.trash()?;
         let in_trash: BTreeSet<_> = in_trash.iter().map(|t| t.entry.id).collect();
-        let volumes = self.volumes_as_snapshots()?;
-        for snapshot in self.snapshots()?.into_iter().chain(volumes) {
-            counts.logical_bytes += snapshot.logical_bytes;
-            let is_tree = snapshot.kind == SnapshotKind::Tree;
-            mark_object(
-                &self.reader,
-                &snapshot.root,
-                is_tree,
-                &mut marked,
-                &mut |_, e| Err(e),
-            )?;
-        }
-        self.mark_catalog(&mut marked)?;
-        let mut of_forgotten = Marked::default();
-        for Forgotten { snapshot, .. } in &forgotten {
-            let is_tree = snapshot.kind == SnapshotKind::Tree;
-            mark_object(
-                &self.reader,
-                &snapshot.root,
-                is_tree,
-                &mut of_forgotten,
-                &mut |_, e| Err(e),
-            )?;
-        }
-        let mut seen = FingerprintSet::default();
+        let mut snapshots = self.snapshots()?;
+        snapshots.extend(self.volumes_as_snapshots()?);
+        counts.logical_bytes = snapshots.iter().map(|s| s.logical_bytes).sum();
+        let live = self.live_of(&snapshots, record.catalog)?;
+        let forgotten: Vec<_> = forgotten.into_iter().map(|f| f.snapshot).collect();
+        let of_forgotten = self.live_of(&forgotten, None)?;
+        counts.mark_bytes = (live.bit_bytes() + of_forgotten.bit_bytes()) as u64;
         crate::container::visit_containers(
             self.containers.blobs(),
             &Default::default(),
@@ -118,7 +98,10 @@ impl Pool {
                     counts.trash_bytes += self.containers.stored_len(id)?;
                     return Ok(ControlFlow::Continue(()));
                 }
+                // Of a chunk in its container, as marking counts them.
+                let mut numbers = 0..;
                 for region in &contents.directory.regions {
+                    let numbers: Vec<u32> = numbers.by_ref().take(region.chunks.len()).collect();
                     let place = RegionPlace {
                         container: id,
                         sector: region.sector,
@@ -129,19 +112,24 @@ impl Pool {
                     }
                     let mut plain = 0;
                     let (mut dead, mut forgotten) = (0, 0);
-                    for (fingerprint, len) in &region.chunks {
-                        let first = seen.insert(*fingerprint);
-                        plain += u64::from(*len);
-                        match first {
-                            true => counts.unique_bytes += u64::from(*len),
-                            false => counts.duplicate_bytes += u64::from(*len),
+                    for ((fingerprint, len), number) in region.chunks.iter().zip(numbers) {
+                        let len = u64::from(*len);
+                        plain += len;
+                        let is_of =
+                            |map: &LiveMap| map.of(id).is_some_and(|live| live.holds(number));
+                        let (is_live, is_kept) = (is_of(&live), is_of(&of_forgotten));
+                        // What is marked is the copy that stays.
+                        if !is_live && !is_kept && !self.is_kept_at(fingerprint, id, number)? {
+                            counts.duplicate_bytes += len;
+                            dead += len;
+                            continue;
                         }
-                        if first && marked.chunks.contains_key(fingerprint) {
-                            counts.live_bytes += u64::from(*len);
-                        } else if first && of_forgotten.chunks.contains_key(fingerprint) {
-                            forgotten += u64::from(*len);
-                        } else {
-                            dead += u64::from(*len);
+                        counts.chunks += 1;
+                        counts.unique_bytes += len;
+                        match (is_live, is_kept) {
+                            (true, _) => counts.live_bytes += len,
+                            (false, true) => forgotten += len,
+                            (false, false) => dead += len,
                         }
                     }
                     let share = |bytes| u64::from(region.stored_bytes) * bytes / plain.max(1);
@@ -151,19 +139,39 @@ impl Pool {
                 Ok(ControlFlow::Continue(()))
             },
         )?;
-        counts.chunks = seen.len() as u64;
         Ok(counts)
     }
 
-    fn mark_catalog(&self, marked: &mut Marked) -> Result<()> {
-        let catalog = self.head().record.catalog;
+    /// What these snapshots reach, and the catalog's own nodes. Data that is gone is for check to tell.
+    fn live_of(&self, snapshots: &[Snapshot], catalog: Option<Fingerprint>) -> Result<LiveMap> {
+        let sources = Sources {
+            chunks: &self.chunks,
+            reader: &self.reader,
+            settled: &|_| true,
+        };
+        let mut marking = Marking::past_damage();
         let mut load = |f: &Fingerprint| {
-            marked.chunks.insert(*f, 0);
+            marking.push_catalog_node(*f);
             self.reader.map_node(f)
         };
-        visit(catalog, &[], &mut load, &mut |_, _| {
-            Ok(ControlFlow::Continue(()))
-        })
-        .map(drop)
+        if catalog.is_some() {
+            let _ = visit(catalog, &[], &mut load, &mut |_, _| {
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        mark_snapshots(&mut marking, &sources, snapshots)?;
+        let live = std::mem::take(&mut marking.live);
+        for why in marking.into_damage().into_values() {
+            if let Unfollowed::Unreadable(e) = why {
+                return Err(e);
+            }
+        }
+        Ok(live)
+    }
+
+    /// True when the copy of a chunk that stays is this one.
+    fn is_kept_at(&self, fingerprint: &Fingerprint, id: ContainerId, number: u32) -> Result<bool> {
+        let kept = self.chunks.keeper(fingerprint, &|_| true)?;
+        Ok(kept.is_some_and(|kept| kept.directory.container == id && kept.number == number))
     }
 }

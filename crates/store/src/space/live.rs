@@ -119,6 +119,12 @@ impl LiveMap {
         self.containers.get(&container)
     }
 
+    /// True when a chunk is live at its place.
+    pub fn holds(&self, kept: &Kept) -> bool {
+        self.of(kept.directory.container)
+            .is_some_and(|live| live.holds(kept.number))
+    }
+
     /// Bytes of the bits, without what each container takes.
     pub fn bit_bytes(&self) -> usize {
         let bytes = |c: &LiveContainer| c.live.bytes() + c.nodes.bytes() + c.directories.bytes();

@@ -6,8 +6,8 @@
 //! read in the order in which they are stored.
 //!
 //! Invariant: when [`Marking::is_done`], everything that the pushed objects reach is marked; what
-//! cannot be found or read ends the marking with its error, because what lies below is not known.
-//! Called by the collector.
+//! cannot be found or read ends the marking with its error, because what lies below is not known. Only who
+//! deletes nothing may go on past it ([`Marking::past_damage`]). Called by the collector, check and `stats`.
 
 use super::below;
 use super::live::{LiveMap, Seen};
@@ -17,7 +17,7 @@ use crate::error::{Result, StoreError};
 use crate::read_path::Reader;
 use format::recipe::{LEVEL_MAX, Layout, ObjectRoot};
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::mem::take;
 use units::{ContainerId, Fingerprint};
 
@@ -61,6 +61,17 @@ pub(crate) struct Marking {
     strays: Vec<Fingerprint>,
     /// Nodes and directories in containers that no commit has entered yet: few.
     unsettled: HashSet<(Fingerprint, bool)>,
+    /// What could not be followed, where that does not end the marking.
+    damage: Option<BTreeMap<Fingerprint, Unfollowed>>,
+}
+
+/// Why a reference leads nowhere.
+#[derive(Debug)]
+pub(crate) enum Unfollowed {
+    /// Data that is in no container that can be read.
+    Missing,
+    /// A node or a directory that is not there or cannot be read: what is below it is not marked.
+    Unreadable(StoreError),
 }
 
 /// What marking looks into.
@@ -72,6 +83,35 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Marking {
+    /// One that goes on past what cannot be followed, and remembers that.
+    pub fn past_damage() -> Self {
+        Self {
+            damage: Some(BTreeMap::new()),
+            ..Self::default()
+        }
+    }
+
+    /// What could not be followed, each once.
+    pub fn into_damage(self) -> BTreeMap<Fingerprint, Unfollowed> {
+        self.damage.unwrap_or_default()
+    }
+
+    /// Remembers damage, or ends the marking with it.
+    fn pass(
+        &mut self,
+        at: Fingerprint,
+        why: StoreError,
+        what: fn(StoreError) -> Unfollowed,
+    ) -> Result<()> {
+        match &mut self.damage {
+            Some(damage) if why.is_corruption() => {
+                damage.entry(at).or_insert_with(|| what(why));
+                Ok(())
+            }
+            _ => Err(why),
+        }
+    }
+
     /// Adds an object; `is_tree` says that its bytes are a directory.
     pub fn push(&mut self, root: &ObjectRoot, is_tree: bool) {
         if root.len == 0 || root.fingerprint.is_hole() {
@@ -183,7 +223,12 @@ impl Marking {
         self.counts.references += 1;
         let Some(kept) = sources.chunks.keeper(fingerprint, sources.settled)? else {
             let found = "needed, and in no container that can be read";
-            return Err(StoreError::corruption("chunk", fingerprint, found));
+            let why = StoreError::corruption("chunk", fingerprint, found);
+            let what = match seen {
+                Seen::Chunk => |_| Unfollowed::Missing,
+                Seen::Node | Seen::Directory => Unfollowed::Unreadable,
+            };
+            return self.pass(*fingerprint, why, what).map(|()| None);
         };
         let new = if (sources.settled)(kept.directory.container) {
             self.live.mark(&kept, seen)
@@ -240,11 +285,18 @@ impl Marking {
     }
 
     fn read_node(&mut self, sources: &Sources<'_>, level: u8, at: &Waiting) -> Result<()> {
-        let node = sources.reader.recipe_node(&at.fingerprint)?;
-        if node.level != level || node.layout != at.layout {
-            let found = format!("level {}, expected {level}", node.level);
-            return Err(StoreError::corruption("recipe node", at.fingerprint, found));
-        }
+        let node = sources.reader.recipe_node(&at.fingerprint);
+        let node = node.and_then(|node| match (node.level, node.layout) {
+            expected if expected == (level, at.layout) => Ok(node),
+            _ => {
+                let found = format!("level {}, expected {level}", node.level);
+                Err(StoreError::corruption("recipe node", at.fingerprint, found))
+            }
+        });
+        let node = match node {
+            Ok(node) => node,
+            Err(e) => return self.pass(at.fingerprint, e, Unfollowed::Unreadable),
+        };
         self.counts.nodes += 1;
         for child in &node.children {
             self.push_node(level - 1, at.layout, *child);
@@ -263,7 +315,11 @@ impl Marking {
         }
         self.counts.directories += 1;
         self.push_node(root.level, root.layout, root.fingerprint);
-        for entry in sources.reader.directory(&root)? {
+        let entries = match sources.reader.directory(&root) {
+            Ok(entries) => entries,
+            Err(e) => return self.pass(root.fingerprint, e, Unfollowed::Unreadable),
+        };
+        for entry in entries {
             if let Some((object, is_tree)) = below(&entry) {
                 self.push(&object, is_tree);
             }
