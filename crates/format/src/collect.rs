@@ -13,19 +13,21 @@
 //! | 72 | 8 | bytes of containers that it deleted |
 //! | 80 | 8 | bytes of containers that it put into the trash |
 //! | 88 | 8 | bytes of all containers after the last run that came to its end |
-//! | 96 | 8 | checksum of all before |
+//! | 96 | 8 | the newest commit that has brought something into the trash at a time that was not here yet; 0: none has |
+//! | 104 | 8 | when a run has seen that first, of all that came by then |
+//! | 112 | 8 | checksum of all before |
 //!
 //! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
 
 use crate::bytes::Result;
 use crate::preamble::Kind;
 use crate::record::Frame;
-use units::{PoolId, UnixNanos};
+use units::{Generation, PoolId, UnixNanos};
 
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
 /// Size of a record, bytes.
-pub const COLLECT_BYTES: u64 = 104;
+pub const COLLECT_BYTES: u64 = 120;
 
 const FRAME: Frame = Frame {
     what: "record of collections",
@@ -61,6 +63,10 @@ pub struct CollectRecord {
     pub discarded_bytes: u64,
     /// Of all containers, after the last run that came to its end.
     pub stored_bytes: u64,
+    /// The newest commit that has brought something into the trash at a time that was not here yet; 0: none has.
+    pub ahead_by: Generation,
+    /// When a run has seen that first.
+    pub ahead_seen: UnixNanos,
 }
 
 impl CollectRecord {
@@ -80,7 +86,9 @@ impl CollectRecord {
             }
             w.u64(self.deleted_bytes)
                 .u64(self.discarded_bytes)
-                .u64(self.stored_bytes);
+                .u64(self.stored_bytes)
+                .u64(self.ahead_by.0)
+                .u64(self.ahead_seen.0 as u64);
         })
     }
 
@@ -106,6 +114,8 @@ impl CollectRecord {
             deleted_bytes: r.u64()?,
             discarded_bytes: r.u64()?,
             stored_bytes: r.u64()?,
+            ahead_by: Generation(r.u64()?),
+            ahead_seen: UnixNanos(r.i64()?),
         };
         match r.rest().is_empty() {
             true => Ok(record),
@@ -133,13 +143,15 @@ mod tests {
             deleted_bytes: 1 << 40,
             discarded_bytes: 7,
             stored_bytes: u64::MAX,
+            ahead_by: Generation(3),
+            ahead_seen: UnixNanos(77),
             ..CollectRecord::default()
         };
         let bytes = record.encode(pool);
         assert_eq!(bytes.len() as u64, COLLECT_BYTES);
         assert_eq!(
             checksum(0, &bytes),
-            0x962df7c56148fbe1,
+            0x9d5cdd2474f0d773,
             "what older programs wrote"
         );
         assert_eq!(CollectRecord::decode(&bytes, pool), Ok(record));

@@ -326,9 +326,16 @@ fn is_past(now_s: u64, at_s: u64, began_s: u64) -> bool {
 }
 
 /// When a scrub begins by itself: when what was verified first in the last full pass was verified so long
-/// ago, or nothing ever was and the pool is as old. 0: never by itself. Times are seconds since 1970.
-pub fn scrub_due_s(began_last_s: Option<u64>, created_s: u64, within_s: u64) -> Option<u64> {
-    let since_s = began_last_s.unwrap_or(created_s);
+/// ago, or nothing ever was and the pool is as old. A time that is not here yet was written by a clock that was ahead: it
+/// says nothing. 0: never by itself. Times are seconds since 1970.
+pub fn scrub_due_s(
+    now_s: u64,
+    began_last_s: Option<u64>,
+    created_s: u64,
+    within_s: u64,
+) -> Option<u64> {
+    let mut known = began_last_s.into_iter().chain([created_s]);
+    let since_s = known.find(|at| *at <= now_s).unwrap_or(0);
     (within_s > 0).then(|| since_s.saturating_add(within_s))
 }
 

@@ -21,6 +21,9 @@ use crate::wire::requests::{Command, Request};
 use std::sync::Arc;
 use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
 
+/// What a request holds at most, payload and reply together, bytes.
+pub(crate) const COST_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64 + status::REPLY_BYTES_MAX;
+
 /// A volume as one client agreed to see it.
 pub(crate) struct Export {
     volume: Checked<Arc<dyn Volume>>,

@@ -13,7 +13,6 @@ mod options;
 #[cfg(test)]
 mod tests;
 
-use crate::REQUEST_BYTES_MAX;
 use crate::connection::Connection;
 use crate::error::ServerError;
 use crate::exports::Exports;
@@ -61,8 +60,7 @@ pub struct ServerHandle {
 
 impl Server {
     fn new(listener: Listener, exports: Arc<dyn Exports>, options: ServerOptions) -> Self {
-        let pool_bytes = options.pool_bytes.max(2 * u64::from(REQUEST_BYTES_MAX));
-        let pool = || Arc::new(Pool::new(pool_bytes, options.stall_limit));
+        let pool = || Arc::new(Pool::new(options.pool_bytes(), options.stall_limit));
         Self {
             listener,
             shared: Arc::new(Shared {

@@ -27,7 +27,7 @@ pub use live::{ExportReading, Live};
 pub use tasks::{TaskBytes, TaskReading};
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
-    pool_memory,
+    pool_memory, request_memory,
 };
 
 use crate::interrupt::{Interrupt, Interrupted};

@@ -21,7 +21,7 @@ mod region;
 
 pub use policy::{CachedChunks, GcCounts, GcPolicy, NothingCached};
 
-use crate::catalog::{Edit, Forgotten, Trash, TrashedContainer, parse_trash, visit};
+use crate::catalog::{Discarded, Edit, Forgotten, Trash, TrashedContainer, parse_trash, visit};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::{Pool, Purpose};
 use crate::space::{Marking, Sources};
@@ -179,13 +179,18 @@ impl Collector {
 
     fn is_expired(&self, pool: &Pool, held: Option<Generation>, forgotten: &Forgotten) -> bool {
         let since = forgotten.since;
-        is_over(pool, since.at, self.policy.trash_period_ns)
+        is_over(pool, &self.policy, since, self.policy.trash_period_ns)
             && held.is_none_or(|held| held >= since.by)
     }
 
     /// Forgotten snapshots whose time is over go, unless somebody may still refer to what they reach.
     fn purge(&mut self, pool: &Pool) -> Result<()> {
-        let (forgotten, _) = pool.trash()?;
+        let (forgotten, containers) = pool.trash()?;
+        let now = pool.now();
+        let since = forgotten.iter().map(|f| f.since);
+        let since = since.chain(containers.iter().map(|c| c.since));
+        let ahead = since.filter(|since| since.at > now);
+        self.counts.ahead_by = ahead.map(|since| since.by).max();
         let held = pool.held_oldest();
         let is_expired = |f: &Forgotten| self.is_expired(pool, held, f);
         let expired = forgotten.iter().filter(|f| is_expired(f)).count() as u64;
@@ -340,9 +345,11 @@ fn settled(marks: &BTreeMap<WriterId, u64>) -> impl Fn(ContainerId) -> bool + '_
     }
 }
 
-/// True when the period that began then is over.
-fn is_over(pool: &Pool, since: units::UnixNanos, period_ns: i64) -> bool {
-    pool.now().0 >= since.0.saturating_add(period_ns)
+/// True when the period that began when something came into the trash is over.
+fn is_over(pool: &Pool, policy: &GcPolicy, since: Discarded, period_ns: i64) -> bool {
+    let now = pool.now();
+    let since = since.reckoned(now, policy.ahead).unwrap_or(now);
+    now.0 >= since.0.saturating_add(period_ns)
 }
 
 fn invalid(why: &str) -> StoreError {

@@ -75,6 +75,8 @@ fn collect() -> CollectRecord {
         deleted_bytes: 1 << 30,
         discarded_bytes: 1 << 20,
         stored_bytes: 1 << 40,
+        ahead_by: Generation(12),
+        ahead_seen: UnixNanos(1_790_000_300_000_000_000),
     }
 }
 

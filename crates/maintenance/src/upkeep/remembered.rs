@@ -7,8 +7,8 @@ use super::{CollectLimits, CollectRun, CollectSchedule, Urgency};
 use crate::slots;
 use format::collect::CollectRecord;
 use media::MediaError;
-use store::Pool;
-use units::UnixNanos;
+use store::{Discarded, Pool};
+use units::{Generation, UnixNanos};
 
 /// What began a run, and what it did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,8 @@ pub struct CollectNote {
     pub discarded_bytes: u64,
     /// Bytes of all containers then.
     pub stored_bytes: u64,
+    /// The newest commit that has brought something into the trash at a time that was not here yet.
+    pub ahead_by: Option<Generation>,
 }
 
 impl CollectNote {
@@ -40,6 +42,7 @@ impl CollectNote {
             deleted_bytes: 0,
             discarded_bytes: 0,
             stored_bytes: pool.record().stored_bytes,
+            ahead_by: None,
         }
     }
 }
@@ -77,7 +80,26 @@ impl CollectMemory {
             deleted_bytes: record.deleted_bytes,
             discarded_bytes: record.discarded_bytes,
             stored_bytes: record.stored_bytes,
+            ahead_by: Some(record.ahead_by).filter(|by| *by != Generation::default()),
         })
+    }
+
+    /// What a run has seen in the trash of a time that was not here yet: for the policy of the next run.
+    pub fn ahead(&self) -> Option<Discarded> {
+        let (by, at) = (self.record.ahead_by, self.record.ahead_seen);
+        (by != Generation::default()).then_some(Discarded { by, at })
+    }
+
+    /// After a run that saw all of the trash.
+    fn see_ahead(&mut self, note: &CollectNote) -> (Generation, UnixNanos) {
+        match (note.ahead_by, self.ahead()) {
+            _ if !note.is_complete => (self.record.ahead_by, self.record.ahead_seen),
+            (None, _) => (Generation::default(), UnixNanos(0)),
+            // Nothing newer, and a clock that has gone on since.
+            (Some(by), Some(seen)) if by <= seen.by && seen.at <= note.at => (seen.by, seen.at),
+            // All of it waits anew: nothing goes too early.
+            (Some(by), _) => (by, note.at),
+        }
     }
 
     /// A run begins. What is to be written: that it did not end.
@@ -90,6 +112,7 @@ impl CollectMemory {
 
     /// A run has ended. What is to be written.
     pub fn end(&mut self, note: CollectNote) -> CollectRecord {
+        let (ahead_by, ahead_seen) = self.see_ahead(&note);
         self.schedule.ended(CollectRun {
             ended_s: seconds(note.at),
             urgency: note.urgency,
@@ -108,6 +131,8 @@ impl CollectMemory {
             deleted_bytes: note.deleted_bytes,
             discarded_bytes: note.discarded_bytes,
             stored_bytes: self.schedule.last.map_or(0, |last| last.stored_bytes),
+            ahead_by,
+            ahead_seen,
         };
         self.record
     }
@@ -187,6 +212,7 @@ mod tests {
             deleted_bytes,
             discarded_bytes: 0,
             stored_bytes: 100 * GIB,
+            ahead_by: None,
         }
     }
 
@@ -233,6 +259,29 @@ mod tests {
         // Who dies in each run tries ever more rarely.
         let runs = runs_of_restarted_servers(60, 10, 0, true);
         assert!((2..=40).contains(&runs), "{runs} deaths");
+    }
+
+    /// What is newer than what was seen waits from now on, and what was seen with it: never less.
+    #[test]
+    fn what_is_ahead_of_the_clock_is_remembered_from_when_it_was_seen() {
+        let mut memory = CollectMemory::from(CollectRecord::default());
+        let mut run = |now_s, is_complete, by| {
+            let stored = memory.end(CollectNote {
+                ahead_by: by,
+                ..note(now_s, is_complete, 0)
+            });
+            memory = CollectMemory::from(stored);
+            memory.ahead().map(|seen| (seen.by.0, seconds(seen.at)))
+        };
+        let of = |by| Some(Generation(by));
+        assert_eq!(run(100, true, None), None);
+        assert_eq!(run(200, true, of(7)), Some((7, 200)));
+        assert_eq!(run(300, true, of(7)), Some((7, 200)));
+        assert_eq!(run(400, true, of(5)), Some((7, 200)), "some went");
+        assert_eq!(run(450, false, None), Some((7, 200)), "it saw nothing");
+        assert_eq!(run(500, true, of(9)), Some((9, 500)));
+        assert_eq!(run(450, true, of(9)), Some((9, 450)), "the clock went back");
+        assert_eq!(run(600, true, None), None);
     }
 
     #[test]

@@ -273,7 +273,10 @@ fn a_small_pool_is_left_alone() {
 
 #[test]
 fn scrubs_are_due_by_what_was_verified_first() {
-    assert_eq!(scrub_due_s(None, 100, 30), Some(130));
-    assert_eq!(scrub_due_s(Some(200), 100, 30), Some(230));
-    assert_eq!(scrub_due_s(Some(200), 100, 0), None);
+    assert_eq!(scrub_due_s(300, None, 100, 30), Some(130));
+    assert_eq!(scrub_due_s(300, Some(200), 100, 30), Some(230));
+    assert_eq!(scrub_due_s(300, Some(200), 100, 0), None);
+    // A clock was ahead when the last pass began, or when the pool was made.
+    assert_eq!(scrub_due_s(300, Some(9000), 100, 30), Some(130));
+    assert_eq!(scrub_due_s(300, Some(9000), 8000, 30), Some(30));
 }

@@ -54,6 +54,30 @@ fn client_write(client: &mut Client, at: u64, len: usize) {
     assert_eq!(client.reply(0).error, 0);
 }
 
+/// However little memory a server is given, the largest requests of several clients get through, one after the other.
+#[test]
+fn the_smallest_pools_take_the_largest_requests() {
+    let place = Place::new();
+    let smallest = ServerOptions {
+        pool_bytes: 0,
+        ..options()
+    };
+    let handle = start(&place, smallest);
+    let len = crate::REQUEST_BYTES_MAX as usize;
+    thread::scope(|scope| {
+        for number in 0..3 {
+            let place = &place;
+            scope.spawn(move || {
+                let (mut client, at) = (connect(place), number * len as u64);
+                client_write(&mut client, at, len);
+                client.ask(Command::Read, 0, at, len as u64);
+                assert!(client.reply(len).payload.iter().all(|byte| *byte == 1));
+            });
+        }
+    });
+    assert_eq!(handle.stats().read_bytes_total, 3 * len as u64);
+}
+
 #[test]
 fn clients_that_never_read_their_replies() {
     let place = Place::new();

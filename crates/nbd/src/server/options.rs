@@ -3,6 +3,7 @@
 //! Invariant: every default lets usual clients do what they do; none is infinite. The program sets
 //! some from its command line.
 
+use crate::command::COST_BYTES_MAX;
 use std::time::Duration;
 
 /// Limits of a server.
@@ -20,7 +21,7 @@ pub struct ServerOptions {
     /// client.
     pub vanished_limit: Duration,
     /// Memory that all connections share for large reads, and the same again for large writes,
-    /// bytes; raised to twice what the largest request needs. Besides it every connection has up
+    /// bytes; raised to what the largest request needs, 33 MiB. Besides it every connection has up
     /// to some MiB of its own.
     pub pool_bytes: u64,
     /// Time that a client may keep memory of a pool without finishing its request, or without
@@ -28,6 +29,16 @@ pub struct ServerOptions {
     pub stall_limit: Duration,
     /// Time that [`ServerHandle::stop`] gives requests under way.
     pub stop_limit: Duration,
+}
+
+/// What the largest request needs of a pool, bytes.
+const POOL_BYTES_MIN: u64 = COST_BYTES_MAX;
+
+impl ServerOptions {
+    /// What a pool gets.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        self.pool_bytes.max(POOL_BYTES_MIN)
+    }
 }
 
 impl Default for ServerOptions {

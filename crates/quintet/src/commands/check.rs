@@ -103,6 +103,7 @@ fn show(
             .integer("data_bytes", data_bytes)
             .integer("snapshots", report.snapshots)
             .integer("chunks", chunks)
+            .integer("mark_memory_bytes", report.mark_bytes)
             .integer("damaged", report.damage.len() as u64)
             .integer("affected", report.affected.len() as u64),
     )?;

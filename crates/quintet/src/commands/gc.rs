@@ -15,8 +15,8 @@ use maintenance::{CollectMemory, CollectNote, Urgency};
 use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
-    CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached,
-    OpenMode, Pool, Volumes,
+    CachedChunks, Collector, Discarded, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions,
+    NothingCached, OpenMode, Pool, Volumes,
 };
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
@@ -43,6 +43,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     };
     if args.dry_run {
         let pool = invocation.open(OpenMode::Read)?;
+        let run = run.knowing(CollectMemory::of(&pool).ahead());
         let counts = run.once(&pool, None)?;
         return show(invocation, args, &counts);
     }
@@ -75,12 +76,22 @@ impl Run<'_> {
     /// The same in a server, once a run of its own has made way.
     fn in_server(&self, held: &Held) -> anyhow::Result<GcCounts> {
         let collection = held.collecting.begin(&self.invocation.interrupt)?;
-        let ran = self.all(&held.pool, Some(&held.volumes));
+        let run = self.knowing(held.collecting.ahead());
+        let ran = run.all(&held.pool, Some(&held.volumes));
         if let Ok(counts) = &ran {
             collection.tell(GcStage::Done, *counts);
         }
         collection.end(ran.is_ok());
         ran
+    }
+
+    /// The same, with what runs before have seen of a time that was not here yet.
+    fn knowing(&self, ahead: Option<Discarded>) -> Self {
+        let policy = GcPolicy {
+            ahead,
+            ..self.policy
+        };
+        Self { policy, ..*self }
     }
 
     /// In this process: the next server knows of it.
@@ -89,12 +100,13 @@ impl Run<'_> {
         let note = || CollectNote::of(pool, Urgency::WhenIdle, true);
         // What cannot be written costs that server a look.
         let _ = CollectMemory::write(pool, memory.begin(note()));
-        let ran = self.all(pool, volumes);
+        let ran = self.knowing(memory.ahead()).all(pool, volumes);
         let counts = ran.as_ref().copied().unwrap_or_default();
         let ended = memory.end(CollectNote {
             is_complete: ran.is_ok(),
             deleted_bytes: counts.deleted_bytes,
             discarded_bytes: counts.discarded_bytes,
+            ahead_by: counts.ahead_by,
             ..note()
         });
         let _ = CollectMemory::write(pool, ended);

@@ -101,6 +101,12 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     if let Some(last) = &collected {
         message = message.object("gc", upkeep::last(Object::new(), "", last));
     }
+    let now = pool.now();
+    let (forgotten, containers) = pool.trash().unwrap_or_default();
+    let in_trash = forgotten.iter().map(|f| f.since);
+    let in_trash = in_trash.chain(containers.iter().map(|c| c.since));
+    let ahead = in_trash.filter(|since| since.at > now).count();
+    message = message.integer("trash_ahead", ahead as u64);
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
         message = message.object("server", server::object(held, live));
@@ -133,6 +139,13 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
             "set aside",
             &format!("{set_aside} places found damaged (see quintet check)"),
         )?;
+    }
+    if ahead > 0 {
+        let text = format!(
+            "{ahead} entries are of a time that is not here yet, as a clock was ahead: their days count from the \
+             next gc on (quintet gc --trash-period 0 lets them go at once)"
+        );
+        line("trash", &text)?;
     }
     if let Some(status) = &defragmented {
         line("defrag", &defrag::line(status))?;

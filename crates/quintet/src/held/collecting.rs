@@ -13,7 +13,9 @@ use maintenance::{
 };
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use store::{CachedChunks, Collector, GcCounts, GcStage, GcStep, Pool, StoreError, Volumes};
+use store::{
+    CachedChunks, Collector, Discarded, GcCounts, GcStage, GcStep, Pool, StoreError, Volumes,
+};
 use units::UnixNanos;
 
 /// Waits for a run of the server to end, between looks at the wish to stop.
@@ -227,6 +229,11 @@ impl Collecting {
         ask(schedule)
     }
 
+    /// What was seen in the trash before of a time that was not here yet.
+    pub fn ahead(&self) -> Option<Discarded> {
+        self.state().memory.ahead()
+    }
+
     /// When the next run of the server's own is due; `None`: it begins none.
     pub fn expect(&self, next: Option<NextCollect>) {
         self.state().next = next;
@@ -277,6 +284,7 @@ impl Collection<'_> {
             is_complete,
             deleted_bytes: counts.deleted_bytes,
             discarded_bytes: counts.discarded_bytes,
+            ahead_by: counts.ahead_by,
             ..begun
         };
         let record = state.memory.end(note);

@@ -76,12 +76,12 @@ impl Scrubbing {
         Ok(())
     }
 
-    /// When the server begins the next pass by itself, seconds since 1970, if that should take
+    /// When the server begins the next pass by itself, seconds since 1970, if it is `now`, that should take
     /// `within_s` and the pool was made then. `None`: not by itself, or one is under way or paused.
-    pub fn due_s(&self, created: UnixNanos, within_s: u64) -> Option<u64> {
+    pub fn due_s(&self, now: UnixNanos, created: UnixNanos, within_s: u64) -> Option<u64> {
         let status = self.status();
         let began = status.verified().map(|_| seconds(status.last.began));
-        let due_s = scrub_due_s(began, seconds(created), within_s);
+        let due_s = scrub_due_s(seconds(now), began, seconds(created), within_s);
         due_s.filter(|_| status.phase == TaskPhase::AtRest)
     }
 

@@ -32,6 +32,9 @@ const POOL_SHARE: usize = 6;
 /// Sixteenths for the directories of mounts.
 const DIRECTORIES_SHARE: usize = 1;
 
+/// Large requests of one NBD socket and kind get no more, bytes: more does not make them faster.
+const REQUESTS_BYTES_MAX: usize = 256 << 20;
+
 /// The part of the memory that a pool with open volumes gets, bytes.
 pub fn pool_memory(memory_bytes: usize) -> usize {
     memory_bytes / 16 * POOL_SHARE
@@ -40,6 +43,12 @@ pub fn pool_memory(memory_bytes: usize) -> usize {
 /// The part that directories of mounts get, bytes.
 pub fn directory_memory(memory_bytes: usize) -> usize {
     memory_bytes / 16 * DIRECTORIES_SHARE
+}
+
+/// What one of so many NBD sockets may take for large reads, and as much again for large writes, bytes: a quarter of the
+/// memory for all of them, unless the largest requests need more.
+pub fn request_memory(memory_bytes: usize, sockets: usize) -> u64 {
+    (memory_bytes / 8 / sockets.max(1)).min(REQUESTS_BYTES_MAX) as u64
 }
 
 /// The size at which containers of volumes are closed, bytes.
@@ -136,5 +145,24 @@ impl Deref for OpenVolumes {
 
     fn deref(&self) -> &Volumes {
         &self.volumes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_take_a_part_of_the_memory_whatever_the_sockets() {
+        for (memory_mib, sockets) in [(256, 1), (1024, 3), (8192, 1), (32, 2)] {
+            let memory = memory_mib << 20;
+            let all = 2 * sockets as u64 * request_memory(memory, sockets);
+            assert!(
+                all <= memory as u64 / 4,
+                "{memory_mib} MiB, {sockets} sockets"
+            );
+        }
+        assert_eq!(request_memory(64 << 30, 1), 256 << 20);
+        assert_eq!(request_memory(1 << 30, 1), 128 << 20);
     }
 }

@@ -24,6 +24,19 @@ pub struct Discarded {
     pub at: UnixNanos,
 }
 
+impl Discarded {
+    /// Since when it has been in the trash, as far as a clock says that shows `now`. A time that is not here yet was
+    /// written by a clock that was ahead, or this one is behind: then it is since a run has seen that, if one has, of this
+    /// entry and not later than now. `None`: since now.
+    pub fn reckoned(&self, now: UnixNanos, seen: Option<Self>) -> Option<UnixNanos> {
+        let seen = seen.filter(|seen| self.by <= seen.by && seen.at <= now);
+        match self.at <= now {
+            true => Some(self.at),
+            false => seen.map(|seen| seen.at),
+        }
+    }
+}
+
 /// A snapshot that was forgotten and can be taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {

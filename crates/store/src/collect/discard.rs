@@ -87,7 +87,12 @@ impl Collector {
     fn may_go(&self, pool: &Pool, basis: &Basis, trashed: &TrashedContainer) -> bool {
         basis.held.is_none_or(|held| held >= trashed.since.by)
             && self.marking.live.of(trashed.entry.id).is_none()
-            && is_over(pool, trashed.since.at, self.policy.reader_period_ns)
+            && is_over(
+                pool,
+                &self.policy,
+                trashed.since,
+                self.policy.reader_period_ns,
+            )
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Invariant: nothing here reads or writes. Called by the collector and its users.
 
+use crate::catalog::Discarded;
 use crate::space::MarkCounts;
-use units::Fingerprint;
+use units::{Fingerprint, Generation};
 
 /// Nanoseconds of a day.
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
@@ -29,6 +30,9 @@ pub struct GcPolicy {
     /// Small containers are merged once they hold together so many times what the largest of them
     /// holds. Less than 2: never.
     pub merge_ratio_min: u64,
+    /// What an earlier run has seen in the trash of a time that was not here yet, when and up to which commit: its days
+    /// count from then.
+    pub ahead: Option<Discarded>,
     /// Only says what it would do.
     pub dry_run: bool,
 }
@@ -44,6 +48,7 @@ impl Default for GcPolicy {
             gain_bytes_min: 0,
             small_percent_max: 12,
             merge_ratio_min: 16,
+            ahead: None,
             dry_run: false,
         }
     }
@@ -99,6 +104,9 @@ pub struct GcCounts {
     pub containers_in_trash: u64,
     /// Their stored bytes.
     pub trash_bytes: u64,
+    /// The newest commit that has brought something into the trash at a time that is not here yet: for the next run's
+    /// policy.
+    pub ahead_by: Option<Generation>,
 }
 
 impl GcCounts {

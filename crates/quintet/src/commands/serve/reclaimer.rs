@@ -15,7 +15,9 @@ use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Collector, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError, Volumes};
+use store::{
+    Collector, Discarded, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError, Volumes,
+};
 use units::Origin;
 
 /// Between two looks at the disk.
@@ -123,14 +125,17 @@ impl Work {
         let Ok((forgotten, containers)) = self.held.pool.trash() else {
             return;
         };
-        let now_s = seconds(self.held.pool.now());
+        let (now, ahead) = (self.held.pool.now(), self.held.collecting.ahead());
+        // What no run has seen yet of a time that is not here: one is to see it soon.
+        let since_s = |since: &Discarded| since.reckoned(now, ahead).map_or(0, seconds);
+        let now_s = seconds(now);
         let over = containers
             .iter()
-            .filter(|c| seconds(c.since.at).saturating_add(DAY_S) <= now_s);
+            .filter(|c| since_s(&c.since).saturating_add(DAY_S) <= now_s);
         let period_s = GcPolicy::default().trash_period_ns / SECOND_NS;
-        let since = forgotten.iter().map(|f| seconds(f.since.at)).min();
+        let since = forgotten.iter().map(|f| since_s(&f.since)).min();
         self.trash = Trash {
-            since_s: containers.iter().map(|c| seconds(c.since.at)).min(),
+            since_s: containers.iter().map(|c| since_s(&c.since)).min(),
             over_bytes: over.map(|c| c.entry.blob_bytes).sum(),
             purge_s: since.map(|s| s.saturating_add(u64::try_from(period_s).unwrap_or(0))),
         };
@@ -159,7 +164,11 @@ impl Work {
             self.fold();
         }
         let (pool, volumes) = (&self.held.pool, &self.held.volumes);
-        let mut collector = Collector::new(pool, self.policy(urgency), self.lane)?;
+        let policy = GcPolicy {
+            ahead: self.held.collecting.ahead(),
+            ..self.policy(urgency)
+        };
+        let mut collector = Collector::new(pool, policy, self.lane)?;
         let bytes = match urgency {
             Urgency::WhenIdle => STEP_BYTES,
             Urgency::Low | Urgency::Full => STEP_BYTES_URGENT,

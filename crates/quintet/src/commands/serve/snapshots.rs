@@ -13,6 +13,7 @@ use crate::commands::snapshot_choice::{
 };
 use crate::commands::tree::{Found, lookup, normal, top};
 use crate::exit::Exit;
+use crate::held::request_memory;
 use crate::systemd::Notifier;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
@@ -38,6 +39,7 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     }
     let options = ServerOptions {
         connections_max: args.connections.max(1).into(),
+        pool_bytes: request_memory(invocation.settings.memory_bytes, 1),
         ..ServerOptions::default()
     };
     let exports = Arc::new(exports);

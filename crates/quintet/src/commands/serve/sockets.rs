@@ -5,7 +5,7 @@
 
 use crate::cli::ServeHeldArgs;
 use crate::commands::invocation::Invocation;
-use crate::held::Held;
+use crate::held::{Held, request_memory};
 use crate::systemd::listening_sockets;
 use anyhow::bail;
 use nbd::{Exports, Server, ServerOptions};
@@ -32,8 +32,12 @@ pub fn start_nbd(
     held: &Held,
     exports: &Arc<dyn Exports>,
 ) -> anyhow::Result<Vec<String>> {
+    let from_manager = listening_sockets(&invocation.caller.environment)?;
+    let own = usize::from(args.nbd_socket.is_some()) + usize::from(args.nbd_listen.is_some());
+    let sockets = own + from_manager.len();
     let options = ServerOptions {
         connections_max: args.connections.max(1).into(),
+        pool_bytes: request_memory(invocation.settings.memory_bytes, sockets),
         ..ServerOptions::default()
     };
     let exports = || Arc::clone(exports);
@@ -51,15 +55,15 @@ pub fn start_nbd(
     if let Some(address) = args.nbd_listen {
         start(Server::bind_tcp(address, exports(), options.clone())?, None)?;
     }
-    for socket in listening_sockets(&invocation.caller.environment)? {
-        let (server, path) = from_manager(socket, exports(), options.clone())?;
+    for socket in from_manager {
+        let (server, path) = of_manager(socket, exports(), options.clone())?;
         start(server, path.as_deref())?;
     }
     Ok(places)
 }
 
 /// A server on a socket that somebody else listens on, and its path if it has one.
-fn from_manager(
+fn of_manager(
     socket: OwnedFd,
     exports: Arc<dyn Exports>,
     options: ServerOptions,

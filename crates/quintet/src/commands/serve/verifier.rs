@@ -115,7 +115,7 @@ impl Work {
     fn begin_if_due(&mut self) {
         let shares = self.held.shares();
         let (pool, scrub) = (&self.held.pool, &self.held.scrub);
-        let due_s = scrub.due_s(pool.config().created, shares.scrub_within_s);
+        let due_s = scrub.due_s(pool.now(), pool.config().created, shares.scrub_within_s);
         let due_s = due_s.filter(|_| shares.upkeep.scrubs).unwrap_or(u64::MAX);
         let left_s = due_s.saturating_sub(seconds(pool.now()));
         if left_s > 0 {

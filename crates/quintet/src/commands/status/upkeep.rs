@@ -75,7 +75,9 @@ fn due(next: &NextCollect, live: &Live, zone: &TimeZone) -> String {
 pub fn scrubbing(held: &Held, zone: &TimeZone) -> String {
     let shares = held.shares();
     let created = held.pool.config().created;
-    let due_s = held.scrub.due_s(created, shares.scrub_within_s);
+    let due_s = held
+        .scrub
+        .due_s(held.pool.now(), created, shares.scrub_within_s);
     let by = match held.scrub.is_by_itself() {
         true => "the last was begun by the server itself; ",
         false => "",
