@@ -8,8 +8,9 @@ restored and compared. Rounds are interleaved.
 
 With `--beside-backups` the tree changes once more, and it is backed up while the space is collected. A tool that locks the
 repository for itself waits for the lock; one whose documentation forbids a backup beside what is measured here makes it afterwards. Measured is until
-when both are done, and by how much the backup is later than the last one that ran alone. Quintet does both through a server, and what the
-backup held back is deleted by another `gc`, which counts; so does the server's CPU time. See README.md.
+when both are done, and by how much the backup is later than the last one that ran alone. Quintet does both through a server; where its
+`gc` says that something stays in the trash because the backup held it back, another `gc` deletes that, which counts; so does the server's CPU time. Kopia's collection may
+be asked to be one that is safe beside others (`--kopia-safety full`), which gives little back at once. See README.md.
 """
 import argparse
 import contextlib
@@ -38,6 +39,8 @@ BESIDE_ARGS = {"restic": ["--retry-lock", "1h"]}
 ALONE = ("kopia", "rustic")
 # Kopia's first run notes what is not needed and rewrites short packs, the second deletes.
 KOPIA_RUNS = 2
+# Quintet says so of what a backup held back.
+STAYS = "are in the trash: later runs delete them"
 # Begins so much later than the collection.
 BESIDE_AFTER_S = 0.2
 
@@ -102,10 +105,12 @@ class Image:
                 left -= size
 
 
-def forget_and_collect(tool, keep):
+def forget_and_collect(tool, args):
     """Command lines: what is not measured, then what is."""
+    keep = args.keep
     if tool.name == "quintet":
-        return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "gc", "--trash-period", "0"]])
+        return ([[tool.program, "forget", "--keep-last", str(keep)]],
+                [[tool.program, "gc", "--trash-period", "0", "--max-unused", str(args.max_unused)]])
     if tool.name == "restic":
         return ([[tool.program, "forget", "--keep-last", str(keep)]], [[tool.program, "prune"]])
     if tool.name == "rustic":
@@ -115,7 +120,7 @@ def forget_and_collect(tool, keep):
     policy = ["--keep-latest", str(keep), "--keep-hourly", "0", "--keep-daily", "0", "--keep-weekly", "0",
               "--keep-monthly", "0", "--keep-annual", "0"]
     return ([[tool.program, "policy", "set", "--global", *policy], [tool.program, "snapshot", "expire", "--all", "--delete"]],
-            [[tool.program, "maintenance", "run", "--full", "--safety=none"]] * KOPIA_RUNS)
+            [[tool.program, "maintenance", "run", "--full", f"--safety={args.kopia_safety}"]] * KOPIA_RUNS)
 
 
 def main():
@@ -155,6 +160,9 @@ def parse_args():
     parser.add_argument("--keep", type=int, default=3)
     parser.add_argument("--quintet", default=str(checkout / "target" / "release" / "quintet"))
     parser.add_argument("--beside-backups", action="store_true", help="back one more generation up at the same time")
+    parser.add_argument("--max-unused", type=int, default=5, help="percent that quintet's gc may leave unused")
+    parser.add_argument("--kopia-safety", choices=("none", "full"), default="none",
+                        help="none: gives space back at once, and nobody else may use the repository; full: beside others")
     parser.add_argument("--json", help="write the raw results here, after every run")
     parser.add_argument("--quiet-wait", type=float, default=5)
     return parser.parse_args()
@@ -191,7 +199,7 @@ def one(name, work, args):
         argv, cwd = tool.backup(source.top, False)
         alone = step(argv, cwd)
     before = measure.walk_sizes(tool.repo)[2]
-    first, measured = forget_and_collect(tool, args.keep)
+    first, measured = forget_and_collect(tool, args)
     for argv in first:
         step(argv)
     if args.beside_backups:
@@ -204,10 +212,12 @@ def one(name, work, args):
         measured = [line + BESIDE_ARGS.get(name, []) for line in measured]
         if name == "quintet":
             with serving(tool, room / "serve.log") as server:
-                runs, beside = collect_beside(measured, measured, step, argv, cwd, False, room)
+                is_left = lambda: STAYS in log.read_text()
+                runs, beside = collect_beside(measured, is_left, step, argv, cwd, False, room)
                 runs[0].update(user_s=runs[0]["user_s"] + cpu_seconds(server.pid), rss_bytes=peak_rss_bytes(server.pid))
         else:
-            runs, beside = collect_beside(measured, [], step, argv, cwd, name in ALONE, room)
+            is_alone = name in ALONE and not (name == "kopia" and args.kopia_safety == "full")
+            runs, beside = collect_beside(measured, lambda: False, step, argv, cwd, is_alone, room)
         beside["alone_s"] = alone["wall_s"]
     else:
         runs = [step(argv) for argv in measured]
@@ -244,9 +254,9 @@ def peak_rss_bytes(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) * 1024
 
 
-def collect_beside(measured, again, step, backup, cwd, is_alone, room):
-    """Runs the collection and a backup at once, or one after the other; then `again`. What collecting cost, and the times of the
-    backup and of all."""
+def collect_beside(measured, is_left, step, backup, cwd, is_alone, room):
+    """Runs the collection and a backup at once, or one after the other; then the collection again if it left something. What
+    collecting cost, and the times of the backup and of all."""
     runs, failed, began = [], [], time.monotonic()
 
     def collect():
@@ -266,7 +276,8 @@ def collect_beside(measured, again, step, backup, cwd, is_alone, room):
     collecting.join()
     if failed:
         raise failed[0]
-    runs += [step(argv) for argv in again]
+    if is_left():
+        runs += [step(argv) for argv in measured]
     return runs, {"backup_cpu_s": done["user_s"] + done["sys_s"], "backup_s": backup_s, "backup_run_s": done["wall_s"], "both_s": time.monotonic() - began}
 
 

@@ -174,7 +174,9 @@ impl Blobs for DirBlobs {
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
         if self.inline || how == Put::IfAbsent || self.shared.disk.is_paced() {
             self.shared.queue.accept("put", name)?;
-            return self.shared.store(name, &bytes, how);
+            let stored = self.shared.store(name, &bytes, how);
+            self.shared.spare.give(bytes);
+            return stored;
         }
         self.shared.queue.push(name, bytes, how)
     }

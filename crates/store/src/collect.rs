@@ -16,6 +16,7 @@ mod copy;
 mod discard;
 mod lanes;
 mod merge;
+mod opener;
 mod policy;
 mod region;
 
@@ -95,6 +96,8 @@ pub struct Collector {
     retired: Option<RetiredForNow>,
     round: Option<Round>,
     counts: GcCounts,
+    /// What would have gone but for who held a commit before this one.
+    awaited: Option<Generation>,
     /// One run at a time.
     _alone: Arc<()>,
 }
@@ -118,6 +121,7 @@ impl Collector {
             retired: None,
             round: None,
             counts: GcCounts::default(),
+            awaited: None,
             _alone: pool.collect_alone()?,
         })
     }
@@ -135,6 +139,20 @@ impl Collector {
             live_bytes: self.marking.live.bytes,
             bit_bytes: self.marking.live.bit_bytes() as u64,
             ..self.counts
+        }
+    }
+
+    /// True when another run may give back what this one could not, because who held it has ended since.
+    pub fn is_worth_another(&self, pool: &Pool) -> bool {
+        let held = pool.held_oldest();
+        self.awaited
+            .is_some_and(|by| held.is_none_or(|held| held >= by))
+    }
+
+    /// Notes what goes only when nobody holds a commit before this one.
+    fn await_end_of(&mut self, held: Option<Generation>, by: Generation) {
+        if held.is_some_and(|held| held < by) {
+            self.awaited = Some(self.awaited.map_or(by, |awaited| awaited.min(by)));
         }
     }
 
@@ -178,9 +196,16 @@ impl Collector {
     }
 
     fn is_expired(&self, pool: &Pool, held: Option<Generation>, forgotten: &Forgotten) -> bool {
-        let since = forgotten.since;
-        is_over(pool, &self.policy, since, self.policy.trash_period_ns)
-            && held.is_none_or(|held| held >= since.by)
+        self.is_time_over(pool, forgotten) && held.is_none_or(|held| held >= forgotten.since.by)
+    }
+
+    fn is_time_over(&self, pool: &Pool, forgotten: &Forgotten) -> bool {
+        is_over(
+            pool,
+            &self.policy,
+            forgotten.since,
+            self.policy.trash_period_ns,
+        )
     }
 
     /// Forgotten snapshots whose time is over go, unless somebody may still refer to what they reach.
@@ -192,6 +217,11 @@ impl Collector {
         let ahead = since.filter(|since| since.at > now);
         self.counts.ahead_by = ahead.map(|since| since.by).max();
         let held = pool.held_oldest();
+        for f in &forgotten {
+            if self.is_time_over(pool, f) {
+                self.await_end_of(held, f.since.by);
+            }
+        }
         let is_expired = |f: &Forgotten| self.is_expired(pool, held, f);
         let expired = forgotten.iter().filter(|f| is_expired(f)).count() as u64;
         if expired == 0 || self.policy.dry_run {

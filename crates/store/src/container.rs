@@ -1,16 +1,19 @@
 //! Containers: filling, sealing and reading back.
 //!
 //! Invariant: what [`ContainerReader`] returns was checked against the checksum of its stored
-//! bytes, opened, and every chunk against its fingerprint; of an [`OpenedRegion`] the last is not said.
+//! bytes, opened, and every chunk against its fingerprint; of an [`FetchedRegion, OpenedRegion`] the last is not said.
 //! A damaged directory is replaced by a walk over the regions; a damaged header by the footer. Called
-//! by index, read and write path.
+//! bytes, opened, and every chunk against its fingerprint; of an [`OpenedRegion`] the last is not said, of a
+//! [`FetchedRegion`] nothing is.
 
 mod builder;
 mod reader;
 mod spare;
 
 pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
-pub(crate) use reader::{Ahead, ContainerReader, Contents, Copies, OpenedRegion, PART_BYTES_MAX};
+pub(crate) use reader::{
+    Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
+};
 pub use reader::{Region, RegionPlace};
 
 use crate::error::Result;

@@ -22,6 +22,7 @@ use store::{
 fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
+        unused_percent_max: 0,
         ..GcPolicy::with_trash_period(0)
     }
 }
@@ -309,6 +310,35 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
     is_sound(&disk, &pool, &[kept, Truth::of_bytes(again, bytes)]);
 }
 
+/// What somebody's hold kept back can go as soon as that is over: who has just collected is told so.
+#[test]
+fn a_run_knows_when_another_one_would_give_back_more() {
+    let (disk, pool) = new_pool();
+    let gone = store_image(&pool, "gone", &noise(21, 1 << 20), Compression::None);
+    let kept = store_image(&pool, "kept", &noise(22, 1 << 20), Compression::None);
+    let hold = pool.hold();
+    pool.forget(&[gone.snapshot]).expect("forget");
+    let run = |hold: Option<store::Hold>| {
+        let mut run = collector(&pool, at_once());
+        let counts = finish(&pool, &mut run);
+        assert!(!run.is_worth_another(&pool), "nobody ended: {counts:?}");
+        drop(hold);
+        (counts, run.is_worth_another(&pool))
+    };
+    // The snapshot is not purged, and then what came into the trash stays there.
+    let (counts, is_worth_another) = run(Some(hold));
+    assert_eq!((counts.snapshots_purged, is_worth_another), (0, true));
+    let hold = pool.hold();
+    let (counts, is_worth_another) = run(None);
+    assert!(counts.snapshots_purged == 1 && counts.containers_discarded > 0);
+    assert!(!is_worth_another, "{counts:?}");
+    let (counts, is_worth_another) = run(Some(hold));
+    assert_eq!((counts.containers_deleted, is_worth_another), (0, true));
+    let (counts, is_worth_another) = run(None);
+    assert!(counts.containers_deleted > 0 && !is_worth_another);
+    is_sound(&disk, &pool, &[kept]);
+}
+
 /// Forgets while a session is open that refers to the same, collects, and commits the session.
 fn pool_forget(
     disk: &Arc<SimDisk>,
@@ -405,6 +435,7 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     assert_eq!(pool.record().catalog_entries, 0);
     let week = GcPolicy {
         live_percent_max: 100,
+        unused_percent_max: 0,
         ..GcPolicy::default()
     };
     for _ in 0..3 {

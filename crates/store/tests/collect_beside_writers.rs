@@ -28,6 +28,7 @@ const TIME: Duration = Duration::from_secs(6);
 fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
+        unused_percent_max: 0,
         small_percent_max: 100,
         merge_ratio_min: 3,
         ..GcPolicy::with_trash_period(0)

@@ -36,7 +36,10 @@ fn mostly_gone() -> (Arc<SimDisk>, Volumes) {
 /// What it did, and bytes read from the device.
 fn collect(disk: &SimDisk, volumes: &Volumes, cached: &dyn CachedChunks) -> (GcCounts, u64) {
     let pool = volumes.pool();
-    let policy = GcPolicy::with_trash_period(0);
+    let policy = GcPolicy {
+        unused_percent_max: 0,
+        ..GcPolicy::with_trash_period(0)
+    };
     let mut collector = Collector::new(pool, policy, options(Compression::None)).expect("alone");
     let before = disk.counts().read_bytes;
     while collector

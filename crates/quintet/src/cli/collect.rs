@@ -29,7 +29,7 @@ pub struct GcArgs {
     /// Copy no more than this in all: the rest is left for the next run
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub max_copy: Option<u64>,
-    /// Leave no more than this unused in containers that are mostly needed, percent of what is needed
+    /// Copy until no more than this is unused in containers of data that are needed in part, percent of what is needed
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=100))]
     pub max_unused: u64,
     /// How long forgotten snapshots can be taken back (0, 12h, 7d, 2w)

@@ -23,6 +23,8 @@ use store::{
 const STEP_BYTES: u64 = 16 << 20;
 /// ... where clients use the same device.
 const STEP_BYTES_BESIDE: u64 = 256 << 10;
+/// One that puts into the trash, one that deletes, and two for what was held back meanwhile.
+const RUNS_MAX: usize = 4;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
@@ -44,7 +46,7 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     if args.dry_run {
         let pool = invocation.open(OpenMode::Read)?;
         let run = run.knowing(CollectMemory::of(&pool).ahead());
-        let counts = run.once(&pool, None)?;
+        let (counts, _) = run.once(&pool, None)?;
         return show(invocation, args, &counts);
     }
     let counts = match invocation.open_to_collect()? {
@@ -113,16 +115,24 @@ impl Run<'_> {
         ran
     }
 
-    /// One run; and another one when nobody waits for the trash: what the first one put there goes.
+    /// One run; another one when nobody waits for the trash: what the first one put there goes; and others while
+    /// what held something back ends during one of them.
     fn all(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
-        let first = self.once(pool, volumes)?;
-        if self.policy.reader_period_ns > 0 || first.containers_discarded == 0 {
-            return Ok(first);
+        let mut counts = GcCounts::default();
+        for run in 0..RUNS_MAX {
+            let (ran, is_worth_another) = self.once(pool, volumes)?;
+            counts = counts.followed_by(ran);
+            let is_over_at_once = run == 0 && self.policy.reader_period_ns == 0;
+            let goes_next = is_over_at_once && ran.containers_discarded > 0;
+            if !goes_next && !is_worth_another {
+                break;
+            }
         }
-        Ok(first.followed_by(self.once(pool, volumes)?))
+        Ok(counts)
     }
 
-    fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
+    /// What it did, and whether another one would give back more at once.
+    fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<(GcCounts, bool)> {
         let progress = self.invocation.progress("collecting");
         let mut collector = Collector::new(pool, self.policy, self.lane)?;
         let cached: &dyn CachedChunks = match volumes {
@@ -148,7 +158,7 @@ impl Run<'_> {
             }
             progress.add_bytes(counts.copied_bytes - before);
             if step == GcStep::Done {
-                return Ok(counts);
+                return Ok((counts, collector.is_worth_another(pool)));
             }
             self.hold_back(started, counts.copied_bytes)?;
         }

@@ -45,6 +45,7 @@ pub fn init_options<'a>(secrets: &'a [NewSecret<'a>]) -> InitOptions<'a> {
 pub fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
+        unused_percent_max: 0,
         small_percent_max: 100,
         merge_ratio_min: 3,
         ..GcPolicy::with_trash_period(0)

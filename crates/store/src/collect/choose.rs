@@ -11,6 +11,7 @@ use crate::container::visit_containers;
 use crate::error::Result;
 use crate::pool::Pool;
 use crate::space::LiveContainer;
+use format::container::ContainerClass;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 use units::ContainerId;
@@ -24,8 +25,11 @@ pub(super) struct Candidate {
     pub in_trash: bool,
     /// It goes only because it is small.
     pub is_small: bool,
-    /// It is worth it only while much is unused.
+    /// Most of it is live: others go first.
     is_full: bool,
+    /// However little is unused: nothing of it is needed, or it holds nodes, which are few bytes that every mark
+    /// reads.
+    goes_anyway: bool,
     /// What collecting it gives, about.
     gain_bytes: u64,
     benefit: u128,
@@ -39,25 +43,40 @@ impl From<Small> for Candidate {
             in_trash: false,
             is_small: true,
             is_full: false,
+            goes_anyway: false,
             gain_bytes: 0,
             benefit: 0,
         }
     }
 }
 
+impl Candidate {
+    /// The lower goes first.
+    fn rank(&self) -> u8 {
+        match self {
+            Self { in_trash: true, .. } => 0,
+            Self {
+                goes_anyway: true, ..
+            } => 1,
+            Self { is_full: false, .. } => 2,
+            _ => 3,
+        }
+    }
+}
+
 impl Collector {
-    /// Makes the plan: the best first, as much as may be copied, full ones only until little enough is
+    /// Makes the plan: what nothing needs, then the best first, as much as may be copied and until little enough is
     /// unused; then small ones, if there are many; then in the order of their numbers, the newest first, so that of
     /// several copies the newest stays.
     pub(super) fn choose(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<()> {
         let (mut found, mut small) = self.candidates(pool, cached)?;
-        found.sort_by_key(|c| (!c.in_trash, c.is_full, std::cmp::Reverse(c.benefit), c.id));
+        found.sort_by_key(|c| (c.rank(), std::cmp::Reverse(c.benefit), c.id));
         let mut room = self.policy.copy_bytes_max;
         let live = self.marking.live.bytes;
         let may_stay = live.saturating_mul(self.policy.unused_percent_max) / 100;
         let mut unused: u64 = found.iter().map(|candidate| candidate.gain_bytes).sum();
         found.retain(|candidate| {
-            let is_wanted = !candidate.is_full || unused > may_stay;
+            let is_wanted = candidate.goes_anyway || unused > may_stay;
             let goes = candidate.in_trash || is_wanted && candidate.live_bytes <= room;
             if goes {
                 room = room.saturating_sub(candidate.live_bytes);
@@ -122,6 +141,7 @@ impl Collector {
                         in_trash: true,
                         is_small: false,
                         is_full: false,
+                        goes_anyway: true,
                         gain_bytes: 0,
                         benefit: 0,
                     });
@@ -159,6 +179,7 @@ impl Collector {
                 in_trash: false,
                 is_small: false,
                 is_full: false,
+                goes_anyway: true,
                 gain_bytes: pool.containers().stored_len(id).unwrap_or(0),
                 benefit: u128::MAX,
             }));
@@ -184,6 +205,7 @@ impl Collector {
             in_trash: false,
             is_small: false,
             is_full,
+            goes_anyway: live.class == ContainerClass::Recipe && !is_full,
             gain_bytes: plain - bytes,
             benefit: benefit(to_copy, plain, now.saturating_sub(made) + 1),
         }))

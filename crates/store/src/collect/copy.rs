@@ -6,6 +6,7 @@
 
 use super::choose::Candidate;
 use super::lanes::Lanes;
+use super::opener::Opener;
 use super::region::SourceRegion;
 use super::{CachedChunks, Collector, GcStage};
 use crate::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
@@ -13,8 +14,9 @@ use crate::chunk_map::ChunkMap;
 use crate::container::{Contents, RegionPlace};
 use crate::error::Result;
 use crate::pool::{Pool, Purpose};
+use crate::space::LiveMap;
 use format::container::ContainerClass;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use units::ContainerId;
 
@@ -23,11 +25,15 @@ const ROUND_CONTAINERS_MAX: usize = 4096;
 /// Plain bytes that are copied for one commit: what a crash loses of the work.
 const ROUND_BYTES_MAX: u64 = 1 << 30;
 
+/// Regions that are read before the one that is packed: another thread looks into them meanwhile.
+const REGIONS_AHEAD: usize = 2;
+
 /// Containers between being retired and being in the trash.
 pub(super) struct Round {
     lanes: Lanes,
-    /// Under way.
-    source: Option<Source>,
+    opener: Opener,
+    /// Of which regions were read that are not packed yet, the oldest first; only the last one may have more.
+    under_way: VecDeque<Source>,
     /// Still to be copied.
     rest: Vec<Candidate>,
     /// Copied.
@@ -39,21 +45,43 @@ pub(super) struct Round {
 impl Round {
     /// What is not copied yet stays where it is.
     pub fn give_up_rest(&mut self) {
-        self.source = None;
+        self.opener.clear();
+        self.under_way.clear();
         self.rest.clear();
     }
 
     pub fn bytes_left(&self) -> u64 {
         let rest = self.rest.iter().map(|candidate| candidate.live_bytes);
-        let under_way = self.source.as_ref();
+        let under_way = self.under_way.iter();
         let left = under_way.map(|s| s.candidate.live_bytes.saturating_sub(s.bytes));
         rest.chain(left).sum()
     }
 
-    /// The container that is under way, or else the next one.
-    fn next(&mut self) -> Option<Source> {
-        let under_way = self.source.take();
-        under_way.or_else(|| self.rest.pop().map(Source::from))
+    /// Reads the next region. Its stored bytes; `None`: there is none.
+    fn read_next(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        live: &LiveMap,
+    ) -> Result<Option<u64>> {
+        loop {
+            let Some(source) = self.under_way.back_mut().filter(|s| !s.is_read) else {
+                match self.rest.pop() {
+                    Some(candidate) => self.under_way.push_back(Source::from(candidate)),
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let Some(region) = source.next_region(pool, live)? else {
+                source.is_read = true;
+                continue;
+            };
+            source.waiting += 1;
+            let region = region.read(pool, cached)?;
+            let bytes = region.len() as u64;
+            self.opener.push(region);
+            return Ok(Some(bytes));
+        }
     }
 }
 
@@ -62,10 +90,16 @@ struct Source {
     candidate: Candidate,
     /// Once they were read.
     contents: Option<Contents>,
-    /// Regions that are done, and the chunks in them.
+    /// Regions that were read or have nothing live, and the chunks in them.
     regions: usize,
     chunks: u32,
-    /// Live bytes of those.
+    /// Regions that were read and are not packed.
+    waiting: usize,
+    /// All were read.
+    is_read: bool,
+    /// Something of it cannot be read: it stays.
+    is_lost: bool,
+    /// Live bytes that were packed.
     bytes: u64,
 }
 
@@ -76,8 +110,60 @@ impl From<Candidate> for Source {
             contents: None,
             regions: 0,
             chunks: 0,
+            waiting: 0,
+            is_read: false,
+            is_lost: false,
             bytes: 0,
         }
+    }
+}
+
+impl Source {
+    /// The next region in which something is live.
+    fn next_region(&mut self, pool: &Pool, live: &LiveMap) -> Result<Option<SourceRegion>> {
+        let id = self.candidate.id;
+        let Some(live) = live.of(id).filter(|_| !self.is_lost) else {
+            return Ok(None);
+        };
+        let contents = match &mut self.contents {
+            Some(contents) => contents,
+            none => match pool.containers().contents(id) {
+                Err(e) if e.is_corruption() => {
+                    self.is_lost = true;
+                    return Ok(None);
+                }
+                contents => none.insert(contents?),
+            },
+        };
+        while let Some(region) = contents.directory.regions.get(self.regions) {
+            let first = self.chunks;
+            self.regions += 1;
+            self.chunks += region.chunks.len() as u32;
+            let numbers = 0..region.chunks.len();
+            let wanted: Vec<_> = numbers.filter(|n| live.holds(first + *n as u32)).collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let place = RegionPlace {
+                container: id,
+                sector: region.sector,
+            };
+            return Ok(Some(SourceRegion {
+                place,
+                class: contents.class,
+                stored_bytes: region.stored_bytes,
+                chunks: region.chunks.clone(),
+                wanted,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Whether all that is live of it is stored elsewhere now. A directory that is not the one that was
+    /// marked proves nothing.
+    fn is_copied(&self, live: &LiveMap) -> bool {
+        let live = live.of(self.candidate.id);
+        live.is_none_or(|live| !self.is_lost && self.bytes == live.live_bytes)
     }
 }
 
@@ -117,15 +203,6 @@ impl Drop for RetiredForNow {
     }
 }
 
-/// Whether all that is live of a container is stored elsewhere now.
-enum Copied {
-    All,
-    /// More of it is to be copied.
-    Part,
-    /// Something of it cannot be read.
-    Not,
-}
-
 impl Collector {
     pub(super) fn copy(
         &mut self,
@@ -144,27 +221,84 @@ impl Collector {
             return Ok(());
         };
         let until = self.counts.copied_bytes.saturating_add(budget_bytes.max(1));
-        while let Some(mut source) = round.next() {
-            match self.copy_out(pool, cached, &mut round.lanes, &mut source, until)? {
-                Copied::Part => round.source = Some(source),
-                Copied::All if source.candidate.in_trash => {}
-                Copied::All => {
-                    round.done.push(source.candidate.id);
-                    round.merged += u64::from(source.candidate.is_small);
+        let mut read_bytes = 0;
+        loop {
+            let live = &self.marking.live;
+            while round.opener.len() <= REGIONS_AHEAD
+                && let Some(bytes) = round.read_next(pool, cached, live)?
+            {
+                read_bytes += bytes;
+                if read_bytes >= budget_bytes && round.opener.len() <= REGIONS_AHEAD {
+                    self.round = Some(round);
+                    return Ok(());
                 }
-                Copied::Not => {
-                    self.counts.containers_kept_back += 1;
-                    if let Some(retired) = &mut self.retired {
-                        retired.take_back(source.candidate.id);
-                    }
-                }
+            }
+            if !self.pack_next(pool, cached, &mut round)? {
+                return self.discard(pool, round);
             }
             if self.counts.copied_bytes >= until {
                 self.round = Some(round);
                 return Ok(());
             }
         }
-        self.discard(pool, round)
+    }
+
+    /// Packs the oldest region that was read, or ends its container. False: all are done.
+    fn pack_next(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        round: &mut Round,
+    ) -> Result<bool> {
+        let Some(source) = round.under_way.front_mut() else {
+            return Ok(false);
+        };
+        if source.waiting == 0 {
+            if let Some(source) = round.under_way.pop_front() {
+                self.end(source, round);
+            }
+            return Ok(true);
+        }
+        source.waiting -= 1;
+        let looked = round.opener.pop()?;
+        let (Some(looked), Some(contents)) = (looked, &source.contents) else {
+            return Ok(true);
+        };
+        if source.is_lost {
+            return Ok(true);
+        }
+        let chunks = looked.chunks_wanted() as u64;
+        match looked.pack(pool, cached, round.lanes.of(contents)?) {
+            Err(e) if e.is_corruption() => source.is_lost = true,
+            copied => {
+                let copied = copied?;
+                source.bytes += copied.bytes;
+                self.counts.chunks_copied += chunks;
+                self.counts.copied_bytes += copied.bytes;
+                self.counts.cached_bytes += copied.cached_bytes;
+                self.counts.as_stored_bytes += copied.as_stored_bytes;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Nothing more of a container is to be copied.
+    fn end(&mut self, source: Source, round: &mut Round) {
+        let Candidate {
+            id,
+            in_trash,
+            is_small,
+            ..
+        } = source.candidate;
+        if !source.is_copied(&self.marking.live) {
+            self.counts.containers_kept_back += 1;
+            if let Some(retired) = &mut self.retired {
+                retired.take_back(id);
+            }
+        } else if !in_trash {
+            round.done.push(id);
+            round.merged += u64::from(is_small);
+        }
     }
 
     fn begin_round(&mut self, pool: &Pool) -> Result<Round> {
@@ -180,70 +314,11 @@ impl Collector {
         rest.reverse();
         Ok(Round {
             lanes: Lanes::begin(pool, self.lane)?,
-            source: None,
+            opener: Opener::new(pool.containers()),
+            under_way: VecDeque::new(),
             rest,
             done: Vec::new(),
             merged: 0,
-        })
-    }
-
-    /// Goes on with a container, region by region, until so many bytes have been copied in all.
-    fn copy_out(
-        &mut self,
-        pool: &Pool,
-        cached: &dyn CachedChunks,
-        lanes: &mut Lanes,
-        source: &mut Source,
-        until: u64,
-    ) -> Result<Copied> {
-        let id = source.candidate.id;
-        let Some(live) = self.marking.live.of(id) else {
-            return Ok(Copied::All);
-        };
-        let contents = match &mut source.contents {
-            Some(contents) => contents,
-            none => match pool.containers().contents(id) {
-                Err(e) if e.is_corruption() => return Ok(Copied::Not),
-                contents => none.insert(contents?),
-            },
-        };
-        let lane = lanes.of(contents)?;
-        while let Some(region) = contents.directory.regions.get(source.regions) {
-            if self.counts.copied_bytes >= until {
-                return Ok(Copied::Part);
-            }
-            let first = source.chunks;
-            source.regions += 1;
-            source.chunks += region.chunks.len() as u32;
-            let numbers = 0..region.chunks.len();
-            let wanted: Vec<_> = numbers.filter(|n| live.holds(first + *n as u32)).collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            let from = SourceRegion {
-                place: RegionPlace {
-                    container: id,
-                    sector: region.sector,
-                },
-                class: contents.class,
-                region,
-            };
-            match from.copy(pool, cached, lane, &wanted) {
-                Err(e) if e.is_corruption() => return Ok(Copied::Not),
-                copied => {
-                    let copied = copied?;
-                    source.bytes += copied.bytes;
-                    self.counts.chunks_copied += wanted.len() as u64;
-                    self.counts.copied_bytes += copied.bytes;
-                    self.counts.cached_bytes += copied.cached_bytes;
-                    self.counts.as_stored_bytes += copied.as_stored_bytes;
-                }
-            }
-        }
-        // A directory that is not the one that was marked proves nothing.
-        Ok(match source.bytes == live.live_bytes {
-            true => Copied::All,
-            false => Copied::Not,
         })
     }
 

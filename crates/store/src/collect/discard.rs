@@ -4,7 +4,7 @@
 //! the trash forgets them. A crash anywhere leaves names in the trash whose containers are gone:
 //! nobody needs those, and the next run goes on. Called by the collector.
 
-use super::{Basis, Collector, GcStage, is_over};
+use super::{Collector, GcStage, is_over};
 use crate::catalog::{Edit, TrashedContainer, trash_key};
 use crate::container::container_name;
 use crate::error::Result;
@@ -58,8 +58,14 @@ impl Collector {
         let Some(basis) = &self.basis else {
             return Ok(());
         };
-        let may_go = |t: &&TrashedContainer| self.may_go(pool, basis, t);
-        let going = self.trash.iter().filter(may_go).copied();
+        let (generation, held) = (basis.generation, basis.held);
+        let is_unneeded = |t: &&TrashedContainer| self.is_unneeded(pool, t);
+        let unneeded: Vec<_> = self.trash.iter().filter(is_unneeded).copied().collect();
+        unneeded
+            .iter()
+            .for_each(|trashed| self.await_end_of(held, trashed.since.by));
+        let may_go = |t: &TrashedContainer| held.is_none_or(|held| held >= t.since.by);
+        let going = unneeded.into_iter().filter(may_go);
         let going: Vec<_> = going.take(DELETED_A_COMMIT).collect();
         if going.is_empty() || self.policy.dry_run {
             self.count_gone(&going);
@@ -68,7 +74,7 @@ impl Collector {
             self.stage = GcStage::Choosing;
             return Ok(());
         }
-        pool.forget_roots_below(basis.generation)?;
+        pool.forget_roots_below(generation)?;
         self.leaving = Some(Leaving {
             rest: going,
             gone: Vec::new(),
@@ -83,10 +89,9 @@ impl Collector {
         self.trash.retain(|t| !is_gone(t));
     }
 
-    /// Nobody began before it came into the trash, nothing in it is live, and its time is over.
-    fn may_go(&self, pool: &Pool, basis: &Basis, trashed: &TrashedContainer) -> bool {
-        basis.held.is_none_or(|held| held >= trashed.since.by)
-            && self.marking.live.of(trashed.entry.id).is_none()
+    /// Nothing in it is live, and its time is over: it goes unless somebody began before it came into the trash.
+    fn is_unneeded(&self, pool: &Pool, trashed: &TrashedContainer) -> bool {
+        self.marking.live.of(trashed.entry.id).is_none()
             && is_over(
                 pool,
                 &self.policy,

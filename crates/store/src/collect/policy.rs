@@ -17,9 +17,9 @@ pub struct GcPolicy {
     /// Containers that were given up stay for so long, nanoseconds: for processes that read the
     /// pool and have opened it before.
     pub reader_period_ns: i64,
-    /// Containers of which more is live, percent of their bytes, are left alone while little is unused.
+    /// Containers of which more is live, percent of their bytes, go after all others.
     pub live_percent_max: u64,
-    /// What may stay unused in them, percent of all that is live; beyond that the best of them go too.
+    /// What may stay unused in containers that somebody needs something of, percent of all that is live.
     pub unused_percent_max: u64,
     /// Live bytes that one run copies at most.
     pub copy_bytes_max: u64,

@@ -1,23 +1,62 @@
-//! Copying what is live out of one region.
+//! Copying what is live out of one region, in three parts: it is read, looked into, packed.
 //!
 //! Invariant: a region of which all is live goes as it is stored, proven by checksum and seal; a chunk that is
 //! packed anew is fingerprinted first. What was found damaged goes only by the second way: its
-//! stored bytes may be what somebody stored and its chunks not what they are called. Called by the collector.
+//! stored bytes may be what somebody stored and its chunks not what they are called. Looking into a region asks
+//! neither device nor pool, so that another thread may do it. Called by the collector's copying.
 
 use super::CachedChunks;
 use super::lanes::FINE_REGION_BYTES;
-use crate::container::{OpenedRegion, RegionPlace};
+use crate::container::{ContainerReader, FetchedRegion, OpenedRegion, RegionPlace};
 use crate::error::{Result, StoreError};
 use crate::pool::Pool;
 use crate::write_path::Lane;
-use format::container::{ContainerClass, DirectoryRegion, region_sectors};
+use format::container::{ContainerClass, region_sectors};
 use units::Fingerprint;
 
-/// A region, and what its container says of it.
-pub(super) struct SourceRegion<'a> {
+/// A region, what its container says of it, and which chunks of it are to be copied.
+pub(super) struct SourceRegion {
     pub place: RegionPlace,
     pub class: ContainerClass,
-    pub region: &'a DirectoryRegion,
+    pub stored_bytes: u32,
+    /// Names and lengths of all.
+    pub chunks: Vec<(Fingerprint, u32)>,
+    /// Numbers of those that are live.
+    pub wanted: Vec<usize>,
+}
+
+/// The same, and its stored bytes, not yet checked.
+pub(super) struct ReadRegion {
+    of: SourceRegion,
+    read: Read,
+}
+
+enum Read {
+    /// All that is wanted was in memory: nothing was read.
+    Cached,
+    Fetched {
+        region: FetchedRegion,
+        /// It may go as it is stored.
+        is_whole: bool,
+    },
+    Failed(StoreError),
+}
+
+/// The same, checked.
+pub(super) struct LookedRegion {
+    of: SourceRegion,
+    found: Found,
+}
+
+enum Found {
+    Cached,
+    /// Not unpacked.
+    Opened(OpenedRegion),
+    /// The chunks of its directory, of which those that are wanted are what they are called.
+    Chunks(Vec<u8>),
+    /// They are something else.
+    Misnamed,
+    Failed(StoreError),
 }
 
 /// Plain bytes that were copied.
@@ -31,117 +70,161 @@ pub(super) struct CopiedBytes {
     pub as_stored_bytes: u64,
 }
 
-impl SourceRegion<'_> {
-    /// Copies chunks, given by their numbers in the region.
-    pub fn copy(
-        &self,
-        pool: &Pool,
-        cached: &dyn CachedChunks,
-        lane: &mut Lane,
-        wanted: &[usize],
-    ) -> Result<CopiedBytes> {
-        let chunks: Vec<_> = wanted
-            .iter()
-            .filter_map(|number| self.region.chunks.get(*number).copied())
-            .collect();
-        let mut copied = CopiedBytes {
-            bytes: chunks.iter().map(|(_, len)| u64::from(*len)).sum(),
-            ..CopiedBytes::default()
-        };
-        if chunks.iter().all(|(name, _)| cached.holds(name)) {
-            copied.cached_bytes = self.copy_cached(pool, cached, lane, &chunks)?;
-            return Ok(copied);
+impl SourceRegion {
+    /// Reads it, unless what is wanted of it is in memory.
+    pub fn read(self, pool: &Pool, cached: &dyn CachedChunks) -> Result<ReadRegion> {
+        if self.wanted_chunks().all(|(name, _)| cached.holds(&name)) {
+            let read = Read::Cached;
+            return Ok(ReadRegion { of: self, read });
         }
-        let sectors = region_sectors(self.region.stored_bytes);
-        let unpacked = match pool.containers().opened(self.place, sectors) {
-            Ok(opened) if self.may_stay_packed(pool, lane, &opened, &chunks)? => {
-                lane.store_region(self.class, &opened, &chunks)?;
-                pool.containers().reuse_opened(opened);
-                copied.as_stored_bytes = copied.bytes;
-                return Ok(copied);
-            }
-            Ok(opened) => pool.containers().unpacked(opened, &self.region.chunks),
-            Err(e) => Err(e),
-        };
-        match unpacked {
-            Ok(raw) => {
-                self.copy_unpacked(lane, &raw, wanted)?;
-                pool.containers().reuse_bytes(raw);
-            }
-            // Another copy may do, though it was not the one to be kept.
-            Err(e) if e.is_corruption() => {
-                pool.chunks().quarantine.add(self.place);
-                for (name, _) in &chunks {
-                    self.store(lane, &[(*name, &pool.reader().chunk(name)?)])?;
-                }
-            }
+        let is_damaged = pool.chunks().quarantine.is_damaged(self.place);
+        let is_whole = self.wanted.len() == self.chunks.len() && !is_damaged;
+        let sectors = region_sectors(self.stored_bytes);
+        let read = match pool.containers().fetched(self.place, sectors) {
+            Ok(region) => Read::Fetched { region, is_whole },
+            Err(e) if e.is_corruption() => Read::Failed(e),
             Err(e) => return Err(e),
-        }
-        Ok(copied)
+        };
+        Ok(ReadRegion { of: self, read })
     }
 
-    /// True when all in it is to be copied, it is worth its header, and nobody has any of it elsewhere.
-    fn may_stay_packed(
-        &self,
-        pool: &Pool,
-        lane: &mut Lane,
-        opened: &OpenedRegion,
-        chunks: &[(Fingerprint, u32)],
-    ) -> Result<bool> {
-        if chunks.len() < self.region.chunks.len()
-            || !opened.is_of(chunks)
-            || (opened.raw_bytes() as usize) < lane.region_bytes(self.class).min(FINE_REGION_BYTES)
-            || pool.chunks().quarantine.is_damaged(self.place)
-        {
-            return Ok(false);
-        }
-        for (name, _) in chunks {
-            if lane.holds(name)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    fn wanted_chunks(&self) -> impl Iterator<Item = (Fingerprint, u32)> {
+        let chunk = |number: &usize| self.chunks.get(*number).copied();
+        self.wanted.iter().filter_map(chunk)
     }
 
-    fn copy_unpacked(&self, lane: &mut Lane, raw: &[u8], wanted: &[usize]) -> Result<()> {
+    /// The chunks that are wanted, in the bytes of all.
+    fn wanted_spans<'a>(&self, raw: &'a [u8]) -> Vec<(Fingerprint, &'a [u8])> {
         let mut start = 0;
-        let mut spans = Vec::with_capacity(self.region.chunks.len());
-        for (name, len) in &self.region.chunks {
+        let mut spans = Vec::with_capacity(self.chunks.len());
+        for (name, len) in &self.chunks {
             let end = start + *len as usize;
             spans.push((*name, raw.get(start..end).unwrap_or_default()));
             start = end;
         }
-        let wanted = wanted.iter().filter_map(|number| spans.get(*number));
-        self.store(lane, &wanted.copied().collect::<Vec<_>>())
+        let span = |number: &usize| spans.get(*number).copied();
+        self.wanted.iter().filter_map(span).collect()
     }
 
-    /// Plain bytes that were still in memory.
-    fn copy_cached(
-        &self,
+    fn unpack(&self, containers: &ContainerReader, opened: OpenedRegion) -> Found {
+        match containers.unpacked(opened, &self.chunks) {
+            Ok(raw) if containers.is_called(&self.wanted_spans(&raw)) => Found::Chunks(raw),
+            Ok(_) => Found::Misnamed,
+            Err(e) => Found::Failed(e),
+        }
+    }
+}
+
+impl ReadRegion {
+    /// Bytes that were read.
+    pub fn len(&self) -> usize {
+        match &self.read {
+            Read::Fetched { region, .. } => region.len(),
+            Read::Cached | Read::Failed(_) => 0,
+        }
+    }
+
+    /// Checks it, opens its seal, and looks at its chunks where they do not go as they are stored.
+    pub fn look(self, containers: &ContainerReader) -> LookedRegion {
+        let Self { of, read } = self;
+        let found = match read {
+            Read::Cached => Found::Cached,
+            Read::Failed(e) => Found::Failed(e),
+            Read::Fetched { region, is_whole } => match region.open() {
+                Ok(opened) if is_whole && opened.is_of(&of.chunks) => Found::Opened(opened),
+                Ok(opened) => of.unpack(containers, opened),
+                Err(e) => Found::Failed(e),
+            },
+        };
+        LookedRegion { of, found }
+    }
+}
+
+impl LookedRegion {
+    /// How many chunks are to be copied.
+    pub fn chunks_wanted(&self) -> usize {
+        self.of.wanted.len()
+    }
+
+    /// Packs what is wanted of it.
+    pub fn pack(
+        self,
         pool: &Pool,
         cached: &dyn CachedChunks,
         lane: &mut Lane,
-        chunks: &[(Fingerprint, u32)],
-    ) -> Result<u64> {
-        let (mut bytes, mut in_memory) = (Vec::new(), 0);
-        for (name, len) in chunks {
-            if cached.copy(name, &mut bytes) {
-                in_memory += u64::from(*len);
-                self.store(lane, &[(*name, &bytes)])?;
-            } else {
-                self.store(lane, &[(*name, &pool.reader().chunk(name)?)])?;
+    ) -> Result<CopiedBytes> {
+        let Self { of, found } = self;
+        let mut copied = CopiedBytes {
+            bytes: of.wanted_chunks().map(|(_, len)| u64::from(len)).sum(),
+            ..CopiedBytes::default()
+        };
+        let found = match found {
+            Found::Opened(opened) if may_stay_packed(lane, &of, &opened)? => {
+                lane.store_region(of.class, &opened, &of.chunks)?;
+                pool.containers().reuse_opened(opened);
+                copied.as_stored_bytes = copied.bytes;
+                return Ok(copied);
+            }
+            Found::Opened(opened) => of.unpack(pool.containers(), opened),
+            found => found,
+        };
+        match found {
+            Found::Cached => copied.cached_bytes = copy_cached(pool, cached, lane, &of)?,
+            Found::Chunks(raw) => {
+                lane.store_proven(of.class, &of.wanted_spans(&raw))?;
+                pool.containers().reuse_bytes(raw);
+            }
+            // Another copy may do, though it was not the one to be kept.
+            Found::Failed(e) if e.is_corruption() => {
+                pool.chunks().quarantine.add(of.place);
+                for (name, _) in of.wanted_chunks() {
+                    copy_found(pool, lane, &of, &name)?;
+                }
+            }
+            Found::Failed(e) => return Err(e),
+            Found::Misnamed | Found::Opened(_) => {
+                let (at, found) = (of.place.to_string(), "not what its directory says");
+                return Err(StoreError::corruption("chunk", at, found));
             }
         }
-        Ok(in_memory)
+        Ok(copied)
     }
+}
 
-    fn store(&self, lane: &mut Lane, chunks: &[(Fingerprint, &[u8])]) -> Result<()> {
-        match lane.store_read(self.class, chunks)? {
-            true => Ok(()),
-            false => {
-                let (at, found) = (self.place.to_string(), "not what its directory says");
-                Err(StoreError::corruption("chunk", at, found))
-            }
+/// True when a region of which all is to be copied is worth its header, and nobody has any of it elsewhere.
+fn may_stay_packed(lane: &mut Lane, of: &SourceRegion, opened: &OpenedRegion) -> Result<bool> {
+    if (opened.raw_bytes() as usize) < lane.region_bytes(of.class).min(FINE_REGION_BYTES) {
+        return Ok(false);
+    }
+    for (name, _) in &of.chunks {
+        if lane.holds(name)? {
+            return Ok(false);
         }
     }
+    Ok(true)
+}
+
+/// Plain bytes that were still in memory.
+fn copy_cached(
+    pool: &Pool,
+    cached: &dyn CachedChunks,
+    lane: &mut Lane,
+    of: &SourceRegion,
+) -> Result<u64> {
+    let (mut bytes, mut in_memory) = (Vec::new(), 0);
+    for (name, len) in of.wanted_chunks() {
+        if cached.copy(&name, &mut bytes) && pool.containers().is_called(&[(name, &bytes)]) {
+            in_memory += u64::from(len);
+            lane.store_proven(of.class, &[(name, &bytes)])?;
+        } else {
+            copy_found(pool, lane, of, &name)?;
+        }
+    }
+    Ok(in_memory)
+}
+
+/// One chunk, wherever it is: verified by who reads it.
+fn copy_found(pool: &Pool, lane: &mut Lane, of: &SourceRegion, name: &Fingerprint) -> Result<()> {
+    let chunk = pool.reader().chunk(name)?;
+    lane.store_proven(of.class, &[(*name, &chunk)])
 }

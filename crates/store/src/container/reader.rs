@@ -4,7 +4,7 @@ mod ahead;
 mod opened;
 
 pub(crate) use ahead::Ahead;
-pub(crate) use opened::OpenedRegion;
+pub(crate) use opened::{FetchedRegion, OpenedRegion};
 
 use super::container_name;
 use super::spare::SpareBuffers;
@@ -305,6 +305,18 @@ impl ContainerReader {
         sectors_hint: u32,
         copies: Copies,
     ) -> Result<(RegionHeader, Vec<u8>)> {
+        let (header, bytes) = self.read_stored(place, sectors_hint, copies)?;
+        verify_stored(place, &header, &bytes)?;
+        Ok((header, bytes))
+    }
+
+    /// The same, and its checksum is still to be checked.
+    fn read_stored(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        copies: Copies,
+    ) -> Result<(RegionHeader, Vec<u8>)> {
         let name = container_name(place.container);
         let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
         let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
@@ -326,9 +338,6 @@ impl ContainerReader {
             read(at + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
         }
         bytes.truncate(need);
-        header
-            .verify_payload(bytes.get(REGION_HEADER_BYTES..).unwrap_or_default())
-            .map_err(|e| place_error(place, e))?;
         Ok((header, bytes))
     }
 
@@ -424,6 +433,12 @@ impl ContainerReader {
         }
         Ok(directory)
     }
+}
+
+fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Result<()> {
+    header
+        .verify_payload(bytes.get(REGION_HEADER_BYTES..).unwrap_or_default())
+        .map_err(|e| place_error(place, e))
 }
 
 /// The header of the region that should stand there.

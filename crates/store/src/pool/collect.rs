@@ -21,7 +21,7 @@ impl Pool {
         &self.chunks
     }
 
-    pub(crate) fn containers(&self) -> &ContainerReader {
+    pub(crate) fn containers(&self) -> &Arc<ContainerReader> {
         &self.containers
     }
 

@@ -139,24 +139,16 @@ impl Lane {
             .holds(&shared.claims, fingerprint, &mut self.near)
     }
 
-    /// Stores chunks that were read by their names, unless the pool has them. False, and the rest is not
-    /// stored, when one is not what its name says.
-    pub(crate) fn store_read(
+    /// Stores chunks that have been found to be what they are called, unless the pool has them.
+    pub(crate) fn store_proven(
         &mut self,
         class: ContainerClass,
         chunks: &[(Fingerprint, &[u8])],
-    ) -> Result<bool> {
-        for group in chunks.chunks(TOGETHER) {
-            let bytes = group.iter().map(|(_, chunk)| *chunk);
-            let names = self.shared.fingerprints.fingerprints(bytes);
-            for (found, (name, chunk)) in names.into_iter().zip(group) {
-                if found != *name {
-                    return Ok(false);
-                }
-                self.store_named(class, found, chunk)?;
-            }
+    ) -> Result<()> {
+        for (name, chunk) in chunks {
+            self.store_named(class, *name, chunk)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Stores a region of other chunks as another container holds it, whatever this lane compresses with.

@@ -32,6 +32,8 @@ const STEP_BYTES_URGENT: u64 = 1 << 20;
 const FOLD_BYTES: u64 = 8 << 20;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
+/// Percent of what is needed that may stay unused in containers when little is free.
+const UNUSED_PERCENT_URGENT: u64 = 1;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
 
@@ -225,6 +227,11 @@ impl Work {
             reader_period_ns: reader_s.saturating_mul(SECOND_NS),
             copy_bytes_max,
             gain_bytes_min: GAIN_BYTES_MIN,
+            // Whoever needs room wants almost all that there is.
+            unused_percent_max: match urgency {
+                Urgency::WhenIdle => GcPolicy::default().unused_percent_max,
+                Urgency::Low | Urgency::Full => UNUSED_PERCENT_URGENT,
+            },
             // Merging small containers gives little room, late, and takes some first.
             merge_ratio_min: match urgency {
                 Urgency::WhenIdle => GcPolicy::default().merge_ratio_min,

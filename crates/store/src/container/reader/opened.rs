@@ -1,20 +1,43 @@
-//! A region between its seal and its chunks: what who copies it may need no more of.
+//! A region between the device and its seal, and between that and its chunks: what who copies it may need no
+//! more of.
 //!
-//! Invariant: its stored bytes are what somebody who has the pool's keys stored at this place (checksum,
+//! Invariant: of an opened one the stored bytes are what somebody who has the pool's keys stored at this place (checksum,
 //! and seal where the pool is sealed); what they decompress to nobody has looked at. Called by the
 //! container reader and the collector.
 
-use super::{ContainerReader, RegionPlace, Shape, place_error};
+use super::{ContainerReader, Copies, RegionPlace, Shape, place_error, verify_stored};
 use crate::container::builder::nonce_of;
 use crate::error::Result;
 use chunking::{Decompressor, Packed};
 use format::config::Codec;
 use format::container::{DIRECTORY_INDEX, REGION_HEADER_BYTES, RegionHeader, split_region};
 use std::cell::RefCell;
+use std::sync::Arc;
 use units::Fingerprint;
 
 thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
+}
+
+/// A region as it was read: nothing of it is checked but whose it says that it is.
+pub(crate) struct FetchedRegion {
+    shape: Arc<Shape>,
+    place: RegionPlace,
+    header: RegionHeader,
+    bytes: Vec<u8>,
+}
+
+impl FetchedRegion {
+    /// Bytes that were read.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Checks it and opens its seal.
+    pub fn open(self) -> Result<OpenedRegion> {
+        verify_stored(self.place, &self.header, &self.bytes)?;
+        OpenedRegion::open(&self.shape, self.header, self.place, self.bytes)
+    }
 }
 
 /// See the module's head.
@@ -74,15 +97,20 @@ impl OpenedRegion {
 }
 
 impl ContainerReader {
-    /// Reads a region, checks it and opens its seal.
-    pub fn opened(&self, place: RegionPlace, sectors_hint: u32) -> Result<OpenedRegion> {
+    /// Reads a region.
+    pub fn fetched(&self, place: RegionPlace, sectors_hint: u32) -> Result<FetchedRegion> {
         let shape = self.shape(place.container)?;
-        let (header, stored) = self.stored(place, sectors_hint)?;
+        let (header, bytes) = self.read_stored(place, sectors_hint, Copies::InSystem)?;
         if header.index == DIRECTORY_INDEX {
             let why = "a directory stands where a region should";
             return Err(place_error(place, why));
         }
-        OpenedRegion::open(&shape, header, place, stored)
+        Ok(FetchedRegion {
+            shape,
+            place,
+            header,
+            bytes,
+        })
     }
 
     /// What it holds: chunk bytes, then their lengths.
@@ -126,6 +154,13 @@ impl ContainerReader {
             true => Ok(raw),
             false => Err(place_error(place, "not the chunks of its directory")),
         }
+    }
+
+    /// True when this is what the chunk is called.
+    pub fn is_called(&self, chunks: &[(Fingerprint, &[u8])]) -> bool {
+        let bytes = chunks.iter().map(|(_, chunk)| *chunk);
+        let found = self.fingerprints.fingerprints(bytes);
+        found.iter().eq(chunks.iter().map(|(name, _)| name))
     }
 
     /// Takes the memory of what nobody needs any more for the next ones.

@@ -1,0 +1,123 @@
+//! Regions that were read and are to be packed: another thread looks into them meanwhile.
+//!
+//! Invariant: they come out in the order in which they went in, and nothing but time depends on the thread: it
+//! asks neither device nor pool. Small regions it does not get, since handing them over takes as long as looking
+//! into them; without large ones there is no thread. Called by the collector's copying.
+
+use super::region::{LookedRegion, ReadRegion};
+use crate::container::ContainerReader;
+use crate::error::{Result, StoreError, StoreErrorKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// Stored bytes of a region that is worth handing over.
+const LARGE_BYTES: usize = 128 << 10;
+
+/// See the module's head.
+pub(super) struct Opener {
+    containers: Arc<ContainerReader>,
+    helper: Option<Helper>,
+    /// The oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+enum Waiting {
+    Here(ReadRegion),
+    AtHelper,
+}
+
+struct Helper {
+    /// `None`: it is to end.
+    read: Option<Sender<ReadRegion>>,
+    looked: Receiver<LookedRegion>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Opener {
+    pub fn new(containers: &Arc<ContainerReader>) -> Self {
+        Self {
+            containers: Arc::clone(containers),
+            helper: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Regions that went in and have not come out.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Nobody wants what went in any more.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.helper = None;
+    }
+
+    /// Takes a region. The caller sees to it that there are few.
+    pub fn push(&mut self, region: ReadRegion) {
+        if region.len() < LARGE_BYTES {
+            return self.waiting.push_back(Waiting::Here(region));
+        }
+        let helper = match self.helper.take() {
+            Some(helper) => Some(helper),
+            None => Helper::start(&self.containers).ok(),
+        };
+        let refused = match helper.as_ref().and_then(|helper| helper.read.as_ref()) {
+            Some(read) => read.send(region).err().map(|back| back.0),
+            None => Some(region),
+        };
+        self.helper = helper;
+        self.waiting.push_back(match refused {
+            Some(region) => Waiting::Here(region),
+            None => Waiting::AtHelper,
+        });
+    }
+
+    /// The oldest, looked into; `None` when there is none.
+    pub fn pop(&mut self) -> Result<Option<LookedRegion>> {
+        match self.waiting.pop_front() {
+            None => Ok(None),
+            Some(Waiting::Here(region)) => Ok(Some(region.look(&self.containers))),
+            Some(Waiting::AtHelper) => {
+                let looked = self.helper.as_ref().and_then(|h| h.looked.recv().ok());
+                let why = "the thread that looks into regions has ended";
+                looked
+                    .map(Some)
+                    .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, why))
+            }
+        }
+    }
+}
+
+impl Helper {
+    fn start(containers: &Arc<ContainerReader>) -> std::io::Result<Self> {
+        let (read, to_look) = channel::<ReadRegion>();
+        let (say, looked) = channel();
+        let containers = Arc::clone(containers);
+        let work = move || {
+            for region in to_look {
+                if say.send(region.look(&containers)).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("gc-open".to_owned());
+        Ok(Self {
+            read: Some(read),
+            looked,
+            thread: Some(thread.spawn(work)?),
+        })
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.read = None;
+        if let Some(thread) = self.thread.take() {
+            // A panicking thread has already been reported by the panic itself.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Regions so large that another thread looks into them while the collector packs those before.
+//!
+//! Invariant: they are packed in their order, each for its own container, and what is wrong in one keeps that
+//! container and no other.
+
+mod specimen;
+
+use chunking::Compression;
+use format::container::{HEADER_BYTES, REGION_HEADER_BYTES};
+use sim::{Damage, SimDisk};
+use specimen::restore::Truth;
+use specimen::{new_pool, noise, put_image, snapshot};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached,
+    OpenMode, Pool,
+};
+
+const CHUNK: usize = 4096;
+const IN_REGION: usize = 64;
+const REGIONS: usize = 12;
+/// Of a few regions each.
+const CONTAINER_BYTES: usize = 1 << 20;
+
+fn options() -> LaneOptions {
+    LaneOptions {
+        compression: Compression::None,
+        region_bytes: IN_REGION * CHUNK,
+        container_bytes: CONTAINER_BYTES,
+    }
+}
+
+fn store_image(pool: &Pool, name: &str, bytes: &[u8]) -> Truth {
+    let mut session = pool.begin(options()).expect("begin");
+    let root = put_image(&mut session, bytes);
+    let snapshot = snapshot(pool, format::snapshot::SnapshotKind::Image, name, root);
+    pool.commit(session, std::slice::from_ref(&snapshot), &[])
+        .expect("commit");
+    Truth::of_bytes(snapshot, bytes.to_vec())
+}
+
+/// A pool of whose regions every second one is live as a whole, and the others in part.
+fn thinned() -> (Arc<SimDisk>, Pool, Truth) {
+    let (disk, pool) = new_pool();
+    let bytes = noise(11, REGIONS * IN_REGION * CHUNK);
+    let all = store_image(&pool, "all", &bytes);
+    let is_kept = |n: &usize| (n / IN_REGION).is_multiple_of(2) || n.is_multiple_of(3);
+    let chunks = bytes.chunks(CHUNK).enumerate();
+    let kept = chunks.filter(|(number, _)| is_kept(number));
+    let kept: Vec<u8> = kept.flat_map(|(_, chunk)| chunk.to_vec()).collect();
+    let kept = store_image(&pool, "kept", &kept);
+    pool.forget(&[all.snapshot]).expect("forget");
+    (disk, pool, kept)
+}
+
+fn collector(pool: &Pool) -> Collector {
+    let policy = GcPolicy {
+        live_percent_max: 100,
+        unused_percent_max: 0,
+        ..GcPolicy::with_trash_period(0)
+    };
+    Collector::new(pool, policy, options()).expect("alone")
+}
+
+fn finish(pool: &Pool, run: &mut Collector, budget_bytes: u64) -> GcCounts {
+    let mut step = || run.step(pool, None, &NothingCached, budget_bytes);
+    while step().expect("step") == GcStep::Working {}
+    run.counts()
+}
+
+fn check(pool: &Pool) -> bool {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
+    report.expect("check").is_sound()
+}
+
+#[test]
+fn large_regions_are_copied_whatever_a_step_may_do() {
+    for budget_bytes in [1, 100 << 10, 1 << 30] {
+        let (disk, pool, kept) = thinned();
+        let first = finish(&pool, &mut collector(&pool), budget_bytes);
+        let whole = (REGIONS / 2 * IN_REGION * CHUNK) as u64;
+        assert!(first.as_stored_bytes >= whole, "{first:?}");
+        assert!(first.copied_bytes >= whole * 4 / 3 - (CHUNK as u64 * 12));
+        assert_eq!(first.containers_kept_back, 0, "{first:?}");
+        let second = finish(&pool, &mut collector(&pool), budget_bytes);
+        assert_eq!(second.containers_deleted, first.containers_discarded);
+        assert!(check(&pool));
+        assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+        drop(pool);
+        let pool = specimen::open(&disk, 9, None, OpenMode::Read).expect("open");
+        assert_eq!(kept.restore(&pool).expect("as stored"), [].into());
+    }
+}
+
+/// What was read and is not packed is given up with the rest.
+#[test]
+fn who_is_told_to_copy_no_more_packs_nothing_that_it_has_read() {
+    let (_disk, pool, kept) = thinned();
+    let mut run = collector(&pool);
+    while run.counts().copied_bytes == 0 {
+        run.step(&pool, None, &NothingCached, 1).expect("step");
+    }
+    assert_eq!(run.stage(), GcStage::Copying);
+    let copied = run.counts().copied_bytes;
+    run.copy_no_more();
+    assert_eq!(run.bytes_to_copy(), 0);
+    assert_eq!(finish(&pool, &mut run, 1).copied_bytes, copied);
+    drop(run);
+    for _ in 0..2 {
+        finish(&pool, &mut collector(&pool), 1);
+    }
+    assert!(check(&pool));
+    assert_eq!(kept.restore(&pool).expect("as stored"), [].into());
+    assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+}
+
+/// The container of a region that cannot be read stays; those whose regions come after it go.
+#[test]
+fn damage_keeps_its_container_and_no_other() {
+    let (disk, pool, _) = thinned();
+    let files = disk.image().files().into_iter().map(|(name, _)| name);
+    let is_container = |name: &String| name.starts_with("containers/");
+    let name = files.into_iter().find(is_container).expect("a container");
+    // The first region of the first one, which is copied last but for what comes after it in there.
+    let damage = Damage::Overwrite {
+        offset: (HEADER_BYTES + REGION_HEADER_BYTES + 100) as u64,
+        bytes: vec![0x55; 16],
+    };
+    disk.damage(&name, &damage).expect("damage");
+    let counts = finish(&pool, &mut collector(&pool), 100 << 10);
+    assert_eq!(counts.containers_kept_back, 1, "{counts:?}");
+    assert!(counts.containers_discarded > 1, "{counts:?}");
+    finish(&pool, &mut collector(&pool), 100 << 10);
+    assert!(disk.image().contents(&name).is_some(), "it stays");
+    assert!(!check(&pool));
+}
