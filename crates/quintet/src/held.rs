@@ -183,6 +183,11 @@ impl Held {
         Arc::clone(meters.entry(export.to_owned()).or_insert_with(new))
     }
 
+    /// Reads that clients have asked for so far.
+    pub fn reads_asked(&self) -> u64 {
+        lock(&self.meters).values().map(|meter| meter.reads()).sum()
+    }
+
     /// What cannot be done at the moment, for people; empty when all is well.
     pub fn failing(&self) -> Vec<String> {
         let refused = self.refused.read();

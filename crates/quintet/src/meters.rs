@@ -115,6 +115,12 @@ impl Meter {
         }
     }
 
+    /// Reads that ended.
+    pub fn reads(&self) -> u64 {
+        let [reads, ..] = &self.kinds;
+        reads.count.load(Relaxed)
+    }
+
     /// What it shows now.
     pub fn read(&self) -> Reading {
         let kind = |kind: &Kind| KindReading {

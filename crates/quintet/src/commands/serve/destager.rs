@@ -1,11 +1,14 @@
 //! The thread that turns what volumes have written into containers.
 //!
 //! Invariant: works in bounded steps while the journal asks for it, and when nobody has written for
-//! a while; waits otherwise, and after a failure, which is said once. What it cannot do stays in the
-//! journal. Called by `serve`.
+//! a while, slowly then if clients read; waits otherwise, and after a failure, which is said once. What it
+//! cannot do stays in the journal. Called by `serve`.
+
+mod pace;
 
 use crate::console::Console;
 use crate::held::Held;
+use pace::Pace;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,8 +16,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Step, Volumes};
 
-/// Bytes of a step: others that change volumes wait so long.
-const STEP_BYTES: u64 = 8 << 20;
 /// Who has not written for so long is idle.
 const IDLE: Duration = Duration::from_secs(10);
 /// Time between two records of what was read.
@@ -79,6 +80,7 @@ impl Work {
         let mut records = self.records();
         let mut traced = Instant::now();
         while !self.stopping.load(Relaxed) {
+            let reads = self.held.reads_asked();
             if traced.elapsed() >= TRACE_EVERY {
                 traced = Instant::now();
                 // It costs heat only.
@@ -94,23 +96,32 @@ impl Work {
             // Between two waits a checkpoint may have become due without a call.
             let due = idle || self.volumes.wants_checkpoint(false);
             if due && !self.stopping.load(Relaxed) {
-                self.checkpoint(idle);
+                self.checkpoint(Pace::new(idle, reads));
             }
         }
     }
 
-    /// Steps until the journal asks for no more; when idle, until there is nothing left or somebody
-    /// writes.
-    fn checkpoint(&mut self, idle: bool) {
+    /// Steps until the journal asks for no more; when nobody waits for that, until there is nothing left or
+    /// somebody writes.
+    fn checkpoint(&mut self, mut pace: Pace) {
         let records = self.records();
         while !self.stopping.load(Relaxed) && !self.volumes.wait_while_held_back(Duration::ZERO) {
-            match self.volumes.step(STEP_BYTES) {
-                Ok(Step::Working) => {}
+            let bytes = pace.step_bytes(self.held.reads_asked());
+            let began = Instant::now();
+            match self.volumes.step(bytes) {
+                Ok(Step::Working) => {
+                    let rest = pace.rest(began.elapsed());
+                    let pressed = !rest.is_zero() && self.volumes.wait_for_work(rest);
+                    // Writers have come, and what they write needs room.
+                    if pressed || self.volumes.wants_checkpoint(false) {
+                        pace.hurry();
+                    }
+                }
                 Ok(Step::Idle) => return,
                 Ok(Step::Committed) => {
                     self.said = None;
                     self.held.stuck.clear();
-                    let go_on = match idle {
+                    let go_on = match pace.nobody_waits() {
                         true => self.records() == records,
                         false => self.volumes.wants_checkpoint(true),
                     };
