@@ -20,6 +20,7 @@
 mod build;
 mod cache;
 mod delta;
+mod gone;
 mod grow;
 mod merge;
 mod meters;
@@ -41,6 +42,7 @@ use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
 use cache::{Probe, Visit};
 use format::index::{Geometry, Key, Place, Record, Tail};
+use gone::Gone;
 use media::Asker;
 use meters::Meters;
 use seat::Seat;
@@ -72,6 +74,7 @@ pub struct FingerprintIndex {
     state: RwLock<State>,
     seat: Seat,
     writes: bool,
+    gone: Gone,
     meters: Meters,
 }
 
@@ -159,6 +162,12 @@ impl FingerprintIndex {
         let record = state.record(fingerprint, location)?;
         self.overflow(&mut state, record);
         Ok(())
+    }
+
+    /// These containers do not exist any more, and nobody will ask for what was only there: their entries go when
+    /// their buckets are written for something else, or the file grows.
+    pub fn forget(&self, containers: impl IntoIterator<Item = ContainerId>) {
+        self.gone.add(containers);
     }
 
     /// Makes the index remember what was inserted, and that it is complete up to `coverage`. True

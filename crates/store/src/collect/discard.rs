@@ -49,6 +49,8 @@ impl Collector {
             leaving.delete(pool, budget_bytes)?;
             if leaving.rest.is_empty() {
                 take_out(pool, &leaving.gone)?;
+                let gone = leaving.gone.iter().map(|t| t.entry.id);
+                pool.chunks().index.forget(gone);
                 self.count_gone(&leaving.gone);
             } else {
                 self.leaving = Some(leaving);

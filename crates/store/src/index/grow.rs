@@ -8,11 +8,12 @@
 //! needs: at least half as many. Called by merge, seated.
 
 use super::build::Builder;
-use super::merge::{Placed, place};
+use super::merge::{Placed, place, without};
 use super::table::{Standing, Table};
 use super::{Coverage, FingerprintIndex};
 use format::index::{BUCKET_BYTES, Bucket, Geometry, Place, Record};
 use media::MediaError;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Grow when the average bucket is fuller than this. At 70 % of 340 a full bucket is 6.6 standard
@@ -57,7 +58,7 @@ impl FingerprintIndex {
         &self,
         standing: &mut Standing,
         old: &Table,
-        waiting: &[Record],
+        (waiting, gone): (&[Record], &BTreeSet<u32>),
         geometry: Geometry,
         coverage: &Coverage,
     ) -> Result<(), MediaError> {
@@ -85,7 +86,7 @@ impl FingerprintIndex {
                 split(
                     old.geometry(),
                     number,
-                    &bucket,
+                    &without(&bucket, gone),
                     geometry,
                     &mut incoming,
                     &mut builder,

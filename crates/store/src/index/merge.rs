@@ -12,6 +12,7 @@ use super::{Coverage, FingerprintIndex};
 use crate::Result;
 use format::index::{BUCKET_BYTES, Bucket, Geometry, Place, Record};
 use media::{MediaError, MediaErrorKind};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -96,7 +97,7 @@ impl FingerprintIndex {
         standing: &mut Standing,
         coverage: &Coverage,
     ) -> std::result::Result<(), MediaError> {
-        let (table, frozen, overflow) = {
+        let (table, frozen, overflow, gone) = {
             let state = self.read_state();
             let (Some(table), Some(frozen)) = (&state.table, &state.frozen) else {
                 return Ok(());
@@ -105,6 +106,7 @@ impl FingerprintIndex {
                 Arc::clone(table),
                 Arc::clone(frozen),
                 state.overflow.len() as u64,
+                self.gone.numbers(&state.numbers),
             )
         };
         let geometry = table.geometry();
@@ -119,14 +121,14 @@ impl FingerprintIndex {
             wanted = size_for(geometry, standing.entries + new, overflow);
         }
         if wanted == geometry {
-            let refused = self.merge_buckets(standing, &table, &records)?;
+            let refused = self.merge_buckets(standing, &table, &records, &gone)?;
             let mut state = self.write_state();
             refused
                 .into_iter()
                 .for_each(|record| self.overflow(&mut state, record));
             state.frozen = None;
         } else {
-            self.grow(standing, &table, &records, wanted, coverage)?;
+            self.grow(standing, &table, (&records, &gone), wanted, coverage)?;
         }
         Ok(())
     }
@@ -169,6 +171,7 @@ impl FingerprintIndex {
         standing: &mut Standing,
         table: &Table,
         records: &[Record],
+        gone: &BTreeSet<u32>,
     ) -> std::result::Result<Vec<Record>, MediaError> {
         let mut refused = Vec::new();
         let mut pages = Vec::new();
@@ -178,11 +181,11 @@ impl FingerprintIndex {
             rest = rest.get(window.records.len()..).unwrap_or_default();
             pages.resize(window.buckets as usize * BUCKET_BYTES, 0);
             table.read_pages(window.first, &mut pages);
-            let (changed, added) = self.merge_window(table, &window, &mut pages, &mut refused);
+            let (changed, gain) = self.merge_window(table, &window, &mut pages, gone, &mut refused);
             if !changed.is_empty() {
                 table.mark_unclean(standing)?;
                 table.write_pages(window.first, &pages, changed)?;
-                standing.entries += added;
+                standing.entries = standing.entries.saturating_add_signed(gain);
             }
         }
         Ok(refused)
@@ -220,18 +223,19 @@ impl FingerprintIndex {
         (all * u128::from(new)).div_ceil(u128::from(seen.max(1))) as u64
     }
 
-    /// Puts a window's records into its pages; returns the buckets that changed and the number of
-    /// entries they gained.
+    /// Puts a window's records into its pages, and what is of containers that are gone out of the buckets that
+    /// change; returns those and the number of entries they gained.
     fn merge_window(
         &self,
         table: &Table,
         window: &Window<'_>,
         pages: &mut [u8],
+        gone: &BTreeSet<u32>,
         refused: &mut Vec<Record>,
-    ) -> (Vec<(u64, Bucket)>, u64) {
+    ) -> (Vec<(u64, Bucket)>, i64) {
         let geometry = table.geometry();
         let bucket_of = |record: &Record| geometry.bucket(geometry.path(record.key));
-        let (mut changed, mut added) = (Vec::new(), 0);
+        let (mut changed, mut gain) = (Vec::new(), 0);
         let mut groups = window
             .records
             .chunk_by(|a, b| bucket_of(a) == bucket_of(b))
@@ -247,12 +251,22 @@ impl FingerprintIndex {
                 self.meters.lose_bucket();
                 Bucket::empty()
             });
+            // The bucket is written only if something comes; first, as a full one may have room then.
+            let left = match gone.is_empty() {
+                true => None,
+                false => Some(without(&bucket, gone)),
+            };
+            let unchanged = left.map(|left| {
+                let all = std::mem::replace(&mut bucket, left);
+                gain -= (all.len() - bucket.len()) as i64;
+                all
+            });
             for record in group {
                 let rest = Geometry::rest(geometry.path(record.key));
                 match place(&mut bucket, rest, record.place) {
                     Placed::Added => {
                         touched = true;
-                        added += 1;
+                        gain += 1;
                     }
                     Placed::Replaced => touched = true,
                     Placed::Known => {}
@@ -262,10 +276,29 @@ impl FingerprintIndex {
             if touched {
                 page.copy_from_slice(&bucket.encode(table.seed(), number));
                 changed.push((number, bucket));
+            } else if let Some(all) = unchanged {
+                gain += (all.len() - bucket.len()) as i64;
             }
         }
-        (changed, added)
+        (changed, gain)
     }
+}
+
+/// The bucket without what is of containers that are gone, in the same order. Of a chunk with so many places
+/// that one may have been let go all stay: their number says that there may be others.
+pub(super) fn without(bucket: &Bucket, gone: &BTreeSet<u32>) -> Bucket {
+    let mut left = Bucket::empty();
+    for (rest, place) in bucket.iter() {
+        let mut same = 0;
+        if gone.contains(&place.container) {
+            bucket.find(rest, |_| same += 1);
+        }
+        // 0: its container is there.
+        if same == 0 || same >= PLACES_MAX {
+            left.push(rest, place);
+        }
+    }
+    left
 }
 
 /// Records of neighbouring buckets that are read and written in one piece.

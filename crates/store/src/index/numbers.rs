@@ -71,14 +71,19 @@ impl Numbers {
         (offset < run.count).then(|| ContainerId(run.first.0 + u64::from(offset)))
     }
 
+    /// The number of a container; `None` when it has none.
+    pub(super) fn number(&self, id: ContainerId) -> Option<u32> {
+        let (first, at) = self.by_id.range(..=id).next_back()?;
+        let run = self.runs.get(*at)?;
+        let within = id.0 - first.0;
+        (within < u64::from(run.count)).then(|| run.number + within as u32)
+    }
+
     /// The number of a container; gives its block numbers when it has none. `None` when all 2^32
     /// are in use.
     pub(super) fn assign(&mut self, id: ContainerId) -> Option<u32> {
-        if let Some((first, at)) = self.by_id.range(..=id).next_back()
-            && let Some(run) = self.runs.get(*at)
-            && id.0 - first.0 < u64::from(run.count)
-        {
-            return Some(run.number + (id.0 - first.0) as u32);
+        if let Some(number) = self.number(id) {
+            return Some(number);
         }
         let within = id.0 % u64::from(BLOCK);
         let first = ContainerId(id.0 - within);

@@ -4,6 +4,7 @@
 //! cannot be believed is replaced, never repaired. Called by recovery.
 
 use super::build::Site;
+use super::gone::Gone;
 use super::meters::Meters;
 use super::numbers::Numbers;
 use super::seat::Seat;
@@ -114,6 +115,7 @@ impl FingerprintIndex {
             .as_ref()
             .map_or_else(Coverage::new, |s| s.coverage.clone());
         let index = Self {
+            gone: Gone::default(),
             site,
             shares,
             state: RwLock::new(state),

@@ -198,3 +198,81 @@ fn a_first_size_needs_no_growth() {
     assert_holds(&index, &fingerprints);
     assert!(index.counters().file_bytes - bytes < 1000, "only the tail");
 }
+
+/// Entries of containers that are gone leave the buckets that are written for others: with the same reads and writes.
+#[test]
+fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
+    let work = |forgets: bool| {
+        let disk = TestDisk::new();
+        let index = open(&disk, MIB).index;
+        let mut dice = Dice(29);
+        let fingerprints = fill(&index, &mut dice, 12_000);
+        index.commit(&covers(1)).unwrap();
+        // The first half of the containers; what follows goes into containers of its own.
+        let half = 6_144;
+        if forgets {
+            index.forget((0..half / 256).map(|n| ContainerId::new(WriterId(1), n)));
+        }
+        let later: Vec<_> = (0..6_000).map(|_| dice.fingerprint()).collect();
+        let before = [&disk.counts.reads, &disk.counts.writes].map(|c| c.load(Relaxed));
+        for (n, fingerprint) in (20_000..).zip(&later) {
+            index.insert(fingerprint, location(n)).unwrap();
+        }
+        index.commit(&covers(2)).unwrap();
+        let after = [&disk.counts.reads, &disk.counts.writes].map(|c| c.load(Relaxed));
+        for (n, fingerprint) in (half..).zip(&fingerprints[half as usize..]) {
+            assert!(
+                lookup(&index, fingerprint).contains(&location(n)),
+                "chunk {n}"
+            );
+        }
+        for (n, fingerprint) in (20_000..).zip(&later) {
+            assert!(
+                lookup(&index, fingerprint).contains(&location(n)),
+                "chunk {n}"
+            );
+        }
+        let gone = &fingerprints[..half as usize];
+        let known = gone
+            .iter()
+            .filter(|f| !lookup(&index, f).is_empty())
+            .count();
+        let counters = index.counters();
+        drop(index);
+        let reopened = open(&disk, MIB).index.counters();
+        assert_eq!(reopened.entries, counters.entries);
+        let costs = [0, 1].map(|n| after[n] - before[n]);
+        (costs, counters.entries, known)
+    };
+    let (usual, all, known) = work(false);
+    assert_eq!((all, known), (18_000, 6_144));
+    let (costs, left, known) = work(true);
+    assert_eq!(
+        (left, known),
+        (18_000 - 6_144, 0),
+        "every bucket was written"
+    );
+    assert!(
+        costs.iter().zip(usual).all(|(now, then)| *now <= then),
+        "{costs:?}, {usual:?}"
+    );
+}
+
+/// The number of places says whether one may have been let go: it stays, whatever is gone.
+#[test]
+fn who_was_stored_too_often_is_not_believed_to_be_known_in_full() {
+    let disk = TestDisk::new();
+    let index = open(&disk, MIB).index;
+    let mut dice = Dice(31);
+    let chunk = dice.fingerprint();
+    let places = 2 * crate::index::delta::PLACES_MAX as u64;
+    for n in 0..places {
+        index.insert(&chunk, location(n * 256)).unwrap();
+        index.commit(&covers(n)).unwrap();
+    }
+    // All that are known: the first ones were let go.
+    index.forget((1..places).map(|n| ContainerId::new(WriterId(1), n)));
+    fill(&index, &mut dice, 5_000);
+    index.commit(&covers(places)).unwrap();
+    assert!(!index.knows_all(&lookup(&index, &chunk)));
+}
