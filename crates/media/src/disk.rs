@@ -91,6 +91,17 @@ pub trait DiskFile: Send + Sync {
         self.read_at(offset, into)
     }
 
+    /// The same, and of what lies behind it the system reads `ahead_bytes` and no more, where that is
+    /// possible: for who has a turn at the device for so many. Left to itself it reads as far ahead as it likes.
+    fn read_at_ahead(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        _ahead_bytes: u64,
+    ) -> Result<(), MediaError> {
+        self.read_at(offset, into)
+    }
+
     /// Writes all of `data` at `offset`, growing the file.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
 

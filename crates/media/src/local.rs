@@ -8,8 +8,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+mod ahead;
 mod past_cache;
 
+use ahead::Ahead;
 use past_cache::{Access, PastCache};
 
 /// A directory tree under `top`.
@@ -184,6 +186,8 @@ fn writing() -> OpenOptions {
 struct LocalFile {
     file: File,
     name: String,
+    /// The same file, of which the system reads ahead what it is told; `None` where that cannot be.
+    ahead: OnceLock<Option<Ahead>>,
     /// The same file, read past the page cache; `None` where that cannot be.
     past_cache: OnceLock<Option<PastCache>>,
     /// ... written.
@@ -196,6 +200,7 @@ impl LocalFile {
         Arc::new(Self {
             file,
             name,
+            ahead: OnceLock::new(),
             past_cache: OnceLock::new(),
             to_past_cache: OnceLock::new(),
         })
@@ -214,6 +219,22 @@ impl DiskFile for LocalFile {
             Some(true) => Ok(()),
             // Whatever is wrong, the usual way says it.
             Some(false) | None => self.read_at(offset, into),
+        }
+    }
+
+    fn read_at_ahead(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        ahead_bytes: u64,
+    ) -> Result<(), MediaError> {
+        let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
+        let read = opened
+            .as_ref()
+            .map(|file| file.read_at(offset, into, ahead_bytes));
+        match read {
+            Some(read) => io("read", &self.name, read),
+            None => self.read_at(offset, into),
         }
     }
 
