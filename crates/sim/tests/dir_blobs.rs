@@ -246,6 +246,17 @@ fn put_in_pieces(without: Option<Barrier>) -> Arc<SimDisk> {
 
 const PIECES_BYTES: usize = (512 << 10) + 100;
 
+/// Fresh memory is zeroed page by page: who writes for himself gives his to the next blob too.
+#[test]
+fn memory_of_a_blob_that_was_written_inline_serves_the_next_one() {
+    let blobs = blobs(&SimDisk::new(), THREADS);
+    let mut bytes = Vec::with_capacity(1 << 20);
+    bytes.push(1);
+    blobs.put("a", bytes, Put::IfAbsent).unwrap();
+    let next = blobs.buffer();
+    assert!(next.is_empty() && next.capacity() >= 1 << 20);
+}
+
 /// A state after a crash at some time in which a name leads to something else than the whole blob.
 fn torn(disk: &SimDisk) -> Option<String> {
     let recording = disk.recording();
