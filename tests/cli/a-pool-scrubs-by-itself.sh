@@ -5,7 +5,7 @@ mkdir "$dir/src"
 noise "$dir/src/noise" 4
 new_pool
 exits 0 q backup "$dir/src"
-verified() { q scrub status | grep -q 'verified: in full'; }
+verified() { q scrub status | matches 'verified: in full'; }
 began() { q scrub status --json | sed -n 's/.*"last":{[^}]*"began":"\([^"]*\)".*/\1/p'; }
 # A new pool is left alone, and so is an old one where nobody wants it.
 start_server

@@ -19,7 +19,7 @@ for round in 1 2 3 4 5 6; do
 done
 [ -n "$failed" ] || fail "600 MB of noise on a disk of 400, and nobody collected"
 grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
-curl -sf "$url" | grep -qx 'quintet_collect_runs_total{by="server"} 0' || fail "$(curl -sf "$url" | grep collect)"
+curl -sf "$url" | matches -x 'quintet_collect_runs_total{by="server"} 0' || fail "$(curl -sf "$url" | grep collect)"
 exits 0 q qos show
 says '^gc=off'
 kill -9 $server
@@ -35,6 +35,6 @@ for round in 1 2 3 4 5 6 7 8; do
     noise "$dir/noise" 100
     nbdcopy --flush "$dir/noise" "nbd+unix:///web?socket=$dir/nbd" 2>"$dir/err" || fail "round $round: $(cat "$dir/err"; q status)"
 done
-curl -sf "$url" | grep -q 'quintet_collect_runs_total{by="server"} [1-9]' || fail "$(curl -sf "$url" | grep collect)"
+curl -sf "$url" | matches 'quintet_collect_runs_total{by="server"} [1-9]' || fail "$(curl -sf "$url" | grep collect)"
 stop_server
 sound

@@ -96,6 +96,13 @@ says() {
         fail "nobody said \"$1\": $(tail -n 20 "$dir/out" "$dir/err")"
 }
 
+# ... | matches PATTERN: like grep -q, but what comes is read to its end: a writer that is cut off fails, under pipefail.
+matches() {
+    local text
+    text=$(cat)
+    grep -q "$@" <<<"$text"
+}
+
 new_pool() {
     exits 0 q init "$@"
 }

@@ -43,7 +43,7 @@ noise "$dir/image" 32
 nbdcopy "$dir/image" "nbd+unix:///disk?socket=$dir/nbd"
 exits 0 q volume snapshot disk@tuesday
 status_says() {
-    q status | grep -q "$1"
+    q status | matches "$1"
 }
 background copied "$QUINTET" copy --all --limit 4M
 copy=$!
@@ -51,7 +51,7 @@ wait_until status_says "copy.*to $other: under way.*from memory"
 exits 0 q copy --pause
 says '1 copies paused'
 wait_until status_says "copy.*paused"
-q status --json | grep -q '"copies":\[{"to":' || fail "$(q status --json)"
+q status --json | matches '"copies":\[{"to":' || fail "$(q status --json)"
 kill -0 $copy || fail "$(cat "$dir/copied")"
 exits 0 q copy --resume
 kill -INT $copy

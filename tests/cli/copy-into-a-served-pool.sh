@@ -48,7 +48,7 @@ exits 0 o backup "$dir/src"
 noise "$dir/image2" 24
 exits 0 q import "$dir/image2" disk2
 status_says() {
-    o status | grep -q "$1"
+    o status | matches "$1"
 }
 background copied "$QUINTET" copy --all --limit 2M
 copy=$!

@@ -14,7 +14,7 @@ field() {
 }
 copied_more_than() { [ "$(field copied_bytes)" -gt "$1" ]; }
 is_begun() { [ "$(field running)" = true ]; }
-status_says() { q defrag status | grep -q "$1"; }
+status_says() { q defrag status | matches "$1"; }
 dies() {
     kill -9 "$server"
     wait "$server" 2>/dev/null || true

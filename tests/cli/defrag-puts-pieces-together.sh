@@ -67,7 +67,7 @@ says "defrag: last run copied"
 # One run at a time, which others can stop and let go on.
 background slow "$QUINTET" defrag --whole --limit 2M other
 slow=$!
-state_is() { q status | grep -q "defrag: $1"; }
+state_is() { q status | matches "defrag: $1"; }
 wait_until state_is copying
 exits 1 q defrag --bypass other
 says "already"

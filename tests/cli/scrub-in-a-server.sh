@@ -11,7 +11,7 @@ exits 0 q backup "$dir/src"
 exits 0 q import "$dir/image" disk
 
 scrub_says() {
-    q scrub status | grep -q "$1"
+    q scrub status | matches "$1"
 }
 # field NAME: a number of the last pass that ended.
 field() {

@@ -109,7 +109,7 @@ start_server
 exits 12 q scrub start --replica "$other" --replica-password-command 'echo wrong'
 exits 0 q scrub start --replica "$other"
 is_at_rest() {
-    q scrub status | grep -q 'at rest'
+    q scrub status | matches 'at rest'
 }
 is_repaired() {
     grep -q 'stored again from' "$dir/serve"

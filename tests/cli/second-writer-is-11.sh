@@ -11,7 +11,7 @@ exec 7>"$dir/pipe"
 echo first >&7
 # Asking for the lock to see whether it is taken would take it, and a lock file that is open may not be locked yet.
 # The index is opened after the lock was taken, and stays open.
-has_lock() { readlink "/proc/$writer/fd/"* | grep '/cache/fpi$' >/dev/null; }
+has_lock() { readlink "/proc/$writer/fd/"* | matches '/cache/fpi$'; }
 wait_until has_lock
 exits 11 q backup "$dir/src"
 exits 11 q forget latest

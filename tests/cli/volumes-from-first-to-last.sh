@@ -19,7 +19,7 @@ on() {
 }
 listed() {
     exits 0 q volume list --json
-    grep '"message_type":"volume"' "$dir/out" | grep "\"name\":\"$1\"" | grep -q "$2" ||
+    grep '"message_type":"volume"' "$dir/out" | grep "\"name\":\"$1\"" | matches "$2" ||
         fail "no $1 with $2: $(cat "$dir/out")"
 }
 life() {
