@@ -26,6 +26,8 @@ for line in sys.stdin:
         break
 P
 client() {
+    # What the one before has said is not this one's.
+    : >"$dir/client"
     "$python" "$dir/client.py" "nbd+unix:///web?socket=$dir/nbd" <"$dir/next" >"$dir/client" 2>&1 &
     exec 6>"$dir/next"
     wait_until grep -q connected "$dir/client"
