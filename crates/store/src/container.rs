@@ -1,10 +1,9 @@
 //! Containers: filling, sealing and reading back.
 //!
 //! Invariant: what [`ContainerReader`] returns was checked against the checksum of its stored
-//! bytes, opened, and every chunk against its fingerprint; of an [`FetchedRegion, OpenedRegion`] the last is not said.
-//! A damaged directory is replaced by a walk over the regions; a damaged header by the footer. Called
 //! bytes, opened, and every chunk against its fingerprint; of an [`OpenedRegion`] the last is not said, of a
-//! [`FetchedRegion`] nothing is.
+//! [`FetchedRegion`] nothing is. A damaged directory is replaced by a walk over the regions; a damaged header by the
+//! footer. Called by index, read and write path.
 
 mod builder;
 mod reader;

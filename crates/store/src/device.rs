@@ -84,5 +84,13 @@ pub fn flow_of(asker: Asker) -> Flow {
     }
 }
 
+/// True when what this thread does now is maintenance.
+pub(crate) fn is_maintenance() -> bool {
+    flow_of(Asker::current()).is_maintenance()
+}
+
+/// Of a cache's budget, one part in so many is maintenance's whatever others need.
+pub(crate) const PASSING_SHARE: usize = 4;
+
 #[cfg(test)]
 mod tests;

@@ -37,13 +37,12 @@ mod tests;
 pub use meters::IndexCounters;
 pub use open::{Found, Opened};
 
-use crate::device::flow_of;
+use crate::device::is_maintenance;
 use crate::{Result, StoreError, StoreErrorKind};
 use build::{Builder, Site};
 use cache::{Probe, Visit};
 use format::index::{Geometry, Key, Place, Record, Tail};
 use gone::Gone;
-use media::Asker;
 use meters::Meters;
 use seat::Seat;
 use shares::Shares;
@@ -98,7 +97,7 @@ impl FingerprintIndex {
         };
         let path = table.geometry().path(key);
         let in_memory = candidates.len();
-        let visit = match flow_of(Asker::current()).is_maintenance() {
+        let visit = match is_maintenance() {
             true => Visit::Passes,
             false => Visit::Returns,
         };

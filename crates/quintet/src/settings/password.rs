@@ -181,8 +181,9 @@ impl PasswordSource {
         let names = ["password-file", "password-command", "key-file"];
         let names = names.map(|what| format!("{flag}-{what}"));
         let [file, command, key_file] = names.each_ref().map(String::as_str);
-        let split = |name: &str, text: &[u8]| split_command(name, text);
-        let command_given = flags.command.map(|text| split(command, text.as_bytes()));
+        let command_given = flags
+            .command
+            .map(|text| split_command(command, text.as_bytes()));
         let from_flags = [
             (file, flags.file.cloned().map(Self::File)),
             (command, command_given.transpose()?),
@@ -194,7 +195,7 @@ impl PasswordSource {
         let names = ["_FILE", "_COMMAND"].map(|what| format!("{variable}{what}"));
         let [file, command] = names.each_ref().map(String::as_str);
         let value = |name| environment.value(name);
-        let command_value = value(command).map(|text| split(command, text.as_bytes()));
+        let command_value = value(command).map(|text| split_command(command, text.as_bytes()));
         let descriptor = match sources.descriptor {
             Some(name) => Self::of_descriptor(name, environment)?,
             None => None,

@@ -7,14 +7,10 @@
 //! that was used longest ago goes first. Called by the chunk map.
 
 use super::LoadedDirectory;
-use crate::device::flow_of;
-use media::Asker;
+use crate::device::{PASSING_SHARE, is_maintenance};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use units::ContainerId;
-
-/// Of the budget, one part in so many is maintenance's whatever others need.
-const PASSING_SHARE: usize = 4;
 
 struct Loaded {
     directory: Arc<LoadedDirectory>,
@@ -32,10 +28,6 @@ pub(super) struct Directories {
     passing_bytes: usize,
     bytes_max: usize,
     clock: u64,
-}
-
-fn passes() -> bool {
-    flow_of(Asker::current()).is_maintenance()
 }
 
 impl Directories {
@@ -59,7 +51,7 @@ impl Directories {
         let found = self.loaded.get_mut(&id)?;
         self.clock += 1;
         found.used = self.clock;
-        if found.passes && !passes() {
+        if found.passes && !is_maintenance() {
             found.passes = false;
             self.passing_bytes -= found.directory.memory_bytes();
         }
@@ -72,7 +64,7 @@ impl Directories {
         self.remove(id);
         let bytes = directory.memory_bytes();
         self.bytes += bytes;
-        let passes = passes();
+        let passes = is_maintenance();
         self.passing_bytes += if passes { bytes } else { 0 };
         let used = self.clock;
         let loaded = Loaded {
@@ -115,6 +107,7 @@ impl Directories {
 mod tests {
     use super::*;
     use format::container::{ContainerClass, Directory};
+    use media::Asker;
     use units::{Origin, WriterId};
 
     fn id(n: u64) -> ContainerId {

@@ -4,7 +4,7 @@
 //! as any disk: by blobs (containers), and by whoever has files (journal, index).
 
 use super::pieces::PIECE_BYTES;
-use super::{RequestQueue, flow_of};
+use super::{RequestQueue, flow_of, is_maintenance};
 use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Room};
 use qos::Direction;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Disk for PacedDisk {
     }
 
     fn is_paced(&self) -> bool {
-        self.writes == Writes::TakeTurns && flow_of(Asker::current()).is_maintenance()
+        self.writes == Writes::TakeTurns && is_maintenance()
     }
 
     fn room(&self) -> Option<Room> {
@@ -154,7 +154,7 @@ impl PacedFile {
 
 impl DiskFile for PacedFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        if !flow_of(Asker::current()).is_maintenance() {
+        if !is_maintenance() {
             return self.read(offset, into, |into, _| self.below.read_at(offset, into));
         }
         // The system would read ahead of a turn, in the way of others.

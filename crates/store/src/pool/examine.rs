@@ -154,11 +154,9 @@ impl Pool {
             marking.push_catalog_node(*f);
             self.reader.map_node(f)
         };
-        if catalog.is_some() {
-            let _ = visit(catalog, &[], &mut load, &mut |_, _| {
-                Ok(ControlFlow::Continue(()))
-            })?;
-        }
+        let _ = visit(catalog, &[], &mut load, &mut |_, _| {
+            Ok(ControlFlow::Continue(()))
+        })?;
         mark_snapshots(&mut marking, &sources, snapshots)?;
         let live = std::mem::take(&mut marking.live);
         for why in marking.into_damage().into_values() {

@@ -6,7 +6,7 @@
 use super::Pool;
 use crate::catalog::Edit;
 use crate::container::CONTAINER_BYTES_TARGET;
-use crate::device::flow_of;
+use crate::device::is_maintenance;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recovery::{WRITERS, adopt};
 use crate::superblock::{Notes, heal_root, newest_root};
@@ -134,7 +134,7 @@ impl Pool {
     ) -> Result<Committed> {
         let _committing = lock(&self.committing);
         // Checkpoints wait for who commits: no turns of maintenance now.
-        let is_maintenance = flow_of(Asker::current()).is_maintenance();
+        let is_maintenance = is_maintenance();
         let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
         if self.head().uncertain {
             self.catch_up()?;

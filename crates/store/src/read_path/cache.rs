@@ -8,8 +8,7 @@
 
 use crate::chunk_map::FingerprintMap;
 use crate::container::Region;
-use crate::device::flow_of;
-use media::Asker;
+use crate::device::{PASSING_SHARE, is_maintenance};
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +18,6 @@ use units::Fingerprint;
 const SHARDS: usize = 32;
 /// Memory of a cached chunk besides its bytes, bytes: table slots and its place in the region.
 const CHUNK_OVERHEAD: usize = 160;
-/// Of the budget, one part in so many is maintenance's whatever others need.
-const PASSING_SHARE: usize = 4;
 
 /// A verified region, alone or in the cache.
 pub(super) struct DecodedRegion {
@@ -173,11 +170,6 @@ impl Rings {
     }
 }
 
-/// Whether this thread works for maintenance: it comes back to little of what it reads.
-fn passes() -> bool {
-    flow_of(Asker::current()).is_maintenance()
-}
-
 /// The cache.
 pub(super) struct ReadCache {
     shards: Vec<Mutex<FingerprintMap<ChunkRef>>>,
@@ -207,7 +199,7 @@ impl ReadCache {
 
     pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
         let chunk = self.shard(fingerprint).get(fingerprint).cloned()?;
-        if !passes() {
+        if !is_maintenance() {
             chunk.region.used.store(true, Ordering::Relaxed);
         }
         Some(chunk)
@@ -231,7 +223,7 @@ impl ReadCache {
         let mut victims = Vec::new();
         // Before it is there itself: among others that are all used it would be the first to go.
         let bytes = cached.bytes();
-        let is_passing = passes();
+        let is_passing = is_maintenance();
         let passing_max = match is_passing {
             true => (self.bytes_max / PASSING_SHARE).saturating_sub(bytes),
             false => self.bytes_max / PASSING_SHARE,
@@ -278,6 +270,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use media::Asker;
     use units::Origin;
 
     fn region(n: u8) -> (Fingerprint, Arc<DecodedRegion>) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use format::index::{BUCKET_BYTES, BUCKET_ENTRIES, ENTRY_BYTES};
+use media::Asker;
 use units::Origin;
 
 const COUNT: u64 = 1_000_000;
