@@ -8,6 +8,7 @@ pub mod bytes;
 pub mod collect;
 pub mod config;
 pub mod container;
+pub mod damage_hints;
 pub mod defrag;
 pub mod index;
 pub mod journal;

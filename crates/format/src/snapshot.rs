@@ -9,14 +9,19 @@
 //! | files, directories, logical bytes, added bytes, duration ms | varints |
 //! | parent snapshot id (zeroes: none) | 16 |
 //! | signature of the source | sized |
+//! | version 2: not read, changed while being read, time of the snapshot before | varints, 8 |
+//!
+//! Version 1 is a snapshot whose version 2 would say nothing: one encoding for each.
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
 use units::{SnapshotId, UnixNanos};
 
 const WHAT: &str = "snapshot";
-/// Version of this layout. 1: 2026-11, first.
-pub const SNAPSHOT_VERSION: u8 = 1;
+/// Version of this layout. 1: 2026-11, first. 2: 2026-11, what was missed, and the snapshot before.
+pub const SNAPSHOT_VERSION: u8 = 2;
+/// The layout without what version 2 added.
+const SNAPSHOT_VERSION_SHORT: u8 = 1;
 /// First byte of a snapshot's catalog key.
 pub const SNAPSHOT_KEY_TAG: u8 = b's';
 
@@ -32,6 +37,22 @@ pub enum SnapshotKind {
     Stream = 3,
     /// A moment of a volume; the name is `volume@snapshot`, the root is its bytes.
     Volume = 4,
+}
+
+/// What of the source is not in a snapshot as it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missed {
+    /// Files, directories and attributes that could not be read.
+    pub unread: u64,
+    /// Files that changed while they were read: what is stored may be of two moments.
+    pub changed: u64,
+}
+
+impl Missed {
+    /// True when nothing was missed.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One snapshot.
@@ -72,6 +93,11 @@ pub struct Snapshot {
     /// What the source file's metadata were (images): equal bytes mean an unchanged source. Empty
     /// when unknown.
     pub signature: Vec<u8>,
+    /// What of the source is not in it.
+    pub missed: Missed,
+    /// When the snapshot of the same source before it was taken, so that what is usual is known after that one was
+    /// forgotten; zero: none, or unknown.
+    pub previous: UnixNanos,
 }
 
 impl Snapshot {
@@ -88,7 +114,12 @@ impl Snapshot {
     /// Catalog value.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.u8(SNAPSHOT_VERSION).u8(self.kind as u8);
+        let is_short = self.missed.is_nothing() && self.previous == UnixNanos::default();
+        let version = match is_short {
+            true => SNAPSHOT_VERSION_SHORT,
+            false => SNAPSHOT_VERSION,
+        };
+        w.u8(version).u8(self.kind as u8);
         self.root.encode(&mut w);
         for text in [&self.name, &self.host, &self.user, &self.program] {
             w.sized(text.as_bytes());
@@ -108,6 +139,11 @@ impl Snapshot {
             .varint(self.duration_ms)
             .bytes(&self.parent.0)
             .sized(&self.signature);
+        if !is_short {
+            w.varint(self.missed.unread)
+                .varint(self.missed.changed)
+                .bytes(&self.previous.0.to_le_bytes());
+        }
         w.0
     }
 
@@ -122,7 +158,7 @@ impl Snapshot {
         k.finish()?;
         let mut r = Reader::new(WHAT, value);
         let version = r.u8()?;
-        if version != SNAPSHOT_VERSION {
+        if !(SNAPSHOT_VERSION_SHORT..=SNAPSHOT_VERSION).contains(&version) {
             return Err(r.error(Fault::Version(version.into())));
         }
         let kind = match r.u8()? {
@@ -142,7 +178,7 @@ impl Snapshot {
         for _ in 0..r.varint()? {
             tags.push(r.text()?);
         }
-        let snapshot = Self {
+        let mut snapshot = Self {
             id,
             taken,
             kind,
@@ -160,7 +196,19 @@ impl Snapshot {
             duration_ms: r.varint()?,
             parent: SnapshotId(r.array()?),
             signature: r.sized()?.to_vec(),
+            missed: Missed::default(),
+            previous: UnixNanos::default(),
         };
+        if version == SNAPSHOT_VERSION {
+            snapshot.missed = Missed {
+                unread: r.varint()?,
+                changed: r.varint()?,
+            };
+            snapshot.previous = UnixNanos(i64::from_le_bytes(r.array()?));
+            if snapshot.missed.is_nothing() && snapshot.previous == UnixNanos::default() {
+                return r.invalid("version");
+            }
+        }
         r.finish()?;
         Ok(snapshot)
     }

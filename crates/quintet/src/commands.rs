@@ -148,7 +148,9 @@ fn start(
     }
     let origin = lending::origin_of(&cli.command);
     let invocation = Invocation::new(settings, caller, Arc::clone(console), held, origin);
-    dispatch(&invocation, cli.command)
+    let outcome = dispatch(&invocation, cli.command);
+    invocation.leave_hints();
+    outcome
 }
 
 fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
@@ -175,7 +177,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
         Command::Qos(command) => qos::run(invocation, &command),
         Command::Defrag(args) => defrag::run(invocation, &args),
         Command::Stats(args) => stats::run(invocation, &args),
-        Command::Status => status::run(invocation),
+        Command::Status(args) => status::run(invocation, &args),
         Command::Mount(args) => mount::run(invocation, &args),
         Command::Top(args) => top::run(invocation, &args),
         Command::Volume(command) => volume::run(invocation, &command),

@@ -13,6 +13,8 @@ mod trash;
 pub use inventory::InventoryEntry;
 pub(crate) use inventory::{inventory_key, parse_inventory};
 pub(crate) use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
-pub(crate) use set_aside::{read_set_aside, set_aside_edits, set_aside_key};
+pub(crate) use set_aside::{
+    harmless_edits, read_harmless, read_set_aside, set_aside_edits, set_aside_key,
+};
 pub use trash::{Discarded, Forgotten, TrashedContainer};
 pub(crate) use trash::{Trash, forgotten_key, parse_trash, read_trash, trash_key};

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use units::{ContainerId, Fingerprint, WriterId};
 
 /// Fingerprints are uniform already: their first bytes are the hash.
@@ -104,7 +104,12 @@ pub(crate) struct ChunkMap {
     /// had been retired and so many buckets of the index lost.
     rescued: Mutex<Option<(u64, u64)>>,
     counters: Counters,
+    /// Who is told of what is set aside.
+    noticed: OnceLock<Noticed>,
 }
+
+/// Told of a place that was found damaged.
+type Noticed = Box<dyn Fn(RegionPlace) + Send + Sync>;
 
 impl ChunkMap {
     pub fn new(
@@ -124,6 +129,7 @@ impl ChunkMap {
             colliding: Mutex::default(),
             rescued: Mutex::default(),
             counters: Counters::default(),
+            noticed: OnceLock::new(),
         }
     }
 
@@ -211,9 +217,17 @@ impl ChunkMap {
     /// The region was found damaged: new data are stored anew instead of being deduplicated
     /// against it. A container that is retired may be gone, which is no damage.
     pub fn set_aside(&self, place: RegionPlace) {
-        if !self.quarantine.retired.holds(place.container) {
-            self.quarantine.add(place);
+        if !self.quarantine.retired.holds(place.container)
+            && self.quarantine.add(place)
+            && let Some(noticed) = self.noticed.get()
+        {
+            noticed(place);
         }
+    }
+
+    /// Tells this of every place that is set aside from now on. The first one stays.
+    pub fn tell_of_damage(&self, noticed: impl Fn(RegionPlace) + Send + Sync + 'static) {
+        let _ = self.noticed.set(Box::new(noticed));
     }
 
     /// Where the chunk lies, by directories and index, in a region that is not set aside; without

@@ -210,6 +210,9 @@ impl Collector {
 
     /// Forgotten snapshots whose time is over go, unless somebody may still refer to what they reach.
     fn purge(&mut self, pool: &Pool) -> Result<()> {
+        if !self.policy.dry_run {
+            pool.enter_leftovers()?;
+        }
         let (forgotten, containers) = pool.trash()?;
         let now = pool.now();
         let since = forgotten.iter().map(|f| f.since);

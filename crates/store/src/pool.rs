@@ -27,7 +27,9 @@ use units::{Fingerprint, Generation, PoolId};
 
 mod collect;
 mod examine;
+mod hints;
 mod holds;
+mod known_damage;
 mod moved;
 mod records;
 mod repair;
@@ -41,8 +43,10 @@ mod volumes;
 pub(crate) use sessions::Purpose;
 pub(crate) use volumes::key_of;
 
+pub use hints::DamageHints;
 pub use holds::Hold;
 use holds::Holds;
+pub use known_damage::KnownDamage;
 pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
@@ -131,8 +135,11 @@ pub struct Pool {
     /// Held while a commit is made: commits of sessions that go on side by side follow each other.
     /// The one lock that is held across device I/O.
     committing: Mutex<()>,
+    /// Held while what dead sessions left is entered: sessions begin after that.
+    entering: Mutex<()>,
     notes: Notes,
     lost_commits: Vec<Generation>,
+    hints: Arc<DamageHints>,
     holds: Arc<Holds>,
     /// Lives as long as a collector does.
     collecting: Mutex<Weak<()>>,
@@ -298,6 +305,7 @@ impl Pool {
                 "commit {lost} cannot be read: what it added is lost"
             ));
         }
+        let hints = DamageHints::open(&media.disk, config.pool);
         let pool = Self {
             media,
             config,
@@ -308,13 +316,19 @@ impl Pool {
             reader,
             head: Mutex::new(head),
             committing: Mutex::default(),
+            entering: Mutex::default(),
             notes,
             lost_commits: unreadable,
+            hints,
             holds: Arc::default(),
             collecting: Mutex::default(),
             lock,
         };
         pool.load_moved()?;
+        pool.take_up_hints();
+        // What is found from here on is news.
+        let hints = Arc::clone(&pool.hints);
+        pool.chunks.tell_of_damage(move |place| hints.note(place));
         Ok(pool)
     }
 

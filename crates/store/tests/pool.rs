@@ -92,6 +92,8 @@ fn image(pool: &Pool, name: &str, bytes: &[u8]) -> Snapshot {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: vec![],
+        missed: Default::default(),
+        previous: Default::default(),
     };
     pool.commit(session, std::slice::from_ref(&snapshot), &[])
         .unwrap();

@@ -166,6 +166,8 @@ fn store(pool: &Pool, bytes: &[u8]) -> Result<Snapshot> {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        missed: Default::default(),
+        previous: Default::default(),
     };
     pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
     Ok(snapshot)

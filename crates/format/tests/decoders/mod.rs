@@ -13,6 +13,7 @@ use format::bytes::{Fault, FormatError, Reader, Writer};
 use format::collect::CollectRecord;
 use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
+use format::damage_hints::DamageHintsRecord;
 use format::defrag::DefragRecord;
 use format::index::{Bucket, Geometry, Header, Seed, Tail};
 use format::journal;
@@ -53,6 +54,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("journal_record", journal_record),
     ("scrub", scrub),
     ("collect", collect),
+    ("damage_hints", damage_hints),
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
@@ -318,6 +320,15 @@ pub fn scrub(bytes: &[u8]) {
 /// Slots of the record of collections.
 pub fn collect(bytes: &[u8]) {
     let decode = |bytes: &[u8]| CollectRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Slots of hints of damage.
+pub fn damage_hints(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| DamageHintsRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));

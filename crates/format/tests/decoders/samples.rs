@@ -13,6 +13,7 @@ use format::config::{Codec, Config, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
 };
+use format::damage_hints::DamageHintsRecord;
 use format::defrag::{
     DefragMove, DefragObject, DefragRange, DefragRecord, DefragStage, DefragToll, DefragWish,
 };
@@ -23,7 +24,7 @@ use format::phase::TaskPhase;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubRecord};
-use format::snapshot::{Snapshot, SnapshotKind};
+use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use format::trace::{TraceEntry, TraceRecord};
 use format::tree::{Entry, EntryKind, Timestamp};
 use units::{ContainerId, Fingerprint, Generation, SnapshotId, UnixNanos, WriterId};
@@ -42,7 +43,10 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             Entry::encode_directory(&entries()),
             Entry::encode_directory(&[]),
         ],
-        "snapshot" => vec![[snapshot().key(), snapshot().encode()].concat()],
+        "snapshot" => vec![
+            [snapshot().key(), snapshot().encode()].concat(),
+            [snapshot().key(), incomplete_snapshot().encode()].concat(),
+        ],
         "index_header" => vec![
             index_header().encode(),
             [index_header().encode(), index_header().encode()].concat(),
@@ -56,10 +60,21 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             collect().encode(POOL),
             CollectRecord::default().encode(POOL),
         ],
+        "damage_hints" => vec![
+            damage_hints().encode(POOL),
+            DamageHintsRecord::default().encode(POOL),
+        ],
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
         other => panic!("no samples for {other}"),
+    }
+}
+
+fn damage_hints() -> DamageHintsRecord {
+    DamageHintsRecord {
+        sequence: 3,
+        places: (0..9).map(|n| (ContainerId(n << 40), n as u32)).collect(),
     }
 }
 
@@ -358,5 +373,19 @@ fn snapshot() -> Snapshot {
         duration_ms: 65_000,
         parent: SnapshotId([6; 16]),
         signature: vec![1, 2, 3],
+        missed: Missed::default(),
+        previous: UnixNanos::default(),
+    }
+}
+
+/// Of version 2.
+fn incomplete_snapshot() -> Snapshot {
+    Snapshot {
+        missed: Missed {
+            unread: 300,
+            changed: 1,
+        },
+        previous: UnixNanos(-2),
+        ..snapshot()
     }
 }

@@ -19,10 +19,10 @@ use qos::Flow;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use store::{
-    DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey, SlotInfo,
-    StepTurn, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
+    DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
+    SlotInfo, StepTurn, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
 };
 use units::Origin;
 
@@ -49,6 +49,8 @@ pub(super) struct Invocation {
     held: Option<Arc<Held>>,
     /// What it uses the device for.
     origin: Origin,
+    /// Where the pools that it opened leave what was found damaged.
+    hints: Mutex<Vec<Arc<DamageHints>>>,
 }
 
 /// Turns at the device of the server that has the pool in that directory, whenever there is one. Who asks may have a
@@ -87,6 +89,7 @@ impl Invocation {
             console,
             held,
             origin,
+            hints: Mutex::default(),
         }
     }
 
@@ -260,13 +263,28 @@ impl Invocation {
             (None, OpenMode::Write) => None,
         };
         let media = self.media_behind(queue, false)?;
-        match Pool::open(media.clone(), None, mode, memory) {
+        let pool = match Pool::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
             Err(e) if e.kind == StoreErrorKind::WrongKey => {
                 let secret = self.settings.password.read(&self.caller)?;
-                Ok(Pool::open(media, Some(&secret), mode, memory)?)
+                Pool::open(media, Some(&secret), mode, memory)
             }
-            opened => Ok(opened?),
+            opened => opened,
+        }?;
+        let mut hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
+        hints.push(Arc::clone(pool.damage_hints()));
+        drop(hints);
+        Ok(pool)
+    }
+
+    /// At the end: leaves what was found damaged for the next writer, and says if that cannot be.
+    pub fn leave_hints(&self) {
+        let hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
+        for why in hints.iter().filter_map(|hints| hints.flush()) {
+            self.console.warn(format_args!(
+                "the damage that was found cannot be noted in the pool, so the next backup does not know of it: run \
+                 quintet repair as a user who may write there ({why})"
+            ));
         }
     }
 

@@ -23,6 +23,8 @@ fn snapshot(number: u8, time: &str) -> Snapshot {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        missed: Default::default(),
+        previous: Default::default(),
     }
 }
 

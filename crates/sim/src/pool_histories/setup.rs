@@ -72,5 +72,7 @@ pub fn snapshot(pool: &Pool, what: What, source: &Source, root: ObjectRoot) -> S
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        missed: Default::default(),
+        previous: Default::default(),
     }
 }

@@ -1,8 +1,9 @@
 //! Which regions and containers were found damaged, so that every later writer stores anew what
 //! lies there.
 //!
-//! Invariant: a key says all; values are empty, and whatever a later version writes there is passed
-//! over. A program that does not know these keys keeps them.
+//! Invariant: a key says all; a value is empty, or says that a repair found nothing lost for lack of the place, which
+//! only `status` asks. Whatever a later version writes there is passed over. A program that does not know these keys
+//! keeps them.
 
 use super::map::{Edit, visit};
 use crate::container::RegionPlace;
@@ -37,6 +38,36 @@ fn parse(key: &[u8]) -> Result<Option<RegionPlace>> {
         Ok(Some(RegionPlace { container, sector }))
     };
     decode().map_err(|e| StoreError::corruption(e.what, "catalog", e))
+}
+
+/// Value of a note on a place whose loss took nothing that anybody needs.
+const HARMLESS: [u8; 1] = [1];
+
+/// Of what the catalog notes, the places whose loss took nothing that anybody needed when a repair last looked.
+pub(crate) fn read_harmless(
+    catalog: Option<Fingerprint>,
+    load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
+) -> Result<BTreeSet<RegionPlace>> {
+    let mut places = BTreeSet::new();
+    let _ = visit(catalog, &[TAG], load, &mut |key, value| match parse(key)? {
+        Some(place) => {
+            if value == HARMLESS {
+                places.insert(place);
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+        None => Ok(ControlFlow::Break(())),
+    })?;
+    Ok(places)
+}
+
+/// Notes that the loss of these places took nothing.
+pub(crate) fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlace>) -> Vec<Edit> {
+    let edit = |place: &RegionPlace| Edit {
+        key: set_aside_key(*place),
+        value: Some(HARMLESS.to_vec()),
+    };
+    places.into_iter().map(edit).collect()
 }
 
 /// All that the catalog notes.

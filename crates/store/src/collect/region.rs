@@ -176,7 +176,7 @@ impl LookedRegion {
             }
             // Another copy may do, though it was not the one to be kept.
             Found::Failed(e) if e.is_corruption() => {
-                pool.chunks().quarantine.add(of.place);
+                pool.chunks().set_aside(of.place);
                 for (name, _) in of.wanted_chunks() {
                     copy_found(pool, lane, &of, &name)?;
                 }

@@ -23,6 +23,8 @@ impl Pool {
         let mut report = self.check_stored(depth, progress)?;
         report.damage.extend(self.notes.damage.iter().cloned());
         report.notes.extend(self.notes.unpaired.iter().cloned());
+        // Containers that are gone, too: nobody sets them aside who cannot commit it.
+        report.bad.iter().for_each(|place| self.hints.note(*place));
         Ok(report)
     }
 

@@ -46,6 +46,7 @@ impl Pool {
         let found = self.check(depth, progress)?;
         let (bad, verified) = (&found.bad, &found.verified);
         if found.is_sound() && bad.is_empty() && verified.is_empty() {
+            self.note_harmless()?;
             return Ok(Repair {
                 remaining: found.clone(),
                 found,
@@ -64,8 +65,12 @@ impl Pool {
         let salvaged = session.seal_data()?;
         self.commit(session, &[], &[])?;
         let (set_aside, taken_back) = (bad.len() as u64, verified.len() as u64);
+        let remaining = self.look_again()?;
+        if remaining.is_sound() {
+            self.note_harmless()?;
+        }
         Ok(Repair {
-            remaining: self.look_again()?,
+            remaining,
             found,
             set_aside,
             taken_back,

@@ -151,7 +151,7 @@ impl Pool {
         Ok(found)
     }
 
-    fn inventory_of(&self, id: ContainerId) -> Result<Option<InventoryEntry>> {
+    pub(super) fn inventory_of(&self, id: ContainerId) -> Result<Option<InventoryEntry>> {
         Ok(self.inventory_from(id)?.filter(|entry| entry.id == id))
     }
 
@@ -280,7 +280,7 @@ impl Pool {
     }
 
     /// Why a region is damaged; `None` when it is as its directory says.
-    fn verify(
+    pub(super) fn verify(
         &self,
         ahead: Option<&Ahead>,
         place: RegionPlace,

@@ -33,6 +33,17 @@ pub(crate) enum Purpose {
     Defragment = 4,
 }
 
+impl Purpose {
+    /// In the order of the pool's writers.
+    const ALL: [Self; WRITERS.len()] = [
+        Self::Snapshots,
+        Self::Volumes,
+        Self::Direct,
+        Self::Collect,
+        Self::Defragment,
+    ];
+}
+
 impl Pool {
     /// Starts a session. One at a time; the pool must be open for writing.
     pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
@@ -40,6 +51,12 @@ impl Pool {
     }
 
     pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
+        // Whoever enters leftovers is no session that another one is refused for.
+        drop(lock(&self.entering));
+        self.begin_now(purpose, options)
+    }
+
+    fn begin_now(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
@@ -126,6 +143,29 @@ impl Pool {
         !self.head().writers[purpose as usize].adopted.is_empty()
     }
 
+    /// Enters into the inventory what sessions of this process and of dead ones left that did not commit, so that the
+    /// collector sees it: it counts only what the inventory names. Passes over writers whose session is open: their
+    /// commit enters theirs. One commit for each writer that left something, and none if nobody did.
+    pub(crate) fn enter_leftovers(&self) -> Result<()> {
+        let _entering = lock(&self.entering);
+        for purpose in Purpose::ALL {
+            let has_leftovers = {
+                let head = self.head();
+                let state = &head.writers[purpose as usize];
+                state.session.strong_count() == 0
+                    && (state.uncommitted || !state.adopted.is_empty())
+            };
+            if !has_leftovers {
+                continue;
+            }
+            let session = self.begin_now(purpose, LaneOptions::metadata())?;
+            if self.has_adopted(purpose) {
+                self.commit_with(purpose, |base| session.commit(base, Vec::new(), 0))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes one commit on top of the newest root, whoever made that.
     pub(crate) fn commit_with(
         &self,
@@ -156,6 +196,9 @@ impl Pool {
         let state = &mut head.writers[purpose as usize];
         state.adopted.clear();
         state.uncommitted = false;
+        drop(head);
+        // The commit stands whatever becomes of hints.
+        let _ = self.settle_hints(committed.record.catalog);
         Ok(committed)
     }
 

@@ -54,6 +54,8 @@ impl Pool {
             duration_ms: 0,
             parent: volume.origin,
             signature: Vec::new(),
+            missed: Default::default(),
+            previous: Default::default(),
         };
         Ok(self.volumes()?.into_iter().map(as_snapshot).collect())
     }

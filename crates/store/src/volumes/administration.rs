@@ -189,6 +189,8 @@ impl Volumes {
                 duration_ms: engine.pool.now().0.abs_diff(started.0) / 1_000_000,
                 parent: record.origin,
                 signature: Vec::new(),
+                missed: Default::default(),
+                previous: Default::default(),
             };
             record.origin = snapshot.id;
             record.changes += 1;

@@ -220,5 +220,7 @@ fn snapshot(number: u8, root: ObjectRoot, kind: SnapshotKind) -> Snapshot {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: vec![],
+        missed: Default::default(),
+        previous: Default::default(),
     }
 }

@@ -185,6 +185,8 @@ pub fn snapshot(pool: &Pool, kind: SnapshotKind, name: &str, root: ObjectRoot) -
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: vec![],
+        missed: Default::default(),
+        previous: Default::default(),
     }
 }
 

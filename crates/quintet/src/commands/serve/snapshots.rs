@@ -188,6 +188,8 @@ mod tests {
             duration_ms: 0,
             parent: SnapshotId::default(),
             signature: Vec::new(),
+            missed: Default::default(),
+            previous: Default::default(),
         }
     }
 

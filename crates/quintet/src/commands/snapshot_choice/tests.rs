@@ -21,6 +21,8 @@ fn snapshot(number: u8, kind: SnapshotKind, name: &str) -> Snapshot {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        missed: Default::default(),
+        previous: Default::default(),
     }
 }
 

@@ -19,6 +19,8 @@ fn snapshot(id: u8, second: i64, host: &str, tags: &[&str]) -> Snapshot {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        missed: Default::default(),
+        previous: Default::default(),
     }
 }
 

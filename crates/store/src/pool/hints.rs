@@ -1,0 +1,270 @@
+//! What a process found damaged, left for the next writer: a reader cannot commit it, and a writer may end before
+//! it does.
+//!
+//! Invariant: a hint is only believed by who has read the place himself. It is lost, stale or forged at the cost of
+//! reads, [`PLACES_MAX`] places at most, never of data. Readers avoid hinted places as the last resort without reading
+//! them; a writer reads each before it deduplicates anything, and notes in the catalog what is damaged.
+//!
+//! Called by the chunk map, when a place is set aside, and by the pool.
+
+use super::Pool;
+use super::records::RecordSlots;
+use crate::catalog::read_set_aside;
+use crate::container::RegionPlace;
+use crate::error::Result;
+use format::damage_hints::{DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX};
+use media::Disk;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use units::{Fingerprint, PoolId};
+
+const SLOTS: RecordSlots =
+    RecordSlots::new(["cache/damage.0", "cache/damage.1"], DAMAGE_HINTS_BYTES_MAX);
+/// So many places are written at once, each when it is found; of more, whenever there are twice as many.
+const AT_ONCE: usize = 8;
+
+/// The places that wait for a writer.
+pub struct DamageHints {
+    disk: Arc<dyn Disk>,
+    pool: PoolId,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Found by this process, or hinted at when it began; no commit is known to say so.
+    places: BTreeSet<RegionPlace>,
+    /// Found and not written.
+    is_dirty: bool,
+    /// Why they could not be written.
+    failure: Option<String>,
+}
+
+impl DamageHints {
+    /// With what earlier processes left.
+    pub(super) fn open(disk: &Arc<dyn Disk>, pool: PoolId) -> Arc<Self> {
+        let hints = Self {
+            disk: Arc::clone(disk),
+            pool,
+            state: Mutex::default(),
+        };
+        let record = hints.newest();
+        hints.lock().places = places_of(&record).collect();
+        Arc::new(hints)
+    }
+
+    /// A place was found damaged.
+    pub(crate) fn note(&self, place: RegionPlace) {
+        let mut state = self.lock();
+        if state.places.len() >= PLACES_MAX {
+            // A dying disk: whole containers take less.
+            let whole = |place: &RegionPlace| RegionPlace::whole(place.container);
+            state.places = state.places.iter().map(whole).collect();
+            if state.places.len() >= PLACES_MAX {
+                return;
+            }
+        }
+        if state.places.contains(&RegionPlace::whole(place.container))
+            || !state.places.insert(place)
+        {
+            return;
+        }
+        state.is_dirty = true;
+        let count = state.places.len();
+        if count <= AT_ONCE || count.is_power_of_two() {
+            self.write(&mut state, &BTreeSet::new());
+        }
+    }
+
+    /// Writes what is not written yet. Why that fails, if it does: nobody else will know of the damage.
+    pub fn flush(&self) -> Option<String> {
+        let mut state = self.lock();
+        if state.is_dirty {
+            self.write(&mut state, &BTreeSet::new());
+        }
+        state.failure.clone()
+    }
+
+    /// What waits.
+    pub(super) fn places(&self) -> BTreeSet<RegionPlace> {
+        self.lock().places.clone()
+    }
+
+    /// These wait no longer: a commit says so, or they are whole.
+    pub(super) fn settle(&self, settled: &BTreeSet<RegionPlace>) {
+        let mut state = self.lock();
+        let before = state.places.len();
+        state.places.retain(|place| !settled.contains(place));
+        if state.places.len() != before {
+            self.write(&mut state, settled);
+        }
+    }
+
+    /// Over what others have written meanwhile; `settled` are not theirs any more.
+    fn write(&self, state: &mut State, settled: &BTreeSet<RegionPlace>) {
+        let newest = self.newest();
+        let mut all: BTreeSet<_> = places_of(&newest)
+            .filter(|p| !settled.contains(p))
+            .collect();
+        all.extend(&state.places);
+        let record = DamageHintsRecord {
+            sequence: newest.sequence.wrapping_add(1),
+            places: all.iter().map(|p| (p.container, p.sector)).collect(),
+        };
+        let written = SLOTS.write(&*self.disk, record.sequence, &record.encode(self.pool));
+        state.is_dirty = written.is_err();
+        state.failure = written.err().map(|e| e.to_string());
+    }
+
+    fn newest(&self) -> DamageHintsRecord {
+        let decode = |bytes: &[u8]| {
+            let record = DamageHintsRecord::decode(bytes, self.pool).ok()?;
+            Some((record.sequence, record))
+        };
+        SLOTS.newest(&*self.disk, decode).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for DamageHints {
+    fn drop(&mut self) {
+        // Who wants to know has asked before.
+        let _ = self.flush();
+    }
+}
+
+fn places_of(record: &DamageHintsRecord) -> impl Iterator<Item = RegionPlace> {
+    record.places.iter().map(|(container, sector)| RegionPlace {
+        container: *container,
+        sector: *sector,
+    })
+}
+
+impl Pool {
+    /// Where this process leaves what it finds damaged, and whether it can.
+    pub fn damage_hints(&self) -> &Arc<DamageHints> {
+        &self.hints
+    }
+
+    /// Before anything else is done with the pool: a reader avoids what is hinted at, a writer looks at it.
+    pub(super) fn take_up_hints(&self) {
+        let hinted = self.hints.places();
+        let mut settled = BTreeSet::new();
+        for place in hinted {
+            let is_damaged = self.lock.is_none() || self.is_hint_right(place);
+            match is_damaged {
+                true => self.chunks.set_aside(place),
+                false => {
+                    settled.insert(place);
+                }
+            }
+        }
+        if !settled.is_empty() {
+            self.hints.settle(&settled);
+        }
+    }
+
+    /// Reads the place. What cannot be read at all is no place to refer to either.
+    fn is_hint_right(&self, place: RegionPlace) -> bool {
+        let is_known = self.inventory_of(place.container);
+        if is_known.as_ref().is_ok_and(Option::is_none) {
+            return false;
+        }
+        let Ok(contents) = self.containers.contents(place.container) else {
+            return true;
+        };
+        if place.is_whole() && !contents.damage.is_empty() {
+            return true;
+        }
+        let regions = contents.directory.regions.iter();
+        let mut regions = regions.filter(|r| place.is_whole() || r.sector == place.sector);
+        regions.any(|region| {
+            let at = RegionPlace {
+                sector: region.sector,
+                ..place
+            };
+            !matches!(self.verify(None, at, region), Ok(None))
+        })
+    }
+
+    /// After a commit: what the catalog says needs no hint.
+    pub(super) fn settle_hints(&self, catalog: Option<Fingerprint>) -> Result<()> {
+        if self.hints.places().is_empty() {
+            return Ok(());
+        }
+        let noted = read_set_aside(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))?;
+        self.hints.settle(&noted);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Damage, SimDisk};
+    use units::{ContainerId, WriterId};
+
+    fn at(sequence: u64, sector: u32) -> RegionPlace {
+        RegionPlace {
+            container: ContainerId::new(WriterId(1), sequence),
+            sector,
+        }
+    }
+
+    fn open(disk: &Arc<dyn Disk>) -> Arc<DamageHints> {
+        DamageHints::open(disk, PoolId([1; 16]))
+    }
+
+    #[test]
+    fn hints_outlive_their_process_until_they_are_settled() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = sim.clone();
+        let first = open(&disk);
+        first.note(at(1, 5));
+        // Another process, beside the first.
+        let second = open(&disk);
+        assert_eq!(second.places(), [at(1, 5)].into());
+        second.note(at(2, 6));
+        first.note(at(3, 7));
+        assert_eq!(first.flush(), None);
+        drop((first, second));
+        let writer = open(&disk);
+        assert_eq!(writer.places(), [at(1, 5), at(2, 6), at(3, 7)].into());
+        // What is found while it looks stays.
+        open(&disk).note(at(4, 8));
+        writer.settle(&[at(1, 5), at(2, 6), at(3, 7)].into());
+        assert_eq!(open(&disk).places(), [at(4, 8)].into());
+        // Another pool's, or torn: none.
+        assert!(
+            DamageHints::open(&disk, PoolId([2; 16]))
+                .places()
+                .is_empty()
+        );
+        for name in ["cache/damage.0", "cache/damage.1"] {
+            sim.damage(name, &Damage::SetLen(30)).unwrap();
+        }
+        assert!(open(&disk).places().is_empty());
+    }
+
+    #[test]
+    fn a_dying_disk_fills_no_record() {
+        let disk: Arc<dyn Disk> = SimDisk::new();
+        let hints = open(&disk);
+        for sector in 1..=3000 {
+            hints.note(at(u64::from(sector) / 1000, sector));
+        }
+        drop(hints);
+        let found = open(&disk).places();
+        assert!(found.len() <= PLACES_MAX, "{}", found.len());
+        for sequence in 0..=3 {
+            assert!(
+                found
+                    .iter()
+                    .any(|p| p.container == at(sequence, 0).container)
+            );
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What is known of damage, without looking for it.
+//!
+//! Invariant: reads directories of containers at most, never data; what it cannot tell counts as lost. Called by the
+//! program's `status`.
+
+use super::{Pool, Purpose};
+use crate::catalog::{harmless_edits, read_harmless, read_set_aside};
+use crate::chunk_map::Near;
+use crate::container::RegionPlace;
+use crate::error::{Result, StoreError};
+use crate::write_path::LaneOptions;
+use std::collections::BTreeSet;
+use units::Fingerprint;
+
+/// Directories of so many places are read; the others count as lost.
+const PLACES_READ_MAX: u64 = 256;
+
+/// Places that were found damaged and are still in the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownDamage {
+    /// Regions, and containers that were set aside as a whole.
+    pub places: u64,
+    /// ... of them, those that hold a chunk which lies in no other region, as far as index and directories say, or of
+    /// which nobody knows what they held, unless a repair has found since that nothing is lost.
+    pub lost: u64,
+}
+
+impl Pool {
+    /// See [`KnownDamage`].
+    pub fn known_damage(&self) -> Result<KnownDamage> {
+        let mut known = KnownDamage::default();
+        let mut near = Near::default();
+        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let harmless = match read_harmless(self.record().catalog, &mut load) {
+            Err(e) if e.is_corruption() => BTreeSet::new(),
+            harmless => harmless?,
+        };
+        for place in self.set_aside() {
+            if self.inventory_of(place.container)?.is_none() {
+                // It went, or no commit ever needed it.
+                continue;
+            }
+            known.places += 1;
+            if harmless.contains(&place) {
+                continue;
+            }
+            let is_read = known.places <= PLACES_READ_MAX && !place.is_whole();
+            known.lost += u64::from(!(is_read && self.is_all_elsewhere(place, &mut near)?));
+        }
+        Ok(known)
+    }
+
+    /// Notes that what is set aside has taken nothing with it that anybody needs; for who has just looked. Commits
+    /// nothing when that is noted.
+    pub(super) fn note_harmless(&self) -> Result<()> {
+        let catalog = self.record().catalog;
+        let mut load = |f: &Fingerprint| self.reader.map_node(f);
+        let noted = read_set_aside(catalog, &mut load)?;
+        let harmless = read_harmless(catalog, &mut load)?;
+        let news: Vec<_> = noted.difference(&harmless).copied().collect();
+        if news.is_empty() {
+            return Ok(());
+        }
+        let session = self.begin(LaneOptions::metadata())?;
+        self.commit_with(Purpose::Snapshots, |base| {
+            session.commit(base, harmless_edits(&news), 0)
+        })?;
+        Ok(())
+    }
+
+    /// True when another region is known for each chunk of this one.
+    fn is_all_elsewhere(&self, place: RegionPlace, near: &mut Near) -> Result<bool> {
+        let or_false = |e: StoreError| if e.is_corruption() { Ok(false) } else { Err(e) };
+        let contents = match self.containers.contents(place.container) {
+            Ok(contents) => contents,
+            Err(e) => return or_false(e),
+        };
+        let mut regions = contents.directory.regions.iter();
+        let Some(region) = regions.find(|region| region.sector == place.sector) else {
+            return Ok(false);
+        };
+        for (fingerprint, _) in &region.chunks {
+            match self.chunks.place(fingerprint, near) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(false),
+                Err(e) => return or_false(e),
+            }
+        }
+        Ok(true)
+    }
+}

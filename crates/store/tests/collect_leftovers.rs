@@ -1,0 +1,99 @@
+//! What a session left that did not commit is found by the next run of the collector, in the same process and in
+//! another one: no later backup is needed for its space to come back.
+
+mod specimen;
+
+use chunking::Compression;
+use sim::SimDisk;
+use specimen::{Specimen, noise, options, put_image};
+use store::{Collector, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+
+fn at_once() -> GcPolicy {
+    GcPolicy {
+        live_percent_max: 100,
+        unused_percent_max: 0,
+        ..GcPolicy::with_trash_period(0)
+    }
+}
+
+/// As often as one `gc` does.
+fn collect(pool: &Pool) {
+    for _ in 0..3 {
+        let mut collector =
+            Collector::new(pool, at_once(), options(Compression::Lz4)).expect("alone");
+        while collector
+            .step(pool, None, &NothingCached, 10_000)
+            .expect("step")
+            == GcStep::Working
+        {}
+    }
+}
+
+fn stored(disk: &SimDisk) -> u64 {
+    let files = disk.image().files();
+    let containers = files
+        .into_iter()
+        .filter(|(name, _)| name.starts_with("containers/"));
+    containers.map(|(_, bytes)| bytes).sum()
+}
+
+/// Stores 3 MB that no commit names.
+fn fail_a_backup(pool: &Pool) {
+    let mut session = pool.begin(options(Compression::None)).expect("begin");
+    put_image(&mut session, &noise(99, 3_000_000));
+    session.abandon().expect("abandon");
+}
+
+#[test]
+fn of_a_session_of_this_process() {
+    let specimen = Specimen::new(7, true);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    collect(&pool);
+    let before = stored(&disk);
+    fail_a_backup(&pool);
+    assert!(stored(&disk) > before + 2_000_000);
+    collect(&pool);
+    let after = stored(&disk);
+    assert!(after < before + 500_000, "{before} before, {after} after");
+}
+
+#[test]
+fn of_a_process_that_is_gone() {
+    let specimen = Specimen::new(8, true);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    collect(&pool);
+    let before = stored(&disk);
+    fail_a_backup(&pool);
+    drop(pool);
+    let pool = specimen.open(&disk, 2, OpenMode::Write).expect("open");
+    assert!(!pool.adopted().is_empty());
+    collect(&pool);
+    let after = stored(&disk);
+    assert!(after < before + 500_000, "{before} before, {after} after");
+    for truth in &specimen.truths {
+        assert_eq!(truth.restore(&pool).expect("as stored"), [].into());
+    }
+}
+
+#[test]
+fn what_an_open_session_has_stored_stays() {
+    let specimen = Specimen::new(9, true);
+    let disk = specimen.disk();
+    let pool = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    fail_a_backup(&pool);
+    let mut session = pool.begin(options(Compression::None)).expect("begin");
+    let root = put_image(&mut session, &noise(98, 2_000_000));
+    collect(&pool);
+    let kind = format::snapshot::SnapshotKind::Image;
+    let snapshot = specimen::snapshot(&pool, kind, "late", root);
+    pool.commit(session, std::slice::from_ref(&snapshot), &[])
+        .expect("commit");
+    collect(&pool);
+    let report = pool.check(
+        store::CheckDepth::Data { part: 1, parts: 1 },
+        &mut |_, _| std::ops::ControlFlow::Continue(()),
+    );
+    assert!(report.expect("check").is_sound());
+}

@@ -1,0 +1,164 @@
+//! What any process found damaged is known to the next writer, which stores it anew without having been told to
+//! repair anything. A hint alone decides nothing.
+
+#[allow(dead_code)]
+#[path = "damage/places.rs"]
+mod places;
+mod specimen;
+
+use chunking::Compression;
+use format::damage_hints::DamageHintsRecord;
+use media::Disk;
+use places::{Part, Place, Which};
+use sim::{Damage, SimDisk};
+use specimen::{Specimen, store_image};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{CheckDepth, OpenMode, Pool};
+use units::ContainerId;
+
+const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
+const WITH: Compression = Compression::Zstd(1);
+
+struct Rotten {
+    of: Specimen,
+    disk: Arc<SimDisk>,
+    file: String,
+    bit: u64,
+}
+
+impl Rotten {
+    fn new() -> Self {
+        let of = Specimen::new(1, true);
+        let target = Place::Container(Which::Data, Part::RegionPayload)
+            .target(&of)
+            .unwrap();
+        let rotten = Self {
+            disk: of.disk(),
+            of,
+            file: target.files[0].clone(),
+            bit: 8 * (target.range.start + 20),
+        };
+        rotten.flip();
+        rotten
+    }
+
+    fn flip(&self) {
+        self.disk
+            .damage(&self.file, &Damage::FlipBit(self.bit))
+            .unwrap();
+    }
+
+    fn open(&self, mode: OpenMode) -> Pool {
+        self.of.open(&self.disk, 7, mode).unwrap()
+    }
+
+    fn image(&self) -> Vec<u8> {
+        match &self.of.truths[0].objects[&Vec::new()] {
+            specimen::restore::Content::Bytes(bytes) => bytes.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn hints(&self) -> Vec<(ContainerId, u32)> {
+        let pool = self.open(OpenMode::Read);
+        let id = pool.config().pool;
+        let records = ["cache/damage.0", "cache/damage.1"]
+            .iter()
+            .filter_map(|name| {
+                let file = self.disk.open_read(name).ok()?;
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                file.read_at(0, &mut bytes).unwrap();
+                DamageHintsRecord::decode(&bytes, id).ok()
+            });
+        let newest = records.max_by_key(|record| record.sequence);
+        newest.unwrap_or_default().places
+    }
+}
+
+fn check(pool: &Pool) -> store::CheckReport {
+    pool.check(ALL, &mut |_, _| ControlFlow::Continue(()))
+        .unwrap()
+}
+
+/// A backup of the same bytes, and what is wrong afterwards.
+fn back_up_again(rotten: &Rotten) -> (u64, bool) {
+    let pool = rotten.open(OpenMode::Write);
+    let before = pool.record().stored_bytes;
+    store_image(&pool, "again", &rotten.image(), WITH);
+    drop(pool);
+    let pool = rotten.open(OpenMode::Read);
+    let added = pool.record().stored_bytes - before;
+    (added, check(&pool).damage.is_empty())
+}
+
+#[test]
+fn what_check_found_a_plain_backup_stores_anew() {
+    let rotten = Rotten::new();
+    let reader = rotten.open(OpenMode::Read);
+    assert!(!check(&reader).is_sound());
+    drop(reader);
+    assert_eq!(rotten.hints().len(), 1);
+    // A reader that comes meanwhile knows it, without reading.
+    let reader = rotten.open(OpenMode::Read);
+    assert_eq!(reader.set_aside().len(), 1);
+    assert_eq!(reader.known_damage().unwrap().lost, 1);
+    drop(reader);
+    let (_, is_whole) = back_up_again(&rotten);
+    assert!(
+        is_whole,
+        "the new snapshot leans on what check had found damaged"
+    );
+    assert_eq!(rotten.hints(), [], "the catalog says it now");
+    let reader = rotten.open(OpenMode::Read);
+    assert_eq!(reader.set_aside().len(), 1);
+    assert_eq!(reader.known_damage().unwrap().lost, 0);
+}
+
+#[test]
+fn what_a_restore_met_is_noted_too() {
+    let rotten = Rotten::new();
+    let reader = rotten.open(OpenMode::Read);
+    let failed = rotten.of.truths[0].restore(&reader).unwrap_or_default();
+    assert!(!failed.is_empty(), "the damage is met");
+    drop(reader);
+    assert_eq!(rotten.hints().len(), 1);
+    assert!(back_up_again(&rotten).1);
+}
+
+#[test]
+fn a_hint_alone_decides_nothing() {
+    let rotten = Rotten::new();
+    let reader = rotten.open(OpenMode::Read);
+    assert!(!check(&reader).is_sound());
+    drop(reader);
+    // The cable was loose.
+    rotten.flip();
+    // And somebody adds what never was.
+    let mut places = rotten.hints();
+    places.push((ContainerId(u64::MAX - 1), 3));
+    let id = rotten.open(OpenMode::Read).config().pool;
+    let record = DamageHintsRecord {
+        sequence: 99,
+        places,
+    };
+    let file = rotten.disk.open("cache/damage.1", true).unwrap();
+    file.write_at(0, &record.encode(id)).unwrap();
+    let writer = rotten.open(OpenMode::Write);
+    assert_eq!(writer.set_aside(), []);
+    drop(writer);
+    assert_eq!(rotten.hints(), []);
+    let (added, is_whole) = back_up_again(&rotten);
+    assert!(is_whole);
+    assert!(added < 10_000, "{added} bytes were stored again");
+}
+
+#[test]
+fn a_writer_that_ends_without_a_commit_leaves_a_hint() {
+    let rotten = Rotten::new();
+    let writer = rotten.open(OpenMode::Write);
+    assert!(!check(&writer).is_sound());
+    drop(writer);
+    assert_eq!(rotten.hints().len(), 1);
+    assert!(back_up_again(&rotten).1);
+}
