@@ -37,7 +37,7 @@ exits 21 q dump latest
 exits 21 q stats --by snapshot
 exits 21 q find nothing
 exits 21 q dump 00000000
-exits 0 q status
+exits 21 q status
 says "DAMAGED"
 exits 21 q check
 exits 21 q scrub

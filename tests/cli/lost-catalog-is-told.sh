@@ -14,7 +14,7 @@ exits 0 q snapshots
 says "catalog of commit 3"
 says "commit 3 cannot be read: what it added is lost"
 [ "$(snapshots)" -eq 1 ] || fail "$(snapshots) snapshots"
-exits 0 q status --json
+exits 21 q status --json
 says '"state":"DAMAGED"'
 exits 21 q check
 exits 0 q restore "latest:$dir/src" --target "$dir/back"

@@ -22,7 +22,7 @@ server=
 printf damage | dd of="$pool/journal/00" bs=1 seek=$((8192 + 65536 + 30000)) conv=notrunc status=none
 start_server --nbd-socket "$dir/nbd"
 grep -q 'volume two has lost writes: .* bytes 0 to 65536' "$dir/serve" || fail "not told: $(cat "$dir/serve")"
-exits 0 q status
+exits 21 q status
 says 'state: DAMAGED'
 says 'found: volume two has lost writes'
 ! grep -q 'volume one' "$dir/out" || fail "another volume is named: $(cat "$dir/out")"

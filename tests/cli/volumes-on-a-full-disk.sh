@@ -30,7 +30,7 @@ metric 'quintet_failing 0' || fail "failing before anything did"
 grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 ! on other -c 'write -P 8 0 4k' -c flush || fail "a flush succeeded: $(cat "$dir/io")"
 on other -r -c 'read -P 9 4k 1020k' || fail "reads fail too: $(cat "$dir/io")"
-exits 0 q status
+exits 1 q status
 says 'FAILED'
 says 'restart the server'
 metric 'quintet_failing 1' || fail "no metric says so"

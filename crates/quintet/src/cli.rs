@@ -19,6 +19,7 @@ mod restore;
 mod retain;
 mod scrub;
 mod serve;
+mod status;
 mod top;
 mod volume;
 
@@ -38,6 +39,7 @@ pub use restore::{OverwriteArg, RestoreArgs};
 pub use retain::{ForgetArgs, KeepArgs, TagArgs};
 pub use scrub::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 pub use serve::{NbdArgs, ServeArgs, ServeCommand, ServeHeldArgs};
+pub use status::StatusArgs;
 pub use top::TopArgs;
 pub use volume::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
@@ -211,7 +213,7 @@ pub enum Command {
     /// Show how much is stored, and how well
     Stats(StatsArgs),
     /// Show the pool on one screen, with what to do if anything
-    Status,
+    Status(StatusArgs),
     /// Watch a server at work
     Top(TopArgs),
     /// Writable disks in the pool

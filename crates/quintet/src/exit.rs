@@ -13,7 +13,7 @@ pub enum Exit {
     Done = 0,
     /// Nothing done, or not all, for reasons that have no code of their own.
     Failed = 1,
-    /// Done but for some files that could not be read or written.
+    /// Done but for some files that could not be read or written; of `status`: somebody has to act.
     Partly = 3,
     /// There is no pool at that place.
     NoPool = 10,

@@ -8,6 +8,7 @@
 mod collecting;
 mod copies;
 mod defragging;
+mod findings;
 mod live;
 mod open_files;
 mod replica;
@@ -23,6 +24,7 @@ pub use collecting::{
 };
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Outcome};
+pub use findings::Found;
 pub use live::{ExportReading, Live};
 pub use tasks::{TaskBytes, TaskReading};
 pub use volumes::{
@@ -83,6 +85,7 @@ pub struct Held {
     /// Of every name that was ever opened by a client.
     meters: Mutex<BTreeMap<String, Arc<Meter>>>,
     servers: Mutex<Vec<ServerHandle>>,
+    findings: findings::LastFindings,
     files: Arc<OpenFiles>,
     directories: Arc<Directories>,
 }
@@ -117,6 +120,7 @@ impl Held {
             stuck: Trouble::default(),
             meters: Mutex::default(),
             servers: Mutex::default(),
+            findings: findings::LastFindings::default(),
             files: Arc::default(),
         }
     }

@@ -13,6 +13,7 @@ pub mod console;
 pub mod control;
 pub mod exit;
 pub mod filesystem;
+pub mod findings;
 pub mod held;
 pub mod image;
 pub mod ingest;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every metric stands in one table, with its unit in its name and its meaning beside it;
 //! nothing is told that is not in the table. Base units; counters end in `_total`. Rendering reads
-//! counters only. Called by the endpoint.
+//! counters, and what the server finds wrong, which it looks for once a minute. Called by the endpoint.
 
 mod device;
 mod endpoint;
@@ -10,6 +10,7 @@ mod text;
 
 pub use endpoint::Endpoint;
 
+use crate::findings::{KINDS, worst};
 use crate::held::{Held, Live};
 use crate::meters::{Asked, KindReading, bucket_limit_us};
 use nbd::Stats;
@@ -50,6 +51,14 @@ table! {
     BUILD: Gauge = "quintet_build_info", "Always 1; the label is the version.";
     UPTIME: Gauge = "quintet_uptime_seconds", "Time since the server opened the pool.";
     FAILING: Gauge = "quintet_failing", "1 while writes or checkpoints of volumes fail; status says why.";
+    FINDING: Gauge = "quintet_finding", "How many things of this kind status finds wrong.";
+    STATE: Gauge = "quintet_state", "What status says: 0 ONLINE, 1 DEGRADED, 2 DAMAGED, 3 FAILED.";
+    SOURCE_TIME: Gauge = "quintet_source_snapshot_timestamp_seconds", "When the newest snapshot of a source was taken, since 1970; of 1000 sources at most.";
+    SOURCE_SIZE: Gauge = "quintet_source_snapshot_bytes", "Bytes of the source in its newest snapshot.";
+    SOURCE_COMPLETE: Gauge = "quintet_source_snapshot_complete", "1 when all of the source could be read and nothing changed meanwhile.";
+    SOURCE_UNREAD: Gauge = "quintet_source_snapshot_unread_files", "Files, directories and attributes that could not be read.";
+    SOURCE_CHANGED: Gauge = "quintet_source_snapshot_changed_files", "Files that changed while they were read.";
+    SOURCE_OVERDUE: Gauge = "quintet_source_snapshot_overdue", "1 when the newest snapshot is older than its history lets one expect.";
     COMMITTED: Gauge = "quintet_last_commit_timestamp_seconds", "When the newest commit was made, since 1970.";
     GENERATION: Gauge = "quintet_pool_generation", "Number of the newest commit.";
     STORED: Gauge = "quintet_pool_stored_bytes", "Bytes of all containers.";
@@ -110,6 +119,9 @@ table! {
     SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Places that the scrub found damaged.";
 }
 
+/// Sources that are told.
+const SOURCES_MAX: usize = 1000;
+
 /// Upper ends of the histogram's buckets, powers of two of microseconds: 16 us to 4 s.
 const DURATION_LOG2_US: [u32; 10] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22];
 
@@ -121,6 +133,7 @@ pub fn render(held: &Held) -> String {
     text.sample(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1u64);
     text.sample(UPTIME, &[], held.since.elapsed().as_secs_f64());
     text.sample(FAILING, &[], u64::from(!held.failing().is_empty()));
+    findings(&mut text, held);
     text.sample(COMMITTED, &[], record.committed.0 as f64 / 1e9);
     text.sample(GENERATION, &[], held.pool.generation().0);
     text.sample(STORED, &[], record.stored_bytes);
@@ -136,6 +149,29 @@ pub fn render(held: &Held) -> String {
     journal(&mut text, &live);
     device::tell(&mut text, &live);
     text.finish()
+}
+
+fn findings(text: &mut Text, held: &Held) {
+    let found = held.findings();
+    for kind in KINDS {
+        let count = found.findings.iter().filter(|f| f.kind == kind).count();
+        text.sample(FINDING, &[("kind", kind)], count as u64);
+    }
+    text.sample(STATE, &[], worst(&found.findings) as u64);
+    for source in found.sources.iter().take(SOURCES_MAX) {
+        let label = [("source", source.name.as_str())];
+        text.sample(SOURCE_TIME, &label, source.newest.0 as f64 / 1e9);
+        text.sample(SOURCE_SIZE, &label, source.bytes);
+        let missed = source.missed;
+        text.sample(SOURCE_COMPLETE, &label, u64::from(missed.is_nothing()));
+        text.sample(SOURCE_UNREAD, &label, missed.unread);
+        text.sample(SOURCE_CHANGED, &label, missed.changed);
+        text.sample(
+            SOURCE_OVERDUE,
+            &label,
+            u64::from(source.overdue_ns.is_some()),
+        );
+    }
 }
 
 fn exports(text: &mut Text, live: &Live) {

@@ -89,10 +89,7 @@ impl FileWork {
             .iter()
             .for_each(|e| context.progress.warn_path(e));
         if changed {
-            let path = opened.path().display();
-            context
-                .progress
-                .warn(format_args!("{path}: changed while it was read"));
+            context.progress.warn_changed(opened.path());
             // The next run must read it again.
             entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
         }

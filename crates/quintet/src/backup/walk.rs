@@ -9,6 +9,7 @@ use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun};
 use crate::progress::Progress;
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
+use format::snapshot::Missed;
 use format::tree::{Entry, EntryKind};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -49,6 +50,18 @@ pub struct TreeOutcome {
     pub files_changed: u64,
     /// Entries that could not be read.
     pub failures: u64,
+    /// Files that changed while they were read.
+    pub changed_while_read: u64,
+}
+
+impl TreeOutcome {
+    /// What of the source is not in the snapshot.
+    pub fn missed(&self) -> Missed {
+        Missed {
+            unread: self.failures,
+            changed: self.changed_while_read,
+        }
+    }
 }
 
 /// Stores the trees and returns the root directory object.
@@ -59,7 +72,7 @@ pub fn back_up_trees(
     progress: &Progress,
 ) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
     let top = Pending::new(None);
-    let before = progress.warnings();
+    let before = (progress.warnings(), progress.changed());
     let reader = pool.reader();
     let mut outcome = ingest::run(
         session,
@@ -88,7 +101,8 @@ pub fn back_up_trees(
             Ok(walker.outcome)
         },
     )?;
-    outcome.failures = progress.warnings() - before;
+    outcome.changed_while_read = progress.changed() - before.1;
+    outcome.failures = progress.warnings() - before.0 - outcome.changed_while_read;
     let root = top
         .root()
         .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "the tree was not finished"))?;

@@ -93,10 +93,13 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     snapshot.directories = outcome.directories;
     snapshot.logical_bytes = outcome.bytes;
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
+    snapshot.missed = outcome.missed();
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
     summary(&invocation.console, &snapshot, &outcome, &counts)?;
-    Ok(done_or_partly(outcome.failures))
+    Ok(done_or_partly(
+        outcome.failures + outcome.changed_while_read,
+    ))
 }
 
 /// What is left out: what the user said, and the pool itself, which would grow while it is read.

@@ -4,7 +4,7 @@ mod convert;
 
 use super::backup::REGION_BYTES;
 use super::full;
-use super::invocation::Invocation;
+use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
 use super::snapshot_choice::{SnapshotFilter, choose_named, short_id};
@@ -91,10 +91,18 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
             }
         }
     };
+    // What cannot be looked at any more has changed.
+    let after = RawImage::open(&args.image).and_then(|image| image.signature());
+    let changed = !signature.is_empty() && after.ok().as_ref() != Some(&signature);
     let mut snapshot = identity.snapshot(&pool, SnapshotKind::Image, root);
     snapshot.name = args.name.clone();
     snapshot.files = 1;
-    snapshot.signature = signature;
+    if changed {
+        progress.warn_changed(&args.image);
+        snapshot.missed.changed = 1;
+    } else {
+        snapshot.signature = signature;
+    }
     snapshot.parent = parent.map(|p| p.id).unwrap_or_default();
     let (snapshot, counts) = commit(&invocation.console, &pool, session, snapshot, started)?;
     drop(progress);
@@ -102,10 +110,11 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
         files: 1,
         bytes: root.len,
         files_unchanged: u64::from(unchanged),
+        changed_while_read: u64::from(changed),
         ..TreeOutcome::default()
     };
     say(invocation, &snapshot, &outcome, &counts)?;
-    Ok(Exit::Done)
+    Ok(done_or_partly(u64::from(changed)))
 }
 
 fn say(

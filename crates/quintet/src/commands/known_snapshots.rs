@@ -38,9 +38,9 @@ impl KnownSnapshots {
         Ok(Self { readable, damage })
     }
 
-    /// False when some cannot be read.
-    pub fn is_all(&self) -> bool {
-        self.damage.is_none()
+    /// Why some cannot be read.
+    pub fn hidden(&self) -> Option<&str> {
+        self.damage.as_deref()
     }
 
     /// What became of looking for one: one that is not there may be among those that cannot be

@@ -61,7 +61,7 @@ impl Need {
                 unless(only_lists, Self::Writing { files: false })
             }
             Command::Tag(_) => Self::Writing { files: false },
-            Command::Status
+            Command::Status(_)
             | Command::Top(_)
             | Command::Qos(QosCommand::Show)
             | Command::Volume(VolumeCommand::List) => Self::Live,

@@ -153,8 +153,24 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
             .integer("directories", snapshot.directories)
             .integer("logical_bytes", snapshot.logical_bytes)
             .integer("added_bytes", snapshot.added_bytes)
-            .integer("duration_ms", snapshot.duration_ms),
+            .integer("duration_ms", snapshot.duration_ms)
+            .boolean("complete", snapshot.missed.is_nothing())
+            .integer("files_unread", snapshot.missed.unread)
+            .integer("files_changed_while_read", snapshot.missed.changed),
     )
+}
+
+/// What is missing in a snapshot, for people; `None` when it is complete.
+pub(super) fn incomplete(snapshot: &Snapshot) -> Option<String> {
+    crate::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
+}
+
+/// As [`subject`], and whether the snapshot is incomplete.
+pub(super) fn subject_and_gaps(snapshot: &Snapshot) -> String {
+    match incomplete(snapshot) {
+        Some(incomplete) => format!("{} ({incomplete})", subject(snapshot)),
+        None => subject(snapshot),
+    }
 }
 
 /// What a snapshot is of, for people.

@@ -6,6 +6,7 @@ use super::snapshot_choice::short_id;
 use crate::backup::TreeOutcome;
 use crate::console::Console;
 use crate::json::Object;
+use crate::retention::{GroupBy, group};
 use crate::sizes;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -61,6 +62,8 @@ impl Identity {
             duration_ms: 0,
             parent: Default::default(),
             signature: Vec::new(),
+            missed: Default::default(),
+            previous: Default::default(),
         }
     }
 }
@@ -86,6 +89,7 @@ fn committed(
 ) -> store::Result<(Snapshot, WriteCounts)> {
     let counts = session.seal_data()?;
     snapshot.added_bytes = counts.stored_bytes;
+    snapshot.previous = previous_of(pool, &snapshot)?;
     snapshot.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[])?;
     if let Some(why) = pool.index_failure() {
@@ -94,6 +98,18 @@ fn committed(
         ));
     }
     Ok((snapshot, committed.counts))
+}
+
+/// When the snapshot of the same source before this one was taken; zero: there is none that can be listed.
+fn previous_of(pool: &Pool, snapshot: &Snapshot) -> store::Result<UnixNanos> {
+    let (known, _) = pool.snapshots_readable()?;
+    let older = known.iter().filter(|known| known.taken < snapshot.taken);
+    let groups = group(older.chain([snapshot]), GroupBy::default());
+    let own = groups
+        .iter()
+        .find(|group| group.snapshots.first() == Some(&snapshot));
+    let previous = own.and_then(|group| group.snapshots.get(1));
+    Ok(previous.map_or_else(UnixNanos::default, |previous| previous.taken))
 }
 
 /// Says what was stored.
@@ -112,6 +128,13 @@ pub(super) fn summary(
         outcome.failures,
         outcome.directories,
     ))?;
+    if outcome.changed_while_read > 0 {
+        console.line(format!(
+            "{} files changed while being read: what is stored of them may be of two moments; the next backup reads \
+             them again",
+            outcome.changed_while_read
+        ))?;
+    }
     console.line(format!(
         "processed {} in {seconds:.2} s; new {} in {} chunks, stored {}",
         sizes::display(outcome.bytes),
@@ -127,6 +150,7 @@ pub(super) fn summary(
             .integer("files_unmodified", outcome.files_unchanged)
             .integer("files_changed", outcome.files_changed)
             .integer("files_failed", outcome.failures)
+            .integer("files_changed_while_read", outcome.changed_while_read)
             .integer("directories", outcome.directories)
             .integer("total_bytes_processed", outcome.bytes)
             .integer("data_added", counts.new_bytes)

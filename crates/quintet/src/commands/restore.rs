@@ -2,7 +2,8 @@
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, split_path};
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose, short_id, split_path};
 use super::tree::{Found, lookup, normal, top};
 use crate::cli::{OverwriteArg, RestoreArgs};
 use crate::exit::Exit;
@@ -31,6 +32,12 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let filter = SnapshotFilter::new(&args.filter)?;
     let chosen = choose(&snapshots, &wanted, Some(SnapshotKind::Tree), &filter);
     let snapshot = snapshots.found(chosen)?;
+    if let Some(incomplete) = listing::incomplete(snapshot) {
+        let id = short_id(snapshot);
+        invocation.console.warn(format_args!(
+            "snapshot {id} is {incomplete} when it was made"
+        ));
+    }
     let progress = invocation.progress("restoring");
     let path = normal(&path.unwrap_or_default());
     let (root, root_entry) = match lookup(pool.reader(), top(snapshot)?, &path)? {

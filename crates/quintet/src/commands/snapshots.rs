@@ -39,7 +39,7 @@ pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Resu
             snapshot.tags.join(","),
             sizes::display(snapshot.logical_bytes),
             sizes::display(snapshot.added_bytes),
-            listing::subject(snapshot),
+            listing::subject_and_gaps(snapshot),
         ]);
     }
     console.message(Object::message("summary").integer("snapshots", meant.len() as u64))?;

@@ -25,7 +25,9 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
         bail!("filters need --by snapshot: what snapshots share belongs to none of them");
     }
     let pool = invocation.open(OpenMode::Read)?;
-    let snapshots = pool.snapshots()?.len() as u64;
+    let all = pool.snapshots()?;
+    let snapshots = all.len() as u64;
+    let incomplete = all.iter().filter(|s| !s.missed.is_nothing()).count() as u64;
     let SpaceCounts {
         containers,
         stored_bytes,
@@ -46,6 +48,7 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     console.message(
         Object::message("summary")
             .integer("snapshots", snapshots)
+            .integer("snapshots_incomplete", incomplete)
             .integer("logical_bytes", logical_bytes)
             .integer("live_bytes", live_bytes)
             .integer("unique_bytes", unique_bytes)
@@ -62,7 +65,13 @@ fn pool(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {
     )?;
     let size = sizes::display;
     let mut lines = vec![
-        ("snapshots", snapshots.to_string()),
+        (
+            "snapshots",
+            match incomplete {
+                0 => snapshots.to_string(),
+                _ => format!("{snapshots}, of them {incomplete} incomplete"),
+            },
+        ),
         ("in snapshots", size(logical_bytes)),
         (
             "after deduplication",
@@ -122,7 +131,7 @@ fn snapshots(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> 
             sizes::display(snapshot.logical_bytes),
             sizes::display(snapshot.added_bytes),
             format!("{:.1}", snapshot.duration_ms as f64 / 1000.0),
-            listing::subject(snapshot),
+            listing::subject_and_gaps(snapshot),
         ]);
     }
     table

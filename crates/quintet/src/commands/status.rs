@@ -1,7 +1,8 @@
 //! `status`: the pool on one screen, and what to do, if anything.
 //!
-//! Invariant: cheap, whatever the pool's size: reads roots, keys and the catalog only. Where a server
-//! holds the pool, it says besides what only it knows.
+//! Invariant: cheap, whatever the pool's size: reads roots, keys, the catalog and directories of damaged containers
+//! only. Where a server holds the pool, it says besides what only it knows. State, action and exit code come from
+//! one list ([`crate::findings`]).
 
 mod server;
 mod upkeep;
@@ -12,23 +13,17 @@ use super::listing;
 use super::snapshot_choice::short_id;
 use super::{defrag, scrub};
 use crate::calendar;
+use crate::cli::StatusArgs;
 use crate::exit::Exit;
-use crate::held::{Collected, Live, lost_writes};
+use crate::findings::{Finding, Limits, Look, Severity, worst};
+use crate::held::{Collected, Live};
 use crate::json::Object;
 use crate::sizes;
 use format::config::Seal;
 use maintenance::{CollectMemory, Scrubber};
 use store::OpenMode;
 
-/// What to do about a server that cannot store what it is asked to.
-const CANNOT_STORE: &str = "make room on the pool's disk, or look at its errors, then restart the server; what \
-                            was flushed is safe";
-
-/// What to do about writes that the journal has lost.
-const LOST_WRITES: &str = "check the file systems of the volumes that are named, or roll them back to a \
-                           snapshot (quintet volume rollback)";
-
-pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
+pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open_silently(OpenMode::Read)?;
     let place = invocation.settings.pool()?.display().to_string();
     let (config, record) = (pool.config(), pool.record());
@@ -38,33 +33,30 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let logical: u64 = snapshots.iter().map(|s| s.logical_bytes).sum();
     let volumes = pool.volumes().unwrap_or_default();
     let volumes_bytes: u64 = volumes.iter().map(|volume| volume.root.len).sum();
-    let mut notes = pool.notes().to_vec();
-    let (mut state, mut action) = judge(
-        notes.len(),
-        pool.lost_commits().len(),
-        (snapshots.len() + volumes.len(), snapshots.is_all()),
-    );
-    let held = invocation.held();
-    let lost = held.map_or_else(Vec::new, |held| lost_writes(&held.volumes));
-    if !lost.is_empty() {
-        notes.extend(lost);
-        (state, action) = ("DAMAGED", Some(LOST_WRITES));
-    }
-    let failing = held.into_iter().flat_map(|held| held.failing());
-    let before = notes.len();
-    notes.extend(failing);
-    if notes.len() > before {
-        (state, action) = ("FAILED", Some(CANNOT_STORE));
-    }
+    let look = Look {
+        pool: &pool,
+        held: invocation.held().map(|held| &**held),
+        snapshots: &snapshots,
+        hidden: snapshots.hidden(),
+        now: pool.now(),
+        limits: Limits {
+            verify_within_s: args.verify_within.seconds,
+        },
+    };
+    let findings = look.findings();
+    let worst = worst(&findings);
+    let told = findings.iter().filter(|f| f.severity > Severity::Hint);
+    let told: Vec<&str> = told.map(|finding| finding.text.as_str()).collect();
     let encrypted = config.seal != Seal::None;
     let set_aside = pool.set_aside().len();
     let console = &invocation.console;
     let mut message = Object::message("status_report")
         .text("pool", &config.pool.to_string())
         .text("repository", &place)
-        .text("state", state)
-        .text_if("action", action)
-        .texts("notes", &notes)
+        .text("state", worst.state())
+        .text_if("action", findings.first().map(|f| f.action.as_str()))
+        .texts("notes", &told)
+        .objects("findings", findings.iter().map(Finding::object))
         .boolean("encrypted", encrypted)
         .integer("keys", keys.len() as u64)
         .time("created", config.created)
@@ -115,12 +107,19 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
     let local = |time| calendar::local(time, &invocation.zone);
     let line = |name: &str, value: &str| console.line(format!("{name:>9}: {value}"));
     line("pool", &format!("{} at {place}", config.pool))?;
-    line("state", state)?;
-    for note in &notes {
-        line("found", note)?;
+    line("state", worst.state())?;
+    for text in &told {
+        line("found", text)?;
     }
-    if let Some(action) = action {
-        line("action", action)?;
+    let mut said = Vec::new();
+    for finding in &findings {
+        let action = finding.action.as_str();
+        // One for several findings of a kind; hints only when nothing is wrong.
+        let is_told = finding.severity > Severity::Hint || worst == Severity::Hint;
+        if is_told && !said.contains(&action) {
+            line("action", action)?;
+            said.push(action);
+        }
     }
     line("created", &local(config.created))?;
     line(
@@ -175,54 +174,5 @@ pub(super) fn run(invocation: &Invocation) -> anyhow::Result<Exit> {
             line(name, &value)?;
         }
     }
-    Ok(Exit::Done)
-}
-
-/// State and what to do about it.
-fn judge(
-    notes: usize,
-    lost_commits: usize,
-    // Snapshots and volumes, as far as they can be listed.
-    (stored, is_all): (usize, bool),
-) -> (&'static str, Option<&'static str>) {
-    if !is_all {
-        let action = "some snapshots cannot be listed; restore what you need of the others by their \
-                      names, and back up again";
-        return ("DAMAGED", Some(action));
-    }
-    match (lost_commits, notes, stored) {
-        (0, 0, 0) => (
-            "ONLINE",
-            Some("the pool is empty: store something with quintet backup"),
-        ),
-        (0, 0, _) => ("ONLINE", None),
-        (0, _, _) => (
-            "DEGRADED",
-            Some(
-                "run quintet check --read-data; second copies of what is missing are written \
-                 again by the next backup",
-            ),
-        ),
-        _ => (
-            "DAMAGED",
-            Some("run quintet repair, then back up again what the lost commits added"),
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_trouble_has_an_action() {
-        let (all, none) = ((1, true), (0, true));
-        assert_eq!(judge(0, 0, all), ("ONLINE", None));
-        assert!(judge(0, 0, none).1.is_some());
-        assert_eq!(judge(2, 0, all).0, "DEGRADED");
-        assert!(judge(2, 0, all).1.is_some());
-        assert_eq!(judge(1, 1, all).0, "DAMAGED");
-        assert!(judge(1, 1, all).1.is_some());
-        assert_eq!(judge(0, 0, (5, false)).0, "DAMAGED");
-    }
+    Ok(worst.exit())
 }

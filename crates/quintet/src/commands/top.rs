@@ -12,6 +12,7 @@ use super::invocation::Invocation;
 use crate::cli::TopArgs;
 use crate::console::Console;
 use crate::exit::Exit;
+use crate::findings::worst;
 use crate::held::Live;
 use frame::Frame;
 use std::io;
@@ -31,6 +32,7 @@ pub(super) fn run(invocation: &Invocation, args: &TopArgs) -> anyhow::Result<Exi
         let now = Live::of(held);
         let frame = Frame {
             uptime: held.since.elapsed(),
+            state: worst(&held.findings().findings).state(),
             last: &last,
             now: &now,
         };

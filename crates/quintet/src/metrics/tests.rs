@@ -43,6 +43,7 @@ fn every_metric_is_told_and_none_besides() {
         .write(context, 0, &[1; 8192], Durability::Durable)
         .unwrap();
     volume.read(context, 0, &mut [0; 4096]).unwrap();
+    held.volumes.snapshot("disk", "one").unwrap();
     held.meter("state@\"quoted\"\\");
     let text = render(&held);
     let name_of = |line: &str| {
@@ -60,6 +61,10 @@ fn every_metric_is_told_and_none_besides() {
         "quintet_export_bytes_total{export=\"disk\",operation=\"write\"} 8192",
         "quintet_request_duration_seconds_count{export=\"disk\",operation=\"read\"} 1",
         "quintet_volume_size_bytes{volume=\"disk\"} 1048576",
+        "quintet_state 0",
+        "quintet_finding{kind=\"data_damaged\"} 0",
+        "quintet_source_snapshot_bytes{source=\"volume disk\"} 1048576",
+        "quintet_source_snapshot_complete{source=\"volume disk\"} 1",
         "quintet_maintenance_bytes_total{task=\"defrag\",source=\"cache\"} 0",
         "quintet_maintenance_bytes_total{task=\"copy\",source=\"disk\"} 0",
         "quintet_maintenance_bytes_total{task=\"collect\",source=\"disk\"} 0",

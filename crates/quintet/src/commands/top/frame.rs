@@ -15,6 +15,8 @@ const HEAD_LINES: usize = 6;
 /// See the module's head.
 pub struct Frame<'a> {
     pub uptime: Duration,
+    /// As `status` says it.
+    pub state: &'static str,
     pub last: &'a Live,
     pub now: &'a Live,
 }
@@ -116,7 +118,11 @@ impl Frame<'_> {
     fn head(&self) -> String {
         let uptime = uptime(self.uptime);
         let (volumes, shown) = (self.volumes(), self.seconds());
-        format!("quintet: up {uptime}, {volumes} volumes; over the last {shown:.1} s")
+        let state = match self.state {
+            "ONLINE" => String::new(),
+            state => format!("{state} (see quintet status), "),
+        };
+        format!("quintet: {state}up {uptime}, {volumes} volumes; over the last {shown:.1} s")
     }
 
     fn volumes(&self) -> usize {
@@ -200,6 +206,7 @@ impl Frame<'_> {
         Object::message("top")
             .number("seconds", seconds)
             .number("uptime_seconds", self.uptime.as_secs_f64())
+            .text("state", self.state)
             .integer("nbd_connections", self.now.nbd.connections)
             .object(
                 "journal",

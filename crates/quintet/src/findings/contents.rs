@@ -1,0 +1,19 @@
+//! What the pool holds: nothing yet.
+
+use super::{Finding, Look, Severity};
+
+pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+    // What cannot be listed counts as something.
+    let has_volumes = look.pool.volumes().map_or(true, |v| !v.is_empty());
+    let is_empty = look.snapshots.is_empty() && look.hidden.is_none() && !has_volumes;
+    if !is_empty || !look.pool.notes().is_empty() {
+        return Vec::new();
+    }
+    vec![Finding {
+        severity: Severity::Hint,
+        kind: "empty",
+        object: String::new(),
+        text: "nothing is stored yet".to_owned(),
+        action: "the pool is empty: store something with quintet backup".to_owned(),
+    }]
+}

@@ -1,0 +1,29 @@
+//! Sources whose newest snapshot is incomplete. An older one was made good by a newer one.
+
+use super::{Finding, Look, Severity, sources};
+use format::snapshot::Missed;
+
+pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+    let incomplete = sources(look).into_iter().filter_map(|source| {
+        let missed = missed_words(&source.missed)?;
+        Some(Finding {
+            severity: Severity::Attention,
+            kind: "snapshot_incomplete",
+            text: format!("{}: the newest snapshot is incomplete: {missed}", source.name),
+            object: source.name,
+            action: "look at the warnings of its backup, exclude what cannot be read, back up a file-system snapshot \
+                     of what changes, and run it again"
+                .to_owned(),
+        })
+    });
+    incomplete.collect()
+}
+
+/// What was missed, for people; `None`: nothing.
+pub fn missed_words(missed: &Missed) -> Option<String> {
+    let unread = (missed.unread > 0).then(|| format!("{} not read", missed.unread));
+    let changed =
+        (missed.changed > 0).then(|| format!("{} changed while being read", missed.changed));
+    let words: Vec<String> = unread.into_iter().chain(changed).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}

@@ -1,0 +1,58 @@
+//! When everything was verified last.
+//!
+//! A pool that was never verified in full counts from when it was made. An empty one has nothing to verify.
+
+use super::{Finding, Look, Severity};
+use maintenance::Scrubber;
+use units::UnixNanos;
+
+const DAY_S: u64 = 86_400;
+
+pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+    let within_s = look.limits.verify_within_s;
+    if within_s == 0 || look.pool.record().containers == 0 {
+        return Vec::new();
+    }
+    let verified = match look.held {
+        Some(held) => held.scrub.status().verified(),
+        None => Scrubber::recorded(look.pool).verified(),
+    };
+    let since = verified.unwrap_or(look.pool.config().created);
+    overdue_s(look.now, since, within_s)
+        .map(|age_s| Finding {
+            severity: Severity::Attention,
+            kind: "verification_overdue",
+            object: String::new(),
+            text: match verified {
+                Some(_) => format!("not everything was verified for {} days", age_s / DAY_S),
+                None => format!(
+                    "never verified in full, and made {} days ago",
+                    age_s / DAY_S
+                ),
+            },
+            action: "run quintet scrub".to_owned(),
+        })
+        .into_iter()
+        .collect()
+}
+
+/// The age, if it is above the limit, seconds. A time that is not here yet is no age.
+fn overdue_s(now: UnixNanos, since: UnixNanos, within_s: u64) -> Option<u64> {
+    let age_s = u64::try_from(now.0.saturating_sub(since.0) / 1_000_000_000).unwrap_or(0);
+    (age_s > within_s).then_some(age_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        let at = |s: i64| UnixNanos(s * 1_000_000_000);
+        assert_eq!(overdue_s(at(100), at(0), 100), None);
+        assert_eq!(overdue_s(at(101), at(0), 100), Some(101));
+        assert_eq!(overdue_s(at(0), at(500), 100), None, "a clock was ahead");
+        let (first, last) = (UnixNanos(i64::MIN), UnixNanos(i64::MAX));
+        assert!(overdue_s(last, first, 1).is_some());
+    }
+}
