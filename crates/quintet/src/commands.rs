@@ -5,6 +5,7 @@
 
 mod backup;
 mod check;
+mod confirm;
 mod copy;
 mod defrag;
 mod diff;

@@ -6,6 +6,7 @@
 pub mod apply;
 pub mod capture;
 pub mod data_map;
+mod listing;
 pub mod metadata;
 pub mod open_file;
 pub mod overwrite;

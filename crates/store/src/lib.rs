@@ -43,7 +43,7 @@ pub use pool::{
     SpaceCounts, Verification, is_no_pool,
 };
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
-pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder};
+pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};
 pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{

@@ -20,7 +20,10 @@ pub use image::ImageVolume;
 use crate::chunk_map::{ChunkMap, Near};
 use crate::container::ContainerReader;
 use crate::error::{Result, StoreError};
-use crate::recipe::{Leaf, Mending, mend_object, visit_differences, visit_leaves, visit_nodes};
+use crate::recipe::{
+    Leaf, Mending, VisitPiece, mend_object, visit_differences, visit_leaves, visit_nodes,
+    visit_past_damage,
+};
 use cache::ReadCache;
 use duet::Duet;
 use flights::Flights;
@@ -209,6 +212,17 @@ impl Reader {
                   }| { visit(offset, len, fingerprint) },
         )
         .map(drop)
+    }
+
+    /// As [`Self::visit_pieces`], of the whole object and past damage: what a damaged node of the
+    /// recipe stands for is visited with its error.
+    pub fn visit_pieces_past_damage(
+        &self,
+        root: &ObjectRoot,
+        visit: &mut VisitPiece<'_>,
+    ) -> Result<()> {
+        let mut load = |f: &Fingerprint| self.recipe_node(f);
+        visit_past_damage(root, &mut load, visit)
     }
 
     /// Visits the byte ranges, ascending and cut to `within`, in which two objects in chunks of one

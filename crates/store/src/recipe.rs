@@ -8,6 +8,7 @@ mod builder;
 mod difference;
 mod fold;
 mod lost;
+mod past_damage;
 mod walk;
 
 pub use builder::ObjectBuilder;
@@ -16,4 +17,6 @@ pub use fold::ChunkRun;
 pub(crate) use fold::{fold, hole};
 pub(crate) use lost::mend_object;
 pub use lost::{LostPart, Mending};
+pub use past_damage::VisitPiece;
+pub(crate) use past_damage::visit_past_damage;
 pub(crate) use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

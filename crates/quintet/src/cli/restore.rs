@@ -12,7 +12,11 @@ Examples:
   quintet restore latest --target /tmp/restored
   quintet restore latest:/home/alice/work --target /home/alice/work --overwrite if-changed
   quintet restore 3f2a91c4 --target / --include /etc/fstab
-  quintet restore latest --target /srv --verify --json")]
+  quintet restore latest --target /srv --delete --dry-run
+  quintet restore 3f2a91c4 --target /tmp/left --partial
+  quintet restore latest --target /srv --verify --json
+
+On a terminal restore shows what it would replace or remove, and asks, unless --overwrite or --yes is given.")]
 pub struct RestoreArgs {
     /// Snapshot: latest, or the beginning of its name; with :PATH only what is below PATH
     #[arg(value_name = "SNAPSHOT[:PATH]")]
@@ -33,8 +37,12 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "FILE")]
     pub exclude_file: Vec<PathBuf>,
     /// What to do about files that are there
-    #[arg(long, value_name = "WHEN", default_value = "always")]
-    pub overwrite: OverwriteArg,
+    /// [default: always, after asking on a terminal]
+    #[arg(long, value_name = "WHEN")]
+    pub overwrite: Option<OverwriteArg>,
+    /// Replace and remove without asking
+    #[arg(short, long)]
+    pub yes: bool,
     /// Write into existing files, only what differs, instead of replacing them
     #[arg(long)]
     pub in_place: bool,
@@ -44,10 +52,26 @@ pub struct RestoreArgs {
     /// Make holes of all runs of zeroes, not only of those that were holes
     #[arg(long)]
     pub sparse: bool,
+    /// Of damaged files restore what is left: what is damaged becomes holes, the attribute
+    /// user.quintet.damaged names it, and the modification time is 1970
+    #[arg(long)]
+    pub partial: bool,
+    /// Files belong to who restores; set-user-ID programs of others lose that bit
+    #[arg(long)]
+    pub no_owner: bool,
+    /// Drop set-user-ID and set-group-ID bits and capabilities of programs
+    #[arg(long)]
+    pub no_setuid: bool,
+    /// Leave out block and character devices
+    #[arg(long)]
+    pub no_devices: bool,
+    /// Leave extended attributes and ACLs alone
+    #[arg(long)]
+    pub no_xattrs: bool,
     /// Read all restored files again and compare them with the snapshot
     #[arg(long)]
     pub verify: bool,
-    /// Say what would be written, and write nothing
+    /// Say what would be restored, replaced and removed, and change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Which snapshots latest may mean.

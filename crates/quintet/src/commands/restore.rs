@@ -1,24 +1,33 @@
 //! `restore`: a snapshot, or a part of it, into a directory.
 
+use super::confirm::{can_ask, is_wanted};
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose, short_id, split_path};
 use super::tree::{Found, lookup, normal, top};
 use crate::cli::{OverwriteArg, RestoreArgs};
+use crate::console::{Console, printable};
 use crate::exit::Exit;
+use crate::filesystem::apply::TargetDirectory;
+use crate::filesystem::metadata::Privileges;
 use crate::filesystem::overwrite::{Overwrite, Placement};
 use crate::json::Object;
-use crate::restore::{RestorePlan, restore_tree, verify_tree};
+use crate::progress::Progress;
+use crate::restore::{Action, RestoreOutcome, RestorePlan, restore_tree, verify_tree};
 use crate::selection::{Patterns, SnapshotSelection};
 use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::SnapshotKind;
 use format::tree::EntryKind;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use store::OpenMode;
+use std::path::{Path, PathBuf};
+use store::{OpenMode, Reader};
+
+/// Names that are shown before the user is asked.
+const SHOWN_MAX: usize = 20;
 
 /// Runs the command.
 pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result<Exit> {
@@ -38,7 +47,6 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             "snapshot {id} is {incomplete} when it was made"
         ));
     }
-    let progress = invocation.progress("restoring");
     let path = normal(&path.unwrap_or_default());
     let (root, root_entry) = match lookup(pool.reader(), top(snapshot)?, &path)? {
         Found::Top(root) => (root, None),
@@ -50,81 +58,222 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
             }
         },
     };
+    let privileges = Privileges {
+        owner: !args.no_owner,
+        set_id: !args.no_setuid,
+        xattrs: !args.no_xattrs,
+        ..Privileges::of_process()
+    };
     let plan = RestorePlan {
         root,
         root_entry,
+        top: None,
         target: &args.target,
         selection: &selection,
         delete: args.delete,
-        overwrite: match args.overwrite {
-            OverwriteArg::Always => Overwrite::Always,
-            OverwriteArg::IfChanged => Overwrite::IfChanged,
-            OverwriteArg::IfNewer => Overwrite::IfNewer,
-            OverwriteArg::Never => Overwrite::Never,
-        },
+        overwrite: overwrite(args.overwrite),
         placement: if args.in_place {
             Placement::Rewrite
         } else {
             Placement::Replace
         },
         all_sparse: args.sparse,
+        partial: args.partial,
+        privileges,
+        devices: !args.no_devices,
         workers: invocation.workers(),
         dry_run: args.dry_run,
+        tell: &|action, path| tell(invocation, args.dry_run, action, path),
+    };
+    if !args.dry_run && !args.yes && args.overwrite.is_none() && can_ask(&invocation.caller) {
+        ask(invocation, pool.reader(), &plan)?;
+    }
+    let progress = invocation.progress("restoring");
+    let top = match args.dry_run {
+        true => TargetDirectory::open_top(&args.target)?,
+        false => Some(TargetDirectory::create_top(&args.target)?),
+    };
+    let plan = RestorePlan {
+        top: top.clone(),
+        ..plan
     };
     let outcome = restore_tree(pool.reader(), &plan, &progress)?;
     let mut different = 0;
-    if args.verify && !args.dry_run {
-        different = verify_tree(pool.reader(), &root, &args.target, &selection, &progress)?;
+    if let Some(top) = top.filter(|_| args.verify && !args.dry_run) {
+        different = verify_tree(pool.reader(), &top, &plan, &progress)?;
     }
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
-    let console = &invocation.console;
-    let verb = if args.dry_run {
-        "would restore"
-    } else {
-        "restored"
-    };
-    console.line(format!(
-        "{verb} {} files and {} directories, {}, in {seconds:.2} s{}",
-        outcome.files - outcome.skipped,
-        outcome.directories,
-        sizes::display(outcome.bytes),
-        if args.verify && !args.dry_run {
-            ", verified"
-        } else {
-            ""
-        },
-    ))?;
-    let troubles = [
-        (outcome.skipped, "left alone because they are there"),
-        (outcome.deleted, "removed"),
-        (outcome.damaged, "NOT restored: damaged in the pool"),
-        (different, "differ from the snapshot"),
-        (outcome.warnings, "warnings"),
-    ];
-    for (count, what) in troubles.into_iter().filter(|(count, _)| *count > 0) {
-        console.line(format!("{count} {what}"))?;
-    }
-    console.message(
-        Object::message("summary")
-            .text("snapshot_id", &snapshot.id.to_string())
-            .boolean("dry_run", args.dry_run)
-            .integer("total_files", outcome.files)
-            .integer("directories", outcome.directories)
-            .integer("total_bytes", outcome.bytes)
-            .integer("files_skipped", outcome.skipped)
-            .integer("files_deleted", outcome.deleted)
-            .integer("files_damaged", outcome.damaged)
-            .integer("files_different", different)
-            .integer("warnings", outcome.warnings)
-            .number("total_duration", seconds),
+    let is_verified = args.verify && !args.dry_run;
+    report(
+        invocation,
+        args.dry_run,
+        &outcome,
+        (is_verified, different),
+        seconds,
     )?;
+    let id = snapshot.id.to_string();
+    let message = summary(&id, args.dry_run, &outcome, different, seconds);
+    invocation.console.message(message)?;
     let exit = match outcome {
-        _ if outcome.damaged > 0 => Exit::Damaged,
-        _ if outcome.warnings > 0 || different > 0 => Exit::Partly,
+        _ if outcome.damaged > 0 || outcome.partial > 0 => Exit::Damaged,
+        _ if outcome.failed > 0 || outcome.warnings > 0 || different > 0 => Exit::Partly,
         _ => Exit::Done,
     };
     Ok(snapshots.exit_of(&wanted, exit))
+}
+
+fn overwrite(given: Option<OverwriteArg>) -> Overwrite {
+    match given {
+        None | Some(OverwriteArg::Always) => Overwrite::Always,
+        Some(OverwriteArg::IfChanged) => Overwrite::IfChanged,
+        Some(OverwriteArg::IfNewer) => Overwrite::IfNewer,
+        Some(OverwriteArg::Never) => Overwrite::Never,
+    }
+}
+
+/// Shows what would be replaced and removed, if anything, and goes on only when that is wanted.
+fn ask(invocation: &Invocation, reader: &Reader, plan: &RestorePlan<'_>) -> anyhow::Result<()> {
+    let shown = RefCell::new(Vec::new());
+    let list = |action, path: &Path| {
+        let mut shown = shown.borrow_mut();
+        if matches!(action, Action::Replace | Action::Remove) && shown.len() < SHOWN_MAX {
+            shown.push((action, path.to_owned()));
+        }
+    };
+    let trial = RestorePlan {
+        root_entry: plan.root_entry.clone(),
+        top: TargetDirectory::open_top(plan.target)?,
+        dry_run: true,
+        tell: &list,
+        ..*plan
+    };
+    // What goes wrong is said when it does.
+    let (silent, _, _) = Console::captured(invocation.console.loudness());
+    let progress = Progress::start(&silent, &invocation.interrupt, "looking", None);
+    let outcome = restore_tree(reader, &trial, &progress)?;
+    drop(progress);
+    let RestoreOutcome {
+        replaced, deleted, ..
+    } = outcome;
+    if replaced + deleted == 0 {
+        return Ok(());
+    }
+    let mut question = String::new();
+    let shown = shown.into_inner();
+    for (action, path) in &shown {
+        let path = printable(path.as_os_str().as_bytes());
+        question.push_str(&format!("{} {path}\n", action.name()));
+    }
+    let more = (replaced + deleted).saturating_sub(shown.len() as u64);
+    if more > 0 {
+        question.push_str(&format!("... and {more} more (see --dry-run)\n"));
+    }
+    question.push_str(&format!(
+        "Replace {replaced} and remove {deleted} names in {}?",
+        printable(plan.target.as_os_str().as_bytes())
+    ));
+    match is_wanted(&invocation.caller, &question)? {
+        true => Ok(()),
+        false => bail!("nothing was restored: choose with --overwrite, or another --target"),
+    }
+}
+
+/// A line about one name: of a dry run all that is lost or kept, with `-v` everything.
+fn tell(invocation: &Invocation, dry_run: bool, action: Action, path: &Path) {
+    let console = &invocation.console;
+    let is_loss = matches!(
+        action,
+        Action::Replace | Action::Remove | Action::Leave | Action::Refuse(_)
+    );
+    let shows = dry_run && is_loss || console.loudness().verbose > 0;
+    let bytes = path.as_os_str().as_bytes();
+    if shows {
+        let mut line = format!("{:8}", action.name()).into_bytes();
+        line.extend(console.name(bytes));
+        // A closed output ends the run at its summary.
+        let _ = console.line(line);
+        let _ = console.message(
+            Object::message("change")
+                .text("action", action.name())
+                .path("path", bytes),
+        );
+    }
+    if action == Action::Skip {
+        console.note(format_args!("{}: a device, left out", printable(bytes)));
+    }
+}
+
+fn report(
+    invocation: &Invocation,
+    dry_run: bool,
+    outcome: &RestoreOutcome,
+    (is_verified, different): (bool, u64),
+    seconds: f64,
+) -> std::io::Result<()> {
+    let console = &invocation.console;
+    let verb = if dry_run { "would restore" } else { "restored" };
+    let verified = if is_verified { ", verified" } else { "" };
+    console.line(format!(
+        "{verb} {} files and {} directories, {}, in {seconds:.2} s{verified}",
+        outcome.files,
+        outcome.directories,
+        sizes::display(outcome.bytes),
+    ))?;
+    let removed = if dry_run {
+        "would be removed"
+    } else {
+        "removed"
+    };
+    let replaced = match dry_run {
+        true => "of them would replace what is there",
+        false => "of them replaced what was there",
+    };
+    let counts = [
+        (outcome.replaced, replaced),
+        (outcome.skipped, "left alone because they are there"),
+        (outcome.devices_skipped, "devices left out"),
+        (outcome.deleted, removed),
+        (
+            outcome.partial,
+            "of them restored IN PART: damaged in the pool",
+        ),
+        (outcome.damaged, "NOT restored: damaged in the pool"),
+        (outcome.failed, "NOT restored or removed: see the warnings"),
+        (different, "differ from the snapshot"),
+        (outcome.warnings, "warnings"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        console.line(format!("{count} {what}"))?;
+    }
+    Ok(())
+}
+
+fn summary(
+    id: &str,
+    dry_run: bool,
+    outcome: &RestoreOutcome,
+    different: u64,
+    seconds: f64,
+) -> Object {
+    Object::message("summary")
+        .text("snapshot_id", id)
+        .boolean("dry_run", dry_run)
+        .integer("total_files", outcome.files_meant)
+        .integer("directories", outcome.directories)
+        .integer("total_bytes", outcome.bytes_meant)
+        .integer("files_restored", outcome.files)
+        .integer("bytes_restored", outcome.bytes)
+        .integer("files_replaced", outcome.replaced)
+        .integer("files_skipped", outcome.skipped)
+        .integer("devices_skipped", outcome.devices_skipped)
+        .integer("files_deleted", outcome.deleted)
+        .integer("files_partial", outcome.partial)
+        .integer("files_damaged", outcome.damaged)
+        .integer("files_failed", outcome.failed)
+        .integer("files_different", different)
+        .integer("warnings", outcome.warnings)
+        .number("total_duration", seconds)
 }
 
 fn patterns(given: &[OsString], files: &[PathBuf]) -> anyhow::Result<Patterns> {

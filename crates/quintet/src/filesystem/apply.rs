@@ -5,6 +5,7 @@
 //! old or new, never half. Directories get their metadata after their contents. The restore
 //! driver calls this.
 
+mod remove;
 mod special;
 
 use super::metadata::{self, Privileges, Reached, Shortfalls};
@@ -12,7 +13,7 @@ use super::overwrite::{Existing, ExistingKind, Placement};
 use super::target_file::TargetFile;
 use super::{PathError, as_path, join};
 use format::tree::{Entry, Timestamp};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,6 +29,27 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 /// Nobody else looks into what is not finished.
 const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// Which file it is, whatever its name means by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(file: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        let stat = rustix::fs::statat(file, c"", AtFlags::EMPTY_PATH)?;
+        Ok(Self::of_stat(&stat))
+    }
+
+    fn of_stat(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
+    }
+}
 
 /// An open directory of the target. Shared by the files that are being written in it.
 #[derive(Debug)]
@@ -45,10 +67,30 @@ impl TargetDirectory {
             .mode(0o700)
             .create(path)
             .map_err(|e| PathError::new("make directory", path, e))?;
+        Self::open_at(path).map_err(|e| PathError::new("open directory", path, e))
+    }
+
+    /// Opens the top of the target as it is; `None` when it is not there.
+    pub fn open_top(path: &Path) -> Result<Option<Arc<Self>>, PathError> {
+        match Self::open_at(path) {
+            Ok(top) => Ok(Some(top)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(e) => Err(PathError::new("open directory", path, e)),
+        }
+    }
+
+    fn open_at(path: &Path) -> rustix::io::Result<Arc<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|e| PathError::new("open directory", path, e))?;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
         let path = path.as_os_str().as_encoded_bytes().to_vec();
+        Ok(Arc::new(Self { fd, path }))
+    }
+
+    /// Opens a directory in this one as it is; fails when it is a link.
+    pub fn open_child(&self, name: &CStr) -> Result<Arc<Self>, PathError> {
+        let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty())
+            .map_err(|e| self.error("open directory", name, e))?;
+        let path = join(&self.path, name.to_bytes());
         Ok(Arc::new(Self { fd, path }))
     }
 
@@ -154,7 +196,7 @@ impl TargetDirectory {
     /// Owner, attributes, mode and times of this directory, after everything in it.
     pub fn finish(&self, entry: &Entry, privileges: Privileges, shortfalls: &mut Shortfalls) {
         let to = Reached::Opened(self.fd.as_fd());
-        metadata::apply(to, &self.path, self.path(), entry, privileges, shortfalls);
+        metadata::apply(to, self.path(), entry, privileges, shortfalls);
     }
 
     /// Starts a regular file. It has its name (or keeps what was there) until
@@ -197,15 +239,6 @@ impl TargetDirectory {
             Some(unfinished),
             fd,
         ))
-    }
-
-    /// Removes a file, or an empty directory.
-    pub fn remove(&self, name: &CStr) -> Result<(), PathError> {
-        let removed = match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR),
-            removed => removed,
-        };
-        removed.map_err(|e| self.error("remove", name, e))
     }
 
     /// Moves a finished file to its name, over a file or an empty directory.

@@ -4,20 +4,18 @@
 //! time, without following links. Nothing is read but metadata; contents go through
 //! [`super::open_file`]. The backup driver calls this.
 
+use super::listing::names_in;
 use super::open_file::OpenFile;
 use super::xattrs::{self, XattrHolder};
 use super::{PathError, as_path, join};
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind, Timestamp};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom, Statx, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Bytes of names fetched by one call; large directories need a few calls.
-const LISTING_BUFFER_BYTES: usize = 32 << 10;
 const STAT_FLAGS: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
 
 /// An open source directory.
@@ -71,6 +69,15 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
+    /// The directory that somebody has open already.
+    pub fn of_handle(directory: BorrowedFd<'_>, path: &Path) -> Result<Self, PathError> {
+        let fd = directory
+            .try_clone_to_owned()
+            .map_err(|e| PathError::new("open directory", path, e))?;
+        let path = path.as_os_str().as_encoded_bytes().to_vec();
+        Ok(Self { fd, path })
+    }
+
     /// Opens a directory in this one; fails when it is a link.
     pub fn open_child(&self, name: &CStr) -> Result<Self, PathError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -94,21 +101,7 @@ impl Directory {
 
     /// All names but `.` and `..`, sorted by bytes.
     pub fn names(&self) -> Result<Vec<CString>, PathError> {
-        let mut names = Vec::new();
-        // From its start, also the second time.
-        rustix::fs::seek(&self.fd, SeekFrom::Start(0))
-            .map_err(|e| PathError::new("list", self.path(), e))?;
-        let mut buffer = [MaybeUninit::<u8>::uninit(); LISTING_BUFFER_BYTES];
-        let mut listing = RawDir::new(&self.fd, &mut buffer);
-        while let Some(entry) = listing.next() {
-            let entry = entry.map_err(|e| PathError::new("list", self.path(), e))?;
-            let name = entry.file_name();
-            if name != c"." && name != c".." {
-                names.push(name.to_owned());
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        names_in(self.fd.as_fd()).map_err(|e| PathError::new("list", self.path(), e))
     }
 
     /// Metadata of an entry without its extended attributes: one system call, two for links.
@@ -135,7 +128,7 @@ impl Directory {
 
     /// Extended attributes of an entry, read by name, sorted by name.
     pub fn xattrs(&self, name: &CStr, unreadable: &mut Vec<PathError>) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let holder = XattrHolder::named(&self.fd, &self.path, name);
+        let holder = XattrHolder::beneath(&self.fd, &self.path, name);
         xattrs::read_all(&holder, unreadable)
     }
 

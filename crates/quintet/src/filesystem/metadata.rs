@@ -9,26 +9,44 @@ use super::xattrs::{self, XattrHolder, handle_path};
 use format::tree::{Entry, EntryKind, Timestamp};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid};
 use rustix::io::Errno;
-use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::borrow::Cow;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 const SET_ID_BITS: u32 = 0o6000;
 
-/// What this process may do to the files that it makes.
+/// Runs a program with more than its user's rights, as set-user-ID does.
+const CAPABILITIES: &[u8] = b"security.capability";
+
+/// What this process may do to the files that it makes, and what the user wants of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privileges {
     /// May give files away (root, or `CAP_CHOWN` in effect as far as we know: user id 0).
     pub change_owner: bool,
+    /// Files get their stored owner and group; else they belong to who restores.
+    pub owner: bool,
+    /// Programs keep set-user-ID and set-group-ID bits and capabilities.
+    pub set_id: bool,
+    /// Files get exactly their stored extended attributes; else none is set or removed.
+    pub xattrs: bool,
 }
 
 impl Privileges {
-    /// Of this process.
+    /// Of this process, to restore everything.
     pub fn of_process() -> Self {
         Self {
             change_owner: rustix::process::geteuid().is_root(),
+            ..Self::NONE
         }
     }
+
+    /// Those of a user who may not give files away, to restore everything.
+    pub const NONE: Self = Self {
+        change_owner: false,
+        owner: true,
+        set_id: true,
+        xattrs: true,
+    };
 }
 
 /// What could not be made as it was. The files are there with their content.
@@ -55,28 +73,29 @@ pub(super) enum Reached<'a> {
     Opened(BorrowedFd<'a>),
     /// By an `O_PATH` handle: devices, pipes, sockets.
     Handle(BorrowedFd<'a>),
-    /// As a name in an open directory: symbolic links, which have no handle that takes changes.
-    Link(BorrowedFd<'a>, &'a CStr),
+    /// By an `O_PATH` handle of a symbolic link, which has no mode.
+    Link(BorrowedFd<'a>),
 }
 
 /// Sets everything of `entry` but its content.
 pub(super) fn apply(
     to: Reached<'_>,
-    directory_path: &[u8],
     path: &Path,
     entry: &Entry,
     privileges: Privileges,
     shortfalls: &mut Shortfalls,
 ) {
     let owned = set_owner(to, path, entry, privileges, shortfalls);
-    let holder = match to {
-        Reached::Opened(fd) => XattrHolder::opened(fd, path),
-        Reached::Handle(fd) => XattrHolder::handle(fd, path),
-        Reached::Link(directory, name) => XattrHolder::beneath(&directory, directory_path, name),
-    };
-    xattrs::bring_to(&holder, &entry.xattrs, &mut shortfalls.warnings);
+    if privileges.xattrs {
+        let holder = match to {
+            Reached::Opened(fd) => XattrHolder::opened(fd, path),
+            Reached::Handle(fd) | Reached::Link(fd) => XattrHolder::handle(fd, path),
+        };
+        let wanted = wanted_xattrs(entry, privileges);
+        xattrs::bring_to(&holder, &wanted, &mut shortfalls.warnings);
+    }
     // A program that runs as its owner must not run as somebody else instead.
-    let mode = match owned {
+    let mode = match owned && privileges.set_id {
         true => entry.mode,
         false => entry.mode & !SET_ID_BITS | directory_bits(entry),
     };
@@ -85,11 +104,20 @@ pub(super) fn apply(
             shortfalls.warnings.push(PathError::new(operation, path, e));
         }
     };
-    if mode != entry.mode {
+    // Who asked for neither knows.
+    if mode != entry.mode && privileges.set_id && privileges.owner {
         warn("keep set-user-ID bits", Err(Errno::PERM));
     }
     warn("set mode", set_mode(to, Mode::from_raw_mode(mode)));
     warn("set times", set_times(to, entry.modified));
+}
+
+fn wanted_xattrs(entry: &Entry, privileges: Privileges) -> Cow<'_, [(Vec<u8>, Vec<u8>)]> {
+    let is_kept = |(name, _): &&(Vec<u8>, Vec<u8>)| name != CAPABILITIES;
+    match privileges.set_id || entry.xattrs.iter().all(|x| is_kept(&x)) {
+        true => Cow::Borrowed(&entry.xattrs),
+        false => entry.xattrs.iter().filter(is_kept).cloned().collect(),
+    }
 }
 
 /// Set-group-ID on a directory only says who owns its files.
@@ -110,10 +138,7 @@ fn set_owner(
 ) -> bool {
     let stat = match to {
         Reached::Opened(fd) => rustix::fs::fstat(fd),
-        Reached::Handle(fd) => rustix::fs::statat(fd, c"", AtFlags::EMPTY_PATH),
-        Reached::Link(directory, name) => {
-            rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
-        }
+        Reached::Handle(fd) | Reached::Link(fd) => rustix::fs::statat(fd, c"", AtFlags::EMPTY_PATH),
     };
     let present = match stat {
         Ok(stat) => (stat.st_uid, stat.st_gid),
@@ -125,14 +150,16 @@ fn set_owner(
     if present == (entry.uid, entry.gid) {
         return true;
     }
+    if !privileges.owner {
+        return false;
+    }
     // Without privileges the group may still be one of ours.
     let uid = privileges.change_owner.then(|| Uid::from_raw(entry.uid));
     let gid = Some(Gid::from_raw(entry.gid));
     let changed = match to {
         Reached::Opened(fd) => rustix::fs::fchown(fd, uid, gid),
-        Reached::Handle(fd) => rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH),
-        Reached::Link(directory, name) => {
-            rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+        Reached::Handle(fd) | Reached::Link(fd) => {
+            rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)
         }
     };
     match changed {
@@ -176,12 +203,9 @@ fn set_times(to: Reached<'_>, modified: Timestamp) -> rustix::io::Result<()> {
     };
     match to {
         Reached::Opened(fd) => rustix::fs::futimens(fd, &times),
-        Reached::Handle(fd) => {
+        Reached::Handle(fd) | Reached::Link(fd) => {
             let path = handle_path(fd);
             rustix::fs::utimensat(rustix::fs::CWD, &path, &times, AtFlags::empty())
-        }
-        Reached::Link(directory, name) => {
-            rustix::fs::utimensat(directory.as_fd(), name, &times, AtFlags::SYMLINK_NOFOLLOW)
         }
     }
 }

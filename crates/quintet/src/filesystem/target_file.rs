@@ -4,11 +4,11 @@
 //! is rewritten in place, or was not there); a file that is dropped unfinished leaves nothing behind.
 
 use super::PathError;
-use super::apply::TargetDirectory;
+use super::apply::{Identity, TargetDirectory};
 use super::metadata::{self, Privileges, Reached, Shortfalls};
 use format::tree::Entry;
-use rustix::fs::{AtFlags, FallocateFlags};
-use std::ffi::CString;
+use rustix::fs::{AtFlags, FallocateFlags, XattrFlags};
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -105,14 +105,14 @@ impl TargetFile {
         Ok(())
     }
 
-    /// Cuts the file to `len`, gives it the metadata of `entry` and its name.
+    /// Cuts the file to `len`, gives it the metadata of `entry` and its name. Says which file it is.
     pub fn finish(
         mut self,
         entry: &Entry,
         len: u64,
         privileges: Privileges,
         shortfalls: &mut Shortfalls,
-    ) -> Result<(), PathError> {
+    ) -> Result<Identity, PathError> {
         let present = self.file.metadata().map_err(|e| self.error("stat", e))?;
         if present.len() != len {
             self.file
@@ -120,14 +120,20 @@ impl TargetFile {
                 .map_err(|e| self.error("set length", e))?;
         }
         let to = Reached::Opened(self.file.as_fd());
-        let directory = self.directory.path().as_os_str().as_encoded_bytes();
         let path = self.path();
-        metadata::apply(to, directory, &path, entry, privileges, shortfalls);
+        metadata::apply(to, &path, entry, privileges, shortfalls);
+        let identity = Identity::of(self.file.as_fd()).map_err(|e| self.error("stat", e.into()))?;
         self.finished = true;
-        match self.unfinished.take() {
-            Some(unfinished) => self.directory.rename_over(&unfinished, &self.name),
-            None => Ok(()),
+        if let Some(unfinished) = self.unfinished.take() {
+            self.directory.rename_over(&unfinished, &self.name)?;
         }
+        Ok(identity)
+    }
+
+    /// Says in the file itself that it is not whole: an attribute for programs and people.
+    pub fn mark(&self, name: &CStr, value: &[u8]) -> Result<(), PathError> {
+        let set = rustix::fs::fsetxattr(&self.file, name, value, XattrFlags::empty());
+        set.map_err(|e| self.error("set attribute", e.into()))
     }
 
     fn error(&self, operation: &'static str, e: io::Error) -> PathError {

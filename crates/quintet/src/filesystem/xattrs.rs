@@ -14,8 +14,6 @@ use std::path::Path;
 /// Names and values, sorted by name.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Longest path that the kernel takes in one piece, with its NUL.
-const PATH_BYTES_MAX: usize = 4096;
 /// First guesses: most lists are empty and most values are short.
 const LIST_BYTES: usize = 512;
 const VALUE_BYTES: usize = 256;
@@ -25,7 +23,7 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 /// Whose attributes.
 pub struct XattrHolder<'a> {
     access: Access<'a>,
-    /// For messages; empty when `access` says it.
+    /// For messages.
     path: Cow<'a, Path>,
 }
 
@@ -46,21 +44,9 @@ impl<'a> XattrHolder<'a> {
         }
     }
 
-    /// An entry of a directory that is reached by `path`. The kernel has no `*xattrat` that we can
-    /// call, so the whole path is walked again: cheaper than a walk through `/proc`, which is
-    /// left for paths that are too long.
-    pub fn named(directory: &impl AsFd, path: &[u8], name: &CStr) -> Self {
-        let whole = join(path, name.to_bytes());
-        if whole.len() >= PATH_BYTES_MAX {
-            return Self::beneath(directory, path, name);
-        }
-        Self {
-            access: Access::Named(c_string(whole)),
-            path: Cow::Borrowed(Path::new("")),
-        }
-    }
-
-    /// An entry of an open directory, safe against anyone who moves directories meanwhile.
+    /// An entry of an open directory, `path` for messages. The kernel has no `*xattrat` that we can
+    /// call; the way through `/proc` leads to this directory also when somebody has put a link to
+    /// another one in its place: else a file could get another file's capabilities.
     pub fn beneath(directory: &impl AsFd, path: &[u8], name: &CStr) -> Self {
         Self {
             access: Access::Named(in_proc(directory.as_fd(), name)),
@@ -68,7 +54,7 @@ impl<'a> XattrHolder<'a> {
         }
     }
 
-    /// What an `O_PATH` handle stands for; not a symbolic link.
+    /// What an `O_PATH` handle stands for, a symbolic link itself included.
     pub fn handle(fd: BorrowedFd<'_>, path: &'a Path) -> Self {
         Self {
             access: Access::Handle(handle_path(fd)),
@@ -110,12 +96,7 @@ impl<'a> XattrHolder<'a> {
     }
 
     fn error(&self, operation: &'static str, e: Errno) -> PathError {
-        match &self.access {
-            Access::Named(path) if self.path.as_os_str().is_empty() => {
-                PathError::new(operation, as_path(path.to_bytes()), e)
-            }
-            _ => PathError::new(operation, &*self.path, e),
-        }
+        PathError::new(operation, &*self.path, e)
     }
 }
 

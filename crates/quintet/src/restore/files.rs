@@ -1,9 +1,10 @@
 //! One file's bytes and metadata into the target.
 
-use super::Trouble;
-use super::tree::PendingDirectory;
+use super::partial::{DAMAGED_ATTRIBUTE, DamagedRanges};
+use super::pending::{FirstName, PendingDirectory};
+use super::tally::Tally;
 use crate::filesystem::PathError;
-use crate::filesystem::apply::TargetDirectory;
+use crate::filesystem::apply::{Identity, TargetDirectory};
 use crate::filesystem::metadata::{Privileges, Shortfalls};
 use crate::filesystem::overwrite::Placement;
 use crate::filesystem::target_file::TargetFile;
@@ -14,6 +15,7 @@ use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{Reader, StoreError};
+use units::Fingerprint;
 
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -21,87 +23,175 @@ static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 pub(super) struct Shared<'a> {
     pub reader: &'a Reader,
     pub progress: &'a Progress,
-    pub trouble: &'a Trouble,
+    pub tally: &'a Tally,
     pub privileges: Privileges,
     pub placement: Placement,
     pub all_sparse: bool,
+    pub partial: bool,
 }
 
 /// A file to be restored.
 pub(super) struct FileJob {
     pub parent: Arc<PendingDirectory>,
+    pub target: Arc<TargetDirectory>,
     pub name: CString,
     pub entry: Entry,
     pub content: ObjectRoot,
     pub sparse: bool,
+    /// Something else has the name.
+    pub replaces: bool,
+    /// It has other names too.
+    pub first: Option<Arc<FirstName>>,
 }
 
 enum Failure {
-    Pool(StoreError),
+    /// What became of the name, and why.
+    Pool(&'static str, StoreError),
     Target(PathError),
 }
 
 impl FileJob {
     /// Restores it and counts it off its directory.
     pub fn run(self, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
-        let target = Arc::clone(&self.parent.target);
-        match self.restore(&target, shared, shortfalls) {
-            Ok(()) => {}
-            Err(Failure::Target(e)) => shared.trouble.path(&e, shared.progress),
-            Err(Failure::Pool(e)) => {
-                shared
-                    .trouble
-                    .store(&target.path_of(&self.name), e, shared.progress);
+        let mut lost = DamagedRanges::default();
+        let path = self.target.path_of(&self.name);
+        match self.restore(&mut lost, shared, shortfalls) {
+            Ok(made) => {
+                if let Some(first) = &self.first {
+                    // Only this job knows the name.
+                    let _ = first.made.set(made);
+                }
+                let len = self.content.len.saturating_sub(lost.bytes());
+                shared.tally.restored(len, self.replaces);
+                if !lost.is_empty() {
+                    shared.tally.partial(&path, &lost, shared.progress);
+                }
             }
+            Err(Failure::Target(e)) => shared.tally.failed(&e, shared.progress),
+            Err(Failure::Pool(what, e)) => shared.tally.lost(&path, what, e, shared.progress),
         }
         shared.progress.add_files(1);
-        PendingDirectory::one_less(self.parent, shared.privileges, shortfalls);
+        PendingDirectory::one_less(self.parent, false, shared.privileges, shortfalls);
     }
 
     fn restore(
         &self,
-        target: &Arc<TargetDirectory>,
+        lost: &mut DamagedRanges,
         shared: &Shared<'_>,
         shortfalls: &mut Shortfalls,
-    ) -> Result<(), Failure> {
-        let file = target
+    ) -> Result<Identity, Failure> {
+        let file = self
+            .target
             .create_file(&self.name, shared.placement)
             .map_err(Failure::Target)?;
-        self.write(&file, shared)?;
-        file.finish(&self.entry, self.content.len, shared.privileges, shortfalls)
+        let what = match file.is_rewritten() {
+            true => "not restored, and what was there is overwritten in part",
+            false => "not restored",
+        };
+        let fail = |e| match e {
+            Failure::Pool(_, e) => Failure::Pool(what, e),
+            failure => failure,
+        };
+        match shared.partial {
+            true => self.write_what_is_left(&file, lost, shared, &fail)?,
+            false => self.write(&file, shared).map_err(fail)?,
+        }
+        let marked;
+        let entry = match lost.is_empty() {
+            true => &self.entry,
+            false => {
+                if let Err(e) = file.mark(DAMAGED_ATTRIBUTE, &lost.attribute()) {
+                    shortfalls.warnings.push(e);
+                }
+                marked = lost.mark(&self.entry);
+                &marked
+            }
+        };
+        file.finish(entry, self.content.len, shared.privileges, shortfalls)
             .map_err(Failure::Target)
     }
 
     fn write(&self, file: &TargetFile, shared: &Shared<'_>) -> Result<(), Failure> {
         let mut failed = None;
-        let reader = shared.reader;
-        let visited = reader.visit_pieces(
+        let visited = shared.reader.visit_pieces(
             &self.content,
             0,
             self.content.len,
-            &mut |offset, len, chunk| {
-                let written = if chunk.is_hole() {
-                    if self.sparse || shared.all_sparse {
-                        file.zero_at(offset, len)
-                    } else {
-                        write_zeroes(file, offset, len)
-                    }
-                } else {
-                    let bytes = reader.piece(&self.content, &chunk, len)?;
-                    write_bytes(file, offset, bytes.get(..len as usize).unwrap_or(&bytes))
-                };
-                shared.progress.add_bytes(len);
-                match written {
-                    Ok(()) => Ok(ControlFlow::Continue(())),
-                    Err(e) => {
-                        failed = Some(e);
-                        Ok(ControlFlow::Break(()))
-                    }
+            &mut |offset, len, chunk| match self.piece(file, offset, len, &chunk, shared) {
+                Ok(()) => Ok(ControlFlow::Continue(())),
+                Err(Failure::Pool(_, e)) => Err(e),
+                Err(Failure::Target(e)) => {
+                    failed = Some(e);
+                    Ok(ControlFlow::Break(()))
                 }
             },
         );
-        visited.map_err(Failure::Pool)?;
+        visited.map_err(|e| Failure::Pool("", e))?;
         failed.map_or(Ok(()), |e| Err(Failure::Target(e)))
+    }
+
+    /// All but what is damaged, which becomes holes. What is damaged replaces nothing that is whole.
+    fn write_what_is_left(
+        &self,
+        file: &TargetFile,
+        lost: &mut DamagedRanges,
+        shared: &Shared<'_>,
+        fail: &dyn Fn(Failure) -> Failure,
+    ) -> Result<(), Failure> {
+        let mut failed = None;
+        let keeps_other = self.replaces && !file.is_rewritten();
+        let visited =
+            shared
+                .reader
+                .visit_pieces_past_damage(&self.content, &mut |offset, len, chunk| {
+                    let written = match chunk {
+                        Ok(chunk) => self.piece(file, offset, len, &chunk, shared),
+                        Err(e) => Err(Failure::Pool("", e)),
+                    };
+                    match written {
+                        Ok(()) => {}
+                        Err(Failure::Pool(_, e)) if e.is_corruption() && !keeps_other => {
+                            lost.add(offset, len);
+                            if let Err(e) = file.zero_at(offset, len) {
+                                failed = Some(e);
+                                return Ok(ControlFlow::Break(()));
+                            }
+                        }
+                        Err(Failure::Pool(_, e)) => return Err(e),
+                        Err(Failure::Target(e)) => {
+                            failed = Some(e);
+                            return Ok(ControlFlow::Break(()));
+                        }
+                    }
+                    Ok(ControlFlow::Continue(()))
+                });
+        visited.map_err(|e| match keeps_other {
+            true => Failure::Pool("not restored: what was there is left", e),
+            false => fail(Failure::Pool("", e)),
+        })?;
+        failed.map_or(Ok(()), |e| Err(Failure::Target(e)))
+    }
+
+    fn piece(
+        &self,
+        file: &TargetFile,
+        offset: u64,
+        len: u64,
+        chunk: &Fingerprint,
+        shared: &Shared<'_>,
+    ) -> Result<(), Failure> {
+        let written = if chunk.is_hole() {
+            match self.sparse || shared.all_sparse {
+                true => file.zero_at(offset, len),
+                false => write_zeroes(file, offset, len),
+            }
+        } else {
+            let bytes = shared.reader.piece(&self.content, chunk, len);
+            let bytes = bytes.map_err(|e| Failure::Pool("", e))?;
+            write_bytes(file, offset, bytes.get(..len as usize).unwrap_or(&bytes))
+        };
+        shared.progress.add_bytes(len);
+        written.map_err(Failure::Target)
     }
 }
 

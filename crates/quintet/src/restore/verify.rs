@@ -1,39 +1,49 @@
 //! Reading a restored tree back and comparing it with the pool.
 
+use super::tree::RestorePlan;
 use crate::filesystem::PathError;
+use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::capture::Directory;
 use crate::progress::Progress;
-use crate::selection::{SnapshotSelection, Verdict};
+use crate::selection::Verdict;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use store::{Reader, StoreError};
 
-/// Compares the contents of every selected file below `target` with the snapshot's. Returns the
+/// Compares the contents of every selected file below `top` with the snapshot's. Returns the
 /// number of files that differ, each reported by name.
 pub fn verify_tree(
     reader: &Reader,
-    root: &ObjectRoot,
-    target: &Path,
-    selection: &SnapshotSelection,
+    top: &TargetDirectory,
+    plan: &RestorePlan<'_>,
     progress: &Progress,
 ) -> Result<u64, StoreError> {
     let mut different = 0;
-    let top = match Directory::open(target) {
+    let top = match Directory::of_handle(top.as_fd(), top.path()) {
         Ok(top) => Arc::new(top),
         Err(e) => {
             progress.warn_path(&e);
             return Ok(1);
         }
     };
+    let selection = plan.selection;
     let selected = selection.includes.is_empty();
-    let mut rest = vec![(top, Vec::new(), *root, selected)];
+    let mut rest = vec![(top, Vec::new(), plan.root, selected)];
     while let Some((directory, path, content, parent_selected)) = rest.pop() {
-        for entry in reader.directory(&content)? {
+        let entries = match reader.directory(&content) {
+            // Said when it was to be restored.
+            Err(e) if e.is_corruption() => {
+                different += 1;
+                continue;
+            }
+            entries => entries?,
+        };
+        for entry in entries {
             let mut path = path.clone();
             path.push(b'/');
             path.extend_from_slice(&entry.name);
@@ -43,7 +53,8 @@ pub fn verify_tree(
             let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
             let Verdict { selected, enter } =
                 selection.verdict(&path, is_directory, parent_selected);
-            if !(selected || is_directory && enter) {
+            let is_left_out = !plan.devices && is_device(&entry.kind);
+            if is_left_out || !(selected || is_directory && enter) {
                 continue;
             }
             let same = match &entry.kind {
@@ -57,9 +68,9 @@ pub fn verify_tree(
                     Err(e) => Err(e),
                 },
                 EntryKind::File { content, .. } => {
-                    match same_bytes(reader, &directory, &name, content)? {
-                        Err(e) => Err(e),
-                        Ok(same) => Ok(same),
+                    match same_bytes(reader, &directory, &name, content) {
+                        Err(e) if e.is_corruption() => Ok(false),
+                        same => same?,
                     }
                 }
                 _ => directory
@@ -82,6 +93,13 @@ pub fn verify_tree(
         }
     }
     Ok(different)
+}
+
+fn is_device(kind: &EntryKind) -> bool {
+    matches!(
+        kind,
+        EntryKind::BlockDevice { .. } | EntryKind::CharDevice { .. }
+    )
 }
 
 fn same_bytes(

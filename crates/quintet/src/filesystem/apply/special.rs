@@ -2,24 +2,27 @@
 //!
 //! Invariant: whatever had the name before is there until the new one is complete.
 
-use super::{PRIVATE_FILE, TargetDirectory};
+use super::{Identity, PRIVATE_FILE, TargetDirectory};
 use crate::filesystem::PathError;
 use crate::filesystem::metadata::{self, Privileges, Reached, Shortfalls};
+use crate::filesystem::xattrs::handle_path;
 use format::tree::{Entry, EntryKind};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 impl TargetDirectory {
-    /// Makes a symbolic link, device, pipe or socket with its metadata, in place of what is there.
+    /// Makes a symbolic link, device, pipe or socket with its metadata, in place of what is there. Says
+    /// which file it is.
     pub fn place(
         &self,
         name: &CStr,
         entry: &Entry,
         privileges: Privileges,
         shortfalls: &mut Shortfalls,
-    ) -> Result<(), PathError> {
+    ) -> Result<Identity, PathError> {
         let (operation, file_type, device) = match &entry.kind {
             EntryKind::Symlink { .. } => ("make link", FileType::Symlink, 0),
             EntryKind::BlockDevice { device } => ("make device", FileType::BlockDevice, *device),
@@ -43,27 +46,47 @@ impl TargetDirectory {
             Err(e) => return Err(fail(e)),
         };
         let made = unfinished.as_deref().unwrap_or(name);
-        let path = self.path_of(name);
-        if file_type == FileType::Symlink {
-            let to = Reached::Link(self.fd.as_fd(), made);
-            metadata::apply(to, &self.path, &path, entry, privileges, shortfalls);
-        } else {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let handle = rustix::fs::openat(&self.fd, made, flags, Mode::empty()).map_err(fail)?;
-            let to = Reached::Handle(handle.as_fd());
-            metadata::apply(to, &self.path, &path, entry, privileges, shortfalls);
+        let handle = self.handle_of(made).map_err(fail)?;
+        let identity = expect_fresh(&handle, file_type, device).map_err(fail)?;
+        let to = match file_type {
+            FileType::Symlink => Reached::Link(handle.as_fd()),
+            _ => Reached::Handle(handle.as_fd()),
+        };
+        metadata::apply(to, &self.path_of(name), entry, privileges, shortfalls);
+        if let Some(unfinished) = unfinished {
+            self.rename_over(&unfinished, name)?;
         }
-        match unfinished {
-            Some(unfinished) => self.rename_over(&unfinished, name),
-            None => Ok(()),
-        }
+        Ok(identity)
     }
 
-    /// Gives a file made earlier (`from_name` in `from`) one more name, in place of what is there.
-    pub fn link(&self, name: &CStr, from: &Self, from_name: &CStr) -> Result<(), PathError> {
-        let make =
-            |to: &CStr| rustix::fs::linkat(&from.fd, from_name, &self.fd, to, AtFlags::empty());
+    fn handle_of(&self, name: &CStr) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.fd, name, flags, Mode::empty())
+    }
+
+    /// Gives a file made earlier (`from_name` in `from`, which must still be that file) one more
+    /// name, in place of what is there.
+    pub fn link(
+        &self,
+        name: &CStr,
+        from: &Self,
+        from_name: &CStr,
+        expected: Identity,
+    ) -> Result<(), PathError> {
         let fail = |e| self.error("make hard link", name, e);
+        let handle = from.handle_of(from_name).map_err(fail)?;
+        if Identity::of(handle.as_fd()).map_err(fail)? != expected {
+            let why = io::Error::other(format!(
+                "{} was replaced meanwhile",
+                from.path_of(from_name).display()
+            ));
+            return Err(PathError::new("make hard link", self.path_of(name), why));
+        }
+        let source = handle_path(handle.as_fd());
+        let make = |to: &CStr| {
+            let follow = AtFlags::SYMLINK_FOLLOW;
+            rustix::fs::linkat(rustix::fs::CWD, &source, &self.fd, to, follow)
+        };
         match make(name) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => {
@@ -75,5 +98,20 @@ impl TargetDirectory {
             }
             Err(e) => Err(fail(e)),
         }
+    }
+}
+
+/// Fails unless the handle is of the file that was just made: somebody who owns the directory may
+/// have put another one in its place, which must not be given away.
+fn expect_fresh(handle: &OwnedFd, made: FileType, device: u64) -> rustix::io::Result<Identity> {
+    let stat = rustix::fs::statat(handle, c"", AtFlags::EMPTY_PATH)?;
+    let is_device = matches!(made, FileType::BlockDevice | FileType::CharacterDevice);
+    let is_it = FileType::from_raw_mode(stat.st_mode) == made
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_nlink == 1
+        && (!is_device || stat.st_rdev == device);
+    match is_it {
+        true => Ok(Identity::of_stat(&stat)),
+        false => Err(Errno::STALE),
     }
 }

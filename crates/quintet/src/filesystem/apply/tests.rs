@@ -5,9 +5,7 @@ use format::tree::EntryKind;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
-const OURS: Privileges = Privileges {
-    change_owner: false,
-};
+const OURS: Privileges = Privileges::NONE;
 
 fn target() -> (tempfile::TempDir, Arc<TargetDirectory>) {
     let top = tempfile::tempdir().unwrap();
@@ -207,11 +205,12 @@ fn hard_links() {
     let (top, directory) = target();
     let below = directory.make_directory(c"below", false).unwrap();
     let file = directory.create_file(c"f", Placement::Replace).unwrap();
-    file.finish(&file_entry(), 0, OURS, &mut Shortfalls::default())
+    let made = file
+        .finish(&file_entry(), 0, OURS, &mut Shortfalls::default())
         .unwrap();
     fs::write(top.path().join("below/g"), b"in the way").unwrap();
     for _ in 0..2 {
-        below.link(c"g", &directory, c"f").unwrap();
+        below.link(c"g", &directory, c"f", made).unwrap();
         let inode = |name: &str| fs::metadata(top.path().join(name)).unwrap().ino();
         assert_eq!(inode("f"), inode("below/g"));
         assert_eq!(fs::read_dir(top.path().join("below")).unwrap().count(), 1);
@@ -332,4 +331,92 @@ fn owners() {
         promised(&capture(top.path(), c"f").entry),
         promised(&wanted)
     );
+}
+
+#[test]
+fn what_is_not_wanted_is_left_out() {
+    let (top, directory) = target();
+    let mut wanted = file_entry();
+    (wanted.uid, wanted.gid, wanted.mode) = (12345, 54321, 0o6755);
+    wanted.xattrs = vec![(b"user.given".to_vec(), b"1".to_vec())];
+    let everything = Privileges::of_process();
+    let finish = |privileges: Privileges| {
+        let file = directory.create_file(c"f", Placement::Replace).unwrap();
+        let mut shortfalls = Shortfalls::default();
+        file.finish(&wanted, 0, privileges, &mut shortfalls)
+            .unwrap();
+        (capture(top.path(), c"f").entry, shortfalls)
+    };
+    let ours = rustix::process::geteuid().as_raw();
+    let no_owner = Privileges {
+        owner: false,
+        ..everything
+    };
+    // A program of somebody else must not run as whoever restores it.
+    let (found, shortfalls) = finish(no_owner);
+    assert_eq!((found.uid, found.mode), (ours, 0o755));
+    assert_eq!(shortfalls.owners_not_set, 0);
+    let no_xattrs = Privileges {
+        xattrs: false,
+        ..no_owner
+    };
+    let (found, shortfalls) = finish(no_xattrs);
+    assert_none(&shortfalls);
+    assert_eq!(found.xattrs, Vec::new());
+    if !everything.change_owner {
+        eprintln!("SKIPPED: giving files away needs root");
+        return;
+    }
+    // cap_net_raw+ep, as `setcap` writes it.
+    let mut capability = 0x0200_0001u32.to_le_bytes().to_vec();
+    capability.extend(0x2000u32.to_le_bytes());
+    capability.extend([0; 12]);
+    wanted
+        .xattrs
+        .insert(0, (b"security.capability".to_vec(), capability));
+    let finish = |privileges: Privileges| {
+        let file = directory.create_file(c"f", Placement::Replace).unwrap();
+        let mut shortfalls = Shortfalls::default();
+        file.finish(&wanted, 0, privileges, &mut shortfalls)
+            .unwrap();
+        let names = capture(top.path(), c"f").entry;
+        let has = names.xattrs.iter().any(|(n, _)| n == CAPABILITIES_NAME);
+        (names.uid, names.mode, has, shortfalls.warnings.is_empty())
+    };
+    let (uid, mode, has, fits) = finish(everything);
+    if !fits {
+        eprintln!("SKIPPED: this file system has no capabilities");
+        return;
+    }
+    assert_eq!((uid, mode, has), (12345, 0o6755, true));
+    let no_setuid = Privileges {
+        set_id: false,
+        ..everything
+    };
+    assert_eq!(finish(no_setuid), (12345, 0o755, false, true));
+}
+
+const CAPABILITIES_NAME: &[u8] = b"security.capability";
+
+/// Somebody who owns the directory puts another file in the place of the first name.
+#[test]
+fn a_first_name_that_was_replaced_is_not_linked() {
+    let (top, directory) = target();
+    let file = directory.create_file(c"f", Placement::Replace).unwrap();
+    let made = file
+        .finish(&file_entry(), 0, OURS, &mut Shortfalls::default())
+        .unwrap();
+    fs::rename(top.path().join("f"), top.path().join("moved")).unwrap();
+    fs::write(top.path().join("f"), b"theirs").unwrap();
+    assert!(directory.link(c"g", &directory, c"f", made).is_err());
+    assert!(!top.path().join("g").exists());
+    // Names of links are names of the link itself.
+    let link = entry(EntryKind::Symlink {
+        target: b"f".to_vec(),
+    });
+    let mut shortfalls = Shortfalls::default();
+    let made = directory.place(c"l", &link, OURS, &mut shortfalls).unwrap();
+    directory.link(c"m", &directory, c"l", made).unwrap();
+    let inode = |name: &str| fs::symlink_metadata(top.path().join(name)).unwrap().ino();
+    assert_eq!(inode("l"), inode("m"));
 }

@@ -192,3 +192,26 @@ fn cost_of_capturing_usr() {
         println!("xattrs {xattrs}: {count} entries, {each:?} each");
     }
 }
+
+/// Another file's capabilities must not be stored for a file whose directory was swapped.
+#[test]
+fn attributes_are_those_of_the_directory_that_is_open() {
+    let (top, _) = tree();
+    let set = |path: &str, value: &[u8]| {
+        let path = top.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, b"").unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&path, c"user.whose", value, flags).is_ok()
+    };
+    if !set("d/file", b"ours") || !set("other/file", b"theirs") {
+        eprintln!("SKIPPED: this file system has no user attributes");
+        return;
+    }
+    let directory = Directory::open(&top.path().join("d")).unwrap();
+    fs::rename(top.path().join("d"), top.path().join("moved")).unwrap();
+    symlink("other", top.path().join("d")).unwrap();
+    let mut unreadable = Vec::new();
+    let found = directory.xattrs(c"file", &mut unreadable);
+    assert_eq!(found, [(b"user.whose".to_vec(), b"ours".to_vec())]);
+}

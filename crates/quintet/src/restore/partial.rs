@@ -1,0 +1,115 @@
+//! Which parts of a file are damaged, and how a file that lacks them is marked.
+//!
+//! Invariant: a file that is not whole can be told from a whole one: by an attribute that names what
+//! it lacks, and by a modification time that no later backup or restore takes for the stored one.
+
+use crate::json::Object;
+use format::tree::{Entry, Timestamp};
+use std::ffi::CStr;
+use std::ops::Range;
+
+/// The attribute that names the damaged ranges: OFFSET+LENGTH, with commas.
+pub const DAMAGED_ATTRIBUTE: &CStr = c"user.quintet.damaged";
+
+/// Bytes of the attribute's value: some file systems have 4 KiB for all attributes of a file.
+const ATTRIBUTE_BYTES_MAX: usize = 1024;
+/// Ranges that a message names.
+const RANGES_SHOWN: usize = 8;
+
+/// Ascending, with something between any two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamagedRanges(Vec<Range<u64>>);
+
+impl DamagedRanges {
+    /// Adds a range that lies behind the others.
+    pub fn add(&mut self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len);
+        match self.0.last_mut() {
+            Some(last) if last.end == offset => last.end = end,
+            _ => self.0.push(offset..end),
+        }
+    }
+
+    /// Nothing is damaged.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How much is damaged.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// In words, shortened.
+    pub fn text(&self) -> String {
+        let shown = self.0.iter().take(RANGES_SHOWN);
+        let shown: Vec<String> = shown.map(|r| format!("{}..{}", r.start, r.end)).collect();
+        let more = match self.0.len().saturating_sub(RANGES_SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more ranges"),
+        };
+        shown.join(", ") + &more
+    }
+
+    /// The attribute's value. One that does not fit ends with three dots.
+    pub fn attribute(&self) -> Vec<u8> {
+        let mut value = String::new();
+        for range in &self.0 {
+            let next = format!("{}+{}", range.start, range.end - range.start);
+            if value.len() + next.len() > ATTRIBUTE_BYTES_MAX {
+                value.push_str(",...");
+                break;
+            }
+            if !value.is_empty() {
+                value.push(',');
+            }
+            value.push_str(&next);
+        }
+        value.into_bytes()
+    }
+
+    /// What a file without these parts gets of metadata.
+    pub fn mark(&self, entry: &Entry) -> Entry {
+        let mut entry = entry.clone();
+        // Older than anything that is stored: it is neither "unchanged" nor "newer".
+        entry.modified = Timestamp::default();
+        let name = DAMAGED_ATTRIBUTE.to_bytes();
+        entry.xattrs.retain(|(given, _)| given != name);
+        entry.xattrs.push((name.to_vec(), self.attribute()));
+        entry.xattrs.sort_unstable();
+        entry
+    }
+}
+
+/// For programs.
+pub(super) fn range_objects(ranges: &DamagedRanges) -> impl Iterator<Item = Object> + '_ {
+    ranges.0.iter().map(|range| {
+        Object::new()
+            .integer("offset", range.start)
+            .integer("length", range.end - range.start)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_and_are_bounded() {
+        let mut ranges = DamagedRanges::default();
+        assert!(ranges.is_empty());
+        for (offset, len) in [(0, 4), (4, 6), (20, 1)] {
+            ranges.add(offset, len);
+        }
+        assert_eq!(ranges.0, [0..10, 20..21]);
+        assert_eq!(
+            (ranges.bytes(), ranges.text().as_str()),
+            (11, "0..10, 20..21")
+        );
+        assert_eq!(ranges.attribute(), b"0+10,20+1");
+        (0..1000).for_each(|n| ranges.add(100 + 10 * n, 1));
+        assert!(ranges.attribute().len() <= ATTRIBUTE_BYTES_MAX + 5);
+        assert!(ranges.attribute().ends_with(b",..."));
+        assert!(ranges.text().ends_with(" and 994 more ranges"));
+    }
+}

@@ -1,0 +1,395 @@
+//! The walk over a snapshot's directories, beside those of the target.
+//!
+//! Invariant: what happens to a name is decided here, by [`super::decide`], from what is there; a dry
+//! run comes the same way and only leaves out the doing. Everything is reached by the handles of
+//! directories that are open.
+
+use super::decide::{self, Action};
+use super::files::{FileJob, Shared};
+use super::pending::{FirstName, HardLink, PendingDirectory};
+use super::tree::RestorePlan;
+use crate::filesystem::PathError;
+use crate::filesystem::apply::TargetDirectory;
+use crate::filesystem::metadata::Shortfalls;
+use crate::selection::Verdict;
+use format::recipe::ObjectRoot;
+use format::tree::{Entry, EntryKind};
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CStr, CString, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// A directory of the snapshot being walked.
+struct Level {
+    /// Its place in the target: made when the first selected entry needs it.
+    pending: Option<Arc<PendingDirectory>>,
+    /// Itself; none for the top.
+    entry: Option<Entry>,
+    path: Vec<u8>,
+    selected: bool,
+    entries: std::vec::IntoIter<Entry>,
+}
+
+pub(super) struct Walk<'w, 'a> {
+    plan: &'w RestorePlan<'a>,
+    shared: &'w Shared<'a>,
+    jobs: crossbeam_channel::Sender<FileJob>,
+    first_names: HashMap<(u64, u64), Arc<FirstName>>,
+    /// Of a dry run: files that would be there under a first name.
+    first_planned: HashSet<(u64, u64)>,
+    links: Vec<HardLink>,
+    shortfalls: Shortfalls,
+}
+
+impl<'w, 'a> Walk<'w, 'a> {
+    pub fn new(
+        plan: &'w RestorePlan<'a>,
+        shared: &'w Shared<'a>,
+        jobs: crossbeam_channel::Sender<FileJob>,
+    ) -> Self {
+        Self {
+            plan,
+            shared,
+            jobs,
+            first_names: HashMap::new(),
+            first_planned: HashSet::new(),
+            links: Vec::new(),
+            shortfalls: Shortfalls::default(),
+        }
+    }
+
+    /// What is left to do; ends the workers when they have done all.
+    pub fn finish(self) -> (Vec<HardLink>, Shortfalls) {
+        (self.links, self.shortfalls)
+    }
+
+    pub fn run(&mut self, top: &Arc<PendingDirectory>, entries: Vec<Entry>) {
+        let selected = self.plan.selection.includes.is_empty();
+        if selected {
+            self.delete_others(top, &[], &entries);
+        }
+        let mut levels = vec![Level {
+            pending: Some(Arc::clone(top)),
+            entry: None,
+            path: Vec::new(),
+            selected,
+            entries: entries.into_iter(),
+        }];
+        while let Some(level) = levels.last_mut() {
+            if self.shared.tally.is_fatal() || self.shared.progress.interrupt().requested() {
+                return;
+            }
+            let Some(entry) = level.entries.next() else {
+                if let Some(Level {
+                    pending: Some(done),
+                    entry: Some(_),
+                    ..
+                }) = levels.pop()
+                {
+                    self.one_less(done);
+                }
+                continue;
+            };
+            let path = joined(&level.path, &entry.name);
+            let is_directory = matches!(entry.kind, EntryKind::Directory { .. });
+            let Verdict { selected, enter } =
+                self.plan
+                    .selection
+                    .verdict(&path, is_directory, level.selected);
+            if let EntryKind::Directory { content } = &entry.kind {
+                if selected || enter {
+                    let entries = self.entries(&path, content);
+                    levels.push(Level {
+                        pending: None,
+                        entry: Some(entry),
+                        path,
+                        selected,
+                        entries: entries.into_iter(),
+                    });
+                    if selected {
+                        self.make(&mut levels);
+                    }
+                }
+            } else if selected {
+                self.expect(&entry);
+                if let Some(parent) = self.make(&mut levels) {
+                    self.entry(parent, entry, &path);
+                }
+            }
+        }
+    }
+
+    /// Makes the directories of the levels down to the last one. `None` when that fails, which is
+    /// reported once: the level that failed has no more entries.
+    fn make(&mut self, levels: &mut [Level]) -> Option<Arc<PendingDirectory>> {
+        let mut parent: Option<Arc<PendingDirectory>> = None;
+        for level in levels {
+            if let (None, Some(entry), Some(above)) = (&level.pending, &level.entry, &parent) {
+                match self.directory(above, entry, &level.path) {
+                    Ok(target) => {
+                        let above = Some(Arc::clone(above));
+                        let made = PendingDirectory::new(target, Some(entry.clone()), above);
+                        if level.selected {
+                            self.delete_others(&made, &level.path, level.entries.as_slice());
+                        }
+                        level.pending = Some(made);
+                    }
+                    Err(e) => {
+                        self.shared.tally.failed(&e, self.shared.progress);
+                        level.entries = Vec::new().into_iter();
+                        return None;
+                    }
+                }
+            }
+            parent = level.pending.clone();
+        }
+        parent
+    }
+
+    /// One directory, made or as it is; `None` in a dry run when it is not there.
+    fn directory(
+        &self,
+        above: &PendingDirectory,
+        entry: &Entry,
+        path: &[u8],
+    ) -> Result<Option<Arc<TargetDirectory>>, PathError> {
+        let name = self.name(entry, path)?;
+        let existing = match &above.target {
+            Some(above) => above.existing(&name)?,
+            None => None,
+        };
+        let action = decide::of_directory(self.plan.overwrite, existing.as_ref());
+        self.tell(action, path);
+        let target = match (&above.target, action) {
+            (_, Action::Refuse(why)) => {
+                let why = io::Error::other(why.text());
+                return Err(PathError::new("make directory", self.shown(path), why));
+            }
+            (Some(above), Action::Enter) if self.plan.dry_run => Some(above.open_child(&name)?),
+            (Some(above), _) if !self.plan.dry_run => {
+                Some(above.make_directory(&name, action == Action::Replace)?)
+            }
+            _ => None,
+        };
+        self.shared.tally.count(|outcome| {
+            outcome.directories += 1;
+            outcome.replaced += u64::from(action == Action::Replace);
+        });
+        Ok(target)
+    }
+
+    /// Removes what a restored directory has and the snapshot has not.
+    fn delete_others(&self, directory: &PendingDirectory, path: &[u8], entries: &[Entry]) {
+        let Some(target) = directory.target.as_ref().filter(|_| self.plan.delete) else {
+            return;
+        };
+        let progress = self.shared.progress;
+        let names = match target.names() {
+            Ok(names) => names,
+            Err(e) => return self.shared.tally.failed(&e, progress),
+        };
+        for name in names {
+            let kept = entries.binary_search_by(|e| e.name.as_slice().cmp(name.to_bytes()));
+            if kept.is_ok() {
+                continue;
+            }
+            self.tell(Action::Remove, &joined(path, name.to_bytes()));
+            let removed = match self.plan.dry_run {
+                true => Ok(()),
+                false => self.remove(target, &name),
+            };
+            match removed {
+                Ok(()) => self.shared.tally.count(|outcome| outcome.deleted += 1),
+                Err(_) if progress.interrupt().requested() => return,
+                Err(e) => self.shared.tally.failed(&e, progress),
+            }
+        }
+    }
+
+    fn remove(&self, target: &TargetDirectory, name: &CStr) -> Result<(), PathError> {
+        let interrupt = self.shared.progress.interrupt();
+        target.remove_all(name, &mut || interrupt.check().map_err(io::Error::other))
+    }
+
+    /// Counts what is meant.
+    fn expect(&self, entry: &Entry) {
+        let bytes = len_of(entry);
+        self.shared.tally.count(|outcome| {
+            outcome.files_meant += 1;
+            outcome.bytes_meant += bytes;
+        });
+        self.shared.progress.add_total(1, bytes);
+    }
+
+    fn entries(&self, path: &[u8], content: &ObjectRoot) -> Vec<Entry> {
+        match self.shared.reader.directory(content) {
+            Ok(entries) => entries,
+            Err(e) => {
+                let what = "what is in it is not restored";
+                let path = self.shown(path);
+                self.shared.tally.lost(&path, what, e, self.shared.progress);
+                Vec::new()
+            }
+        }
+    }
+
+    fn one_less(&mut self, pending: Arc<PendingDirectory>) {
+        let privileges = self.shared.privileges;
+        let dry_run = self.plan.dry_run;
+        PendingDirectory::one_less(pending, dry_run, privileges, &mut self.shortfalls);
+    }
+
+    /// Restores a file, link or special file into `parent`.
+    fn entry(&mut self, parent: Arc<PendingDirectory>, entry: Entry, path: &[u8]) {
+        let (progress, tally) = (self.shared.progress, self.shared.tally);
+        let len = len_of(&entry);
+        let (name, action) = match self.decided(&parent, &entry, path) {
+            Ok(decided) => decided,
+            Err(e) => return tally.failed(&e, progress),
+        };
+        self.tell(action, path);
+        match action {
+            Action::Create | Action::Replace | Action::Enter => {}
+            Action::Refuse(why) => {
+                let why = io::Error::other(why.text());
+                return tally.failed(&PathError::new("replace", self.shown(path), why), progress);
+            }
+            Action::Leave | Action::Skip | Action::Remove => {
+                tally.count(|outcome| match action {
+                    Action::Skip => outcome.devices_skipped += 1,
+                    _ => outcome.skipped += 1,
+                });
+                progress.add_files(1);
+                progress.add_bytes(len);
+                return;
+            }
+        }
+        let replaces = action == Action::Replace;
+        let Some(target) = parent.target.clone().filter(|_| !self.plan.dry_run) else {
+            let key = (entry.device, entry.inode);
+            let is_first = entry.links < 2 || self.first_planned.insert(key);
+            return tally.restored(if is_first { len } else { 0 }, replaces);
+        };
+        let first = match self.first_name(&entry, &target, &name) {
+            Err(from) => {
+                parent.one_more();
+                self.links.push(HardLink {
+                    parent,
+                    target,
+                    name,
+                    from,
+                    replaces,
+                });
+                return progress.add_bytes(len);
+            }
+            Ok(first) => first,
+        };
+        if let EntryKind::File { content, sparse } = entry.kind {
+            parent.one_more();
+            // Workers end only after this side has.
+            let _ = self.jobs.send(FileJob {
+                parent,
+                target,
+                name,
+                entry,
+                content,
+                sparse,
+                replaces,
+                first,
+            });
+            return;
+        }
+        match target.place(&name, &entry, self.shared.privileges, &mut self.shortfalls) {
+            Ok(made) => {
+                if let Some(first) = first {
+                    let _ = first.made.set(made);
+                }
+                tally.restored(0, replaces);
+            }
+            Err(e) => tally.failed(&e, progress),
+        }
+        progress.add_files(1);
+    }
+
+    fn decided(
+        &self,
+        parent: &PendingDirectory,
+        entry: &Entry,
+        path: &[u8],
+    ) -> Result<(CString, Action), PathError> {
+        let name = self.name(entry, path)?;
+        let existing = match &parent.target {
+            Some(target) => target.existing(&name)?,
+            None => None,
+        };
+        // One that cannot be looked into is not replaced.
+        let holds_names = || {
+            let below = parent
+                .target
+                .as_ref()
+                .map(|target| target.open_child(&name));
+            let names = below
+                .transpose()
+                .and_then(|below| below.map(|d| d.names()).transpose());
+            !names.is_ok_and(|names| names.is_none_or(|names| names.is_empty()))
+        };
+        let (overwrite, devices) = (self.plan.overwrite, self.plan.devices);
+        let action = decide::of_file(overwrite, devices, entry, existing.as_ref(), holds_names);
+        Ok((name, action))
+    }
+
+    /// The file's first name, if it has several and this is it; `Err` with the earlier one.
+    fn first_name(
+        &mut self,
+        entry: &Entry,
+        target: &Arc<TargetDirectory>,
+        name: &CStr,
+    ) -> Result<Option<Arc<FirstName>>, Arc<FirstName>> {
+        if entry.links < 2 {
+            return Ok(None);
+        }
+        let key = (entry.device, entry.inode);
+        if let Some(earlier) = self.first_names.get(&key) {
+            return Err(Arc::clone(earlier));
+        }
+        let first = Arc::new(FirstName {
+            directory: Arc::clone(target),
+            name: name.to_owned(),
+            made: OnceLock::new(),
+        });
+        self.first_names.insert(key, Arc::clone(&first));
+        Ok(Some(first))
+    }
+
+    fn name(&self, entry: &Entry, path: &[u8]) -> Result<CString, PathError> {
+        let name = CString::new(entry.name.clone());
+        name.map_err(|e| PathError::new("restore", self.shown(path), e))
+    }
+
+    fn tell(&self, action: Action, path: &[u8]) {
+        (self.plan.tell)(action, &self.shown(path));
+    }
+
+    /// A path in the target.
+    fn shown(&self, path: &[u8]) -> PathBuf {
+        let below = path.strip_prefix(b"/").unwrap_or(path);
+        self.plan.target.join(Path::new(OsStr::from_bytes(below)))
+    }
+}
+
+fn len_of(entry: &Entry) -> u64 {
+    match &entry.kind {
+        EntryKind::File { content, .. } => content.len,
+        _ => 0,
+    }
+}
+
+fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut joined = Vec::with_capacity(path.len() + name.len() + 1);
+    joined.extend_from_slice(path);
+    joined.push(b'/');
+    joined.extend_from_slice(name);
+    joined
+}
