@@ -13,12 +13,15 @@ done
 [ -n "$python" ] || skip "nobody cannot run python3"
 chmod 711 "$dir"
 victim=$dir/victim target=$dir/target
-mkdir -p "$dir/src/work/a/b" "$victim/a/b" "$victim"/extra{1..40}/deep
-for n in $(seq 30); do echo new >"$dir/src/work/a/file$n"; done
-echo new >"$dir/src/work/a/b/below" && mkfifo "$dir/src/work/pipe" && ln -s nowhere "$dir/src/work/link"
-for n in $(seq 50); do echo victim | tee "$victim/extra1/$n" "$victim/extra2/deep/$n" "$victim/a/extra$n" >"$victim/a/file$n"; done
+mkdir -p "$dir"/src/work/s{1..60} "$victim"/s{1..60}/extra/deep
+for n in $(seq 60); do
+    echo new >"$dir/src/work/s$n/file"
+    echo victim | tee "$victim/s$n/file" "$victim/s$n/extra/1" >"$victim/s$n/extra/deep/1"
+done
+mkfifo "$dir/src/work/pipe" && ln -s nowhere "$dir/src/work/link"
 chown -R nobody "$dir/src/work" && chmod 700 "$victim"
 before=$(cd "$victim" && find . -printf '%p %y %U %m %T@ %s\n' | sort | sha256sum)
+names=$(find "$victim" | wc -l)
 new_pool
 exits 0 q backup "$dir/src"
 mkdir "$target" && cp -a "$dir/src/work" "$target/work" && chown nobody "$target"
@@ -44,16 +47,16 @@ touch "$dir/swaps" && chown nobody "$dir/swaps"
 chmod 644 "$dir/swap.py"
 background attack "${as_nobody[@]}" "$python" "$dir/swap.py" "$target" "$victim" "$dir/swaps"
 attacker=$!
-for round in $(seq "${ROUNDS:-25}"); do
-    # Something to be removed, wherever the directory stands just now.
-    for n in "$target"/work "$target"/.link; do
-        [ -L "$n" ] || { mkdir -p "$n"/extra{1..40}/deep && touch "$n"/extra{1,2}/{1,2,3}; } 2>/dev/null || true
+for round in $(seq "${ROUNDS:-20}"); do
+    # Something to be removed, wherever the directory stands just now; by him who may not touch the victim.
+    for n in "$target/work" "$target/.link"; do
+        "${as_nobody[@]}" bash -c 'mkdir -p "$0"/s{1..60}/extra/deep && touch "$0"/s{1..60}/extra/1' "$n" 2>/dev/null || true
     done
     code=0
     q restore "latest:$dir/src" --target "$target" --delete --overwrite always >"$dir/out" 2>"$dir/err" </dev/null || code=$?
     case $code in 0 | 3) ;; *) fail "restore ended with $code: $(cat "$dir/err")" ;; esac
     after=$(cd "$victim" && find . -printf '%p %y %U %m %T@ %s\n' | sort | sha256sum)
-    [ "$before" = "$after" ] || fail "round $round: the victim was changed: $(find "$victim" | wc -l) names left"
+    [ "$before" = "$after" ] || { kill "$attacker"; fail "round $round: the victim was changed: $(find "$victim" | wc -l) of $names names left"; }
 done
 touch "$dir/swaps.stop"
 wait "$attacker" || fail "the attack ended early: $(cat "$dir/attack")"

@@ -5,8 +5,10 @@
 
 mod export;
 mod target;
+mod unfinished;
 
 pub use export::{ExportError, export_object, stream_object};
+pub use unfinished::UnfinishedFile;
 
 use crate::filesystem::PathError;
 use crate::filesystem::data_map::{self, Segment};

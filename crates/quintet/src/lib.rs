@@ -19,6 +19,7 @@ pub mod image;
 pub mod ingest;
 pub mod interrupt;
 pub mod json;
+pub mod latest;
 pub mod meters;
 pub mod metrics;
 pub mod mount;

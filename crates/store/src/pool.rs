@@ -247,7 +247,7 @@ impl Pool {
             writable,
         };
         let Some(opened) = basis.open_newest(&mut notes)? else {
-            return Err(unfinished());
+            return Err(roots_gone());
         };
         let Opened {
             newest,
@@ -483,6 +483,13 @@ impl Pool {
         }
         Ok(())
     }
+}
+
+/// Containers are there: something was stored, and `init` would be the end of it.
+fn roots_gone() -> StoreError {
+    let found = "no commit is left, though containers are: put this directory back from a copy of \
+                 the pool, or copy the snapshots from a replica into a new pool; do not init here";
+    StoreError::corruption("pool", "roots/", found)
 }
 
 fn unfinished() -> StoreError {

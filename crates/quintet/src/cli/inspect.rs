@@ -116,6 +116,9 @@ pub struct DiffArgs {
     /// Also show files of which only owner, mode, time or attributes differ
     #[arg(long)]
     pub metadata: bool,
+    /// Which snapshots latest may mean.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// Write a file to standard output, a directory as a tar archive.

@@ -157,8 +157,7 @@ fn find_parent(
     }
     let snapshots = KnownSnapshots::of(invocation, pool)?;
     if let Some(wanted) = &args.parent {
-        let kind = Some(SnapshotKind::Tree);
-        let chosen = choose(&snapshots, wanted, kind, &SnapshotFilter::default());
+        let chosen = choose(&snapshots, wanted, &SnapshotFilter::default());
         return Ok(Some(snapshots.found(chosen)?.clone()));
     }
     let is_before =

@@ -8,7 +8,7 @@ use super::backup::REGION_BYTES;
 use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_named, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose, choose_several, short_id};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
 use crate::held::{CopyEntry, CopyState, OpenPool};
@@ -123,7 +123,7 @@ fn switch(invocation: &Invocation, pause: bool) -> anyhow::Result<Exit> {
 
 /// What the user means, oldest first; disks and streams may be called by their names too.
 fn chosen(
-    known: &[Snapshot],
+    known: &KnownSnapshots,
     args: &CopyArgs,
     filter: &SnapshotFilter,
 ) -> anyhow::Result<Vec<Snapshot>> {
@@ -133,10 +133,10 @@ fn chosen(
     }
     let mut chosen = Vec::new();
     for text in &args.snapshots {
-        let found = choose(known, text, None, filter);
+        let found = choose(known, text, filter);
         chosen.push(match found {
             Ok(snapshot) => snapshot.clone(),
-            Err(why) => choose_named(known, text, filter).map_err(|_| why)?.clone(),
+            Err(why) => known.named(text, filter).map_err(|_| why)?.clone(),
         });
     }
     chosen.sort_by_key(|s| (s.taken, s.id));

@@ -7,7 +7,7 @@ mod image;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
+use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{join, lookup, normal, top};
 use crate::cli::DiffArgs;
 use crate::exit::Exit;
@@ -24,8 +24,9 @@ use store::{OpenMode, Pool, Reader};
 pub(super) fn run(invocation: &Invocation, args: &DiffArgs) -> anyhow::Result<Exit> {
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
-    let before = Named::new(&snapshots, &args.before)?;
-    let after = Named::new(&snapshots, &args.after)?;
+    let filter = SnapshotFilter::new(&args.filter)?;
+    let before = Named::new(&snapshots, &args.before, &filter)?;
+    let after = Named::new(&snapshots, &args.after, &filter)?;
     let is_tree = |named: &Named<'_>| named.snapshot.kind == SnapshotKind::Tree;
     match (is_tree(&before), is_tree(&after)) {
         (true, true) => {
@@ -55,12 +56,14 @@ struct Named<'s> {
 
 impl<'s> Named<'s> {
     /// `SNAPSHOT[:PATH]`, or `NAME[@SNAPSHOT]` of an image.
-    fn new(snapshots: &'s KnownSnapshots, argument: &OsStr) -> anyhow::Result<Self> {
+    fn new(
+        snapshots: &'s KnownSnapshots,
+        argument: &OsStr,
+        filter: &SnapshotFilter,
+    ) -> anyhow::Result<Self> {
         let (called, path) = split_path(argument)?;
-        let filter = SnapshotFilter::default();
-        let kind = (called == "latest" || path.is_some()).then_some(SnapshotKind::Tree);
-        let chosen = match choose(snapshots, &called, kind, &filter) {
-            Err(_) if kind.is_none() => choose_named(snapshots, &called, &filter),
+        let chosen = match choose(snapshots, &called, filter) {
+            Err(_) if called != "latest" && path.is_none() => snapshots.named(&called, filter),
             chosen => chosen,
         };
         Ok(Self {

@@ -1,16 +1,15 @@
 //! `dump`: a file, stream or image to standard output; a directory as a tar archive.
 //!
 //! Invariant: results go out in order and verified; damage ends the output with an error rather
-//! than with other bytes.
+//! than with other bytes. A file has its name only when all of it is there.
 
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_named, split_path};
+use super::snapshot_choice::{SnapshotFilter, choose, split_path};
 use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::cli::DumpArgs;
 use crate::exit::Exit;
-use crate::filesystem::PathError;
-use crate::image::stream_object;
+use crate::image::{UnfinishedFile, stream_object};
 use crate::progress::Progress;
 use crate::tar::{self, Member};
 use anyhow::bail;
@@ -18,7 +17,6 @@ use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -32,9 +30,8 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let inside = base.is_some() || args.inside.is_some();
-    let kind = inside.then_some(SnapshotKind::Tree);
-    let chosen = match choose(&snapshots, &name, kind, &filter) {
-        Err(_) if !inside && name != "latest" => choose_named(&snapshots, &name, &filter),
+    let chosen = match choose(&snapshots, &name, &filter) {
+        Err(_) if !inside && name != "latest" => snapshots.named(&name, &filter),
         chosen => chosen,
     };
     let snapshot = snapshots.found(chosen)?;
@@ -75,23 +72,17 @@ pub(super) fn run(invocation: &Invocation, args: &DumpArgs) -> anyhow::Result<Ex
 /// Standard output or a new file.
 struct Output {
     to: BufWriter<Box<dyn Write>>,
-    file: Option<File>,
+    file: Option<UnfinishedFile>,
 }
 
 impl Output {
     fn open(target: Option<&Path>) -> anyhow::Result<Self> {
         let file = match target {
             None => None,
-            Some(path) => Some(
-                OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .open(path)
-                    .map_err(|e| PathError::new("create", path, e))?,
-            ),
+            Some(path) => Some(UnfinishedFile::create(path, false)?),
         };
         let to: Box<dyn Write> = match &file {
-            Some(file) => Box::new(file.try_clone()?),
+            Some(unfinished) => Box::new(unfinished.file().try_clone()?),
             None => Box::new(std::io::stdout()),
         };
         let to = BufWriter::with_capacity(BUFFER_BYTES, to);
@@ -112,8 +103,9 @@ impl Output {
 
     fn finish(mut self) -> anyhow::Result<()> {
         self.to.flush()?;
-        if let Some(file) = &self.file {
-            file.sync_all()?;
+        if let Some(unfinished) = self.file.take() {
+            unfinished.file().sync_all()?;
+            unfinished.finish()?;
         }
         Ok(())
     }

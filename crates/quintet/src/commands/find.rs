@@ -1,18 +1,18 @@
 //! `find`: files by name, in all snapshots or some.
 //!
-//! Invariant: a directory that many snapshots share is read once when only names are asked for.
+//! Invariant: a search through nothing is an error, not a search that found nothing. A directory that many snapshots share is read once when only names are asked for.
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
-use super::tree::{Step, join};
+use super::tree::{Step, join, top};
 use crate::calendar;
 use crate::cli::FindArgs;
 use crate::exit::Exit;
 use crate::json::Object;
 use crate::selection::Patterns;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
@@ -27,7 +27,16 @@ pub(super) fn run(invocation: &Invocation, args: &FindArgs) -> anyhow::Result<Ex
     let filter = SnapshotFilter::new(&args.filter)?;
     let all = KnownSnapshots::of(invocation, &pool)?;
     let mut meant = all.found(choose_several(&all, &args.snapshot, &filter))?;
-    meant.retain(|s| s.kind == SnapshotKind::Tree);
+    match args.snapshot.is_empty() {
+        true => meant.retain(|s| s.kind == SnapshotKind::Tree),
+        // One that was called by its name and has no files is a mistake.
+        false => meant.iter().try_for_each(|s| top(s).map(drop))?,
+    }
+    if meant.is_empty() {
+        all.found(Err(anyhow!(
+            "nothing was searched: no snapshot of files is meant"
+        )))?;
+    }
     // Newest first: that is the one usually wanted.
     meant.reverse();
     let console = &invocation.console;

@@ -7,17 +7,16 @@ use super::full;
 use super::invocation::{Invocation, done_or_partly};
 use super::known_snapshots::KnownSnapshots;
 use super::new_snapshot::{Identity, commit, summary};
-use super::snapshot_choice::{SnapshotFilter, choose_named, short_id};
+use super::snapshot_choice::{SnapshotFilter, short_id};
 use crate::backup::TreeOutcome;
 use crate::cli::{ExportArgs, FilterArgs, ImageFormat, ImportArgs};
 use crate::exit::Exit;
-use crate::filesystem::PathError;
-use crate::image::{RawImage, export_object, import_image};
+use crate::image::{RawImage, UnfinishedFile, export_object, import_image};
 use crate::json::Object;
 use crate::sizes;
 use anyhow::bail;
 use format::snapshot::{Snapshot, SnapshotKind};
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 use store::{OpenMode, WriteCounts};
@@ -52,6 +51,7 @@ pub(super) fn import(invocation: &Invocation, args: &ImportArgs) -> anyhow::Resu
         && !signature.is_empty()
         && parent
             .is_some_and(|p| p.signature == signature && pool.reader().is_believed_whole(&p.root));
+    known.expect_free(&args.name)?;
     if args.dry_run {
         let what = if unchanged {
             "did not change"
@@ -139,18 +139,18 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
         host: args.host.clone(),
         ..FilterArgs::default()
     };
-    let chosen = choose_named(&snapshots, &args.image, &SnapshotFilter::new(&filter)?);
+    let chosen = snapshots.named(&args.image, &SnapshotFilter::new(&filter)?);
     let snapshot = snapshots.found(chosen)?;
     let progress = invocation.progress_shown("exporting", args.progress);
     progress.add_total(1, snapshot.root.len);
     progress.totals_known();
-    let write = |path: &Path| -> anyhow::Result<()> {
-        let file = open_target(path, args.force || args.format != ImageFormat::Raw)?;
+    let out = UnfinishedFile::create(&args.out, args.force)?;
+    let write = |file: &File, path: &Path| -> anyhow::Result<()> {
         let workers = invocation.workers();
         Ok(export_object(
             pool.reader(),
             &snapshot.root,
-            (&file, path),
+            (file, path),
             // Other formats are converted from it.
             args.format != ImageFormat::Raw,
             workers,
@@ -158,9 +158,12 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
         )?)
     };
     match args.format {
-        ImageFormat::Raw => write(&args.out)?,
-        format => convert::from_raw(&invocation.caller, &args.out, format, args.force, write)?,
+        ImageFormat::Raw => write(out.file(), &args.out)?,
+        format => convert::from_raw(&invocation.caller, out.path(), format, |path| {
+            write(&File::create_new(path)?, path)
+        })?,
     }
+    out.finish()?;
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     invocation.console.line(format!(
@@ -176,23 +179,4 @@ pub(super) fn export(invocation: &Invocation, args: &ExportArgs) -> anyhow::Resu
             .number("total_duration", seconds),
     )?;
     Ok(snapshots.exit_of(&args.image, Exit::Done))
-}
-
-/// A new empty file, or with `force` an existing one or a device. What is left out is zero there:
-/// existing files are emptied; devices are discarded first, or refused.
-fn open_target(path: &Path, force: bool) -> anyhow::Result<std::fs::File> {
-    let fail = |e| PathError::new("create", path, e);
-    let is_device = path.metadata().is_ok_and(|m| !m.is_file());
-    if is_device {
-        let why = "is not a regular file: export to a file and copy it there, or serve the image \
-                   over NBD and copy from that";
-        bail!("{}: {why}", path.display());
-    }
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    match force {
-        true => options.create(true).truncate(true),
-        false => options.create_new(true),
-    };
-    Ok(options.open(path).map_err(fail)?)
 }

@@ -6,7 +6,12 @@
 //! here: they need to see all of them.
 
 use super::invocation::Invocation;
+use super::listing;
+use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, short_id};
+use crate::calendar;
 use crate::exit::Exit;
+use crate::latest::latest;
+use anyhow::bail;
 use format::snapshot::Snapshot;
 use std::ops::Deref;
 use store::{Pool, StoreError};
@@ -14,7 +19,10 @@ use store::{Pool, StoreError};
 /// Snapshots, oldest first.
 pub(super) struct KnownSnapshots {
     readable: Vec<Snapshot>,
+    /// Why some may be missing.
     damage: Option<String>,
+    /// Names of volumes, which come before images of the same name.
+    volumes: Vec<String>,
 }
 
 impl Deref for KnownSnapshots {
@@ -29,13 +37,83 @@ impl KnownSnapshots {
     /// All that can be read; says aloud when that is not all.
     pub fn of(invocation: &Invocation, pool: &Pool) -> anyhow::Result<Self> {
         let (readable, damage) = pool.snapshots_readable()?;
-        let damage = damage.map(|e| e.to_string());
+        let mut damage = damage.map(|e| e.to_string());
         if let Some(damage) = &damage {
             invocation.console.warn(format_args!(
                 "pool: some snapshots cannot be listed, others are not affected: {damage}"
             ));
         }
-        Ok(Self { readable, damage })
+        // Opening the pool has said so.
+        if let Some(lost) = pool.lost_commits().first() {
+            damage.get_or_insert(format!("commit {lost} is lost, with what it added"));
+            if let Some(newest) = latest(readable.iter()) {
+                let (id, what) = (short_id(newest), listing::subject(newest));
+                let time = calendar::local(newest.taken, &invocation.zone);
+                invocation.console.warn(format_args!(
+                    "pool: newer snapshots may be lost with commit {lost}; \
+                     the latest that can be read is {id} of {time}, {what}"
+                ));
+            }
+        }
+        let volumes = match pool.volumes() {
+            Err(e) if e.is_corruption() => Vec::new(),
+            volumes => volumes?.into_iter().map(|v| v.name).collect(),
+        };
+        Ok(Self {
+            readable,
+            damage,
+            volumes,
+        })
+    }
+
+    /// The image or stream that `NAME` or `NAME@SNAPSHOT` names. A name that a volume has too is the
+    /// volume's, everywhere; a state of the image is then called `NAME@latest` or `NAME@SNAPSHOT`.
+    pub fn named(&self, text: &str, filter: &SnapshotFilter) -> anyhow::Result<&Snapshot> {
+        let found = choose_named(&self.readable, text, filter);
+        if !self.is_volume(text) {
+            return found;
+        }
+        let why = format!(
+            "{text} is a volume: only states of it can be read here (take one with \
+             `quintet volume snapshot {text}@NAME`)"
+        );
+        match found {
+            Err(_) => bail!(why),
+            Ok(_) => bail!("{why}; the image of the same name is {text}@latest"),
+        }
+    }
+
+    /// True when a volume is called so.
+    pub fn is_volume(&self, name: &str) -> bool {
+        self.volumes.iter().any(|volume| volume == name)
+    }
+
+    /// Refuses the name of a volume for a new image or stream. One that has it already goes on.
+    pub fn expect_free(&self, name: &str) -> anyhow::Result<()> {
+        let is_there = self.readable.iter().any(|s| is_called(s, name));
+        match self.is_volume(name) && !is_there {
+            true => bail!("{name:?} is the name of a volume: choose another one"),
+            false => Ok(()),
+        }
+    }
+
+    /// For tests: all there are, and no volumes.
+    #[cfg(test)]
+    pub fn whole(readable: Vec<Snapshot>) -> Self {
+        Self {
+            readable,
+            damage: None,
+            volumes: Vec::new(),
+        }
+    }
+
+    /// For tests: with a volume.
+    #[cfg(test)]
+    pub fn with_volume(readable: Vec<Snapshot>, volume: &str) -> Self {
+        Self {
+            volumes: vec![volume.to_owned()],
+            ..Self::whole(readable)
+        }
     }
 
     /// Why some cannot be read.
@@ -93,6 +171,7 @@ mod tests {
         KnownSnapshots {
             readable: Vec::new(),
             damage: damage.map(str::to_owned),
+            volumes: Vec::new(),
         }
     }
 

@@ -8,7 +8,6 @@ use super::tree::{Found, Step, lookup, normal, top, walk};
 use crate::cli::LsArgs;
 use crate::exit::Exit;
 use crate::json::Object;
-use format::snapshot::SnapshotKind;
 use format::tree::Entry;
 use std::os::unix::ffi::OsStrExt;
 use store::OpenMode;
@@ -19,7 +18,7 @@ pub(super) fn run(invocation: &Invocation, args: &LsArgs) -> anyhow::Result<Exit
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let chosen = choose(&snapshots, &name, Some(SnapshotKind::Tree), &filter);
+    let chosen = choose(&snapshots, &name, &filter);
     let snapshot = snapshots.found(chosen)?;
     let root = top(snapshot)?;
     let console = &invocation.console;

@@ -18,7 +18,6 @@ use crate::restore::{Action, RestoreOutcome, RestorePlan, restore_tree, verify_t
 use crate::selection::{Patterns, SnapshotSelection};
 use crate::sizes;
 use anyhow::{Context, bail};
-use format::snapshot::SnapshotKind;
 use format::tree::EntryKind;
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -39,7 +38,7 @@ pub(super) fn run(invocation: &Invocation, args: &RestoreArgs) -> anyhow::Result
     let pool = invocation.open(OpenMode::Read)?;
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let filter = SnapshotFilter::new(&args.filter)?;
-    let chosen = choose(&snapshots, &wanted, Some(SnapshotKind::Tree), &filter);
+    let chosen = choose(&snapshots, &wanted, &filter);
     let snapshot = snapshots.found(chosen)?;
     if let Some(incomplete) = listing::incomplete(snapshot) {
         let id = short_id(snapshot);

@@ -1,10 +1,11 @@
 //! Which snapshots the user means.
 //!
-//! Invariant: a name that fits several snapshots is refused, never guessed. `latest` means the
-//! newest that the filters leave, and of file trees where a tree is needed.
+//! Invariant: a name that fits several snapshots is refused, never guessed. `latest` means the same
+//! for every command: [`crate::latest`] of what the filters leave.
 
 use super::source_paths::absolute;
 use crate::cli::FilterArgs;
+use crate::latest::latest;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::ffi::OsStr;
@@ -73,20 +74,14 @@ pub(super) fn tag_lists(texts: &[String]) -> Vec<Vec<String>> {
     texts.iter().map(list).collect()
 }
 
-/// The snapshot that `text` names: `latest` (of this kind, if any), the beginning of its name, or
-/// VOLUME@NAME.
+/// The snapshot that `text` names: `latest`, the beginning of its name, or VOLUME@NAME.
 pub(super) fn choose<'a>(
     snapshots: &'a [Snapshot],
     text: &str,
-    kind: Option<SnapshotKind>,
     filter: &SnapshotFilter,
 ) -> anyhow::Result<&'a Snapshot> {
     if text == "latest" {
-        let meant = |s: &&Snapshot| kind.is_none_or(|kind| s.kind == kind) && filter.matches(s);
-        let newest = snapshots
-            .iter()
-            .filter(meant)
-            .max_by_key(|s| (s.taken, s.id));
+        let newest = latest(snapshots.iter().filter(|s| filter.matches(s)));
         return newest.context("there is no such snapshot: latest");
     }
     let of_volume = |s: &&Snapshot| s.kind == SnapshotKind::Volume && s.name == text;
@@ -118,9 +113,7 @@ pub(super) fn choose_several<'a>(
     let mut chosen: Vec<&Snapshot> = match named {
         [] => snapshots.iter().filter(|s| filter.matches(s)).collect(),
         named => {
-            let chosen = named
-                .iter()
-                .map(|text| choose(snapshots, text, None, filter));
+            let chosen = named.iter().map(|text| choose(snapshots, text, filter));
             chosen.collect::<anyhow::Result<_>>()?
         }
     };
@@ -147,9 +140,15 @@ pub(super) fn choose_named<'a>(
     if states.is_empty() {
         bail!("there is no image or stream called {name:?}");
     }
-    let chosen = choose(&states, state, None, filter).with_context(|| name.to_owned())?;
+    let chosen = choose(&states, state, filter).with_context(|| name.to_owned())?;
     let found = snapshots.iter().find(|s| s.id == chosen.id);
     found.context("there is no such snapshot")
+}
+
+/// It is an image or a stream of that name.
+pub(super) fn is_called(snapshot: &Snapshot, name: &str) -> bool {
+    let is_disk = matches!(snapshot.kind, SnapshotKind::Image | SnapshotKind::Stream);
+    is_disk && snapshot.name == name
 }
 
 /// `SNAPSHOT` or `SNAPSHOT:PATH`; the path may be any bytes.

@@ -7,7 +7,7 @@
 mod list;
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_named};
+use super::snapshot_choice::{SnapshotFilter, choose_named, is_called};
 use crate::cli::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
     VolumeRollbackArgs,
@@ -44,12 +44,14 @@ fn create(invocation: &Invocation, args: &VolumeCreateArgs) -> anyhow::Result<Ex
     };
     checked_size("--size", args.size)?;
     let volumes = invocation.open_volumes()?;
+    expect_free(&volumes, &args.name)?;
     volumes.create(&args.name, args.size, chunk_log2)?;
     say(invocation, &volumes, "created", &args.name)
 }
 
 fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit> {
     let volumes = invocation.open_volumes()?;
+    expect_free(&volumes, &args.name)?;
     if volumes.volume(&args.source).is_some() {
         volumes.clone_volume(&args.name, &args.source)?;
     } else {
@@ -59,6 +61,15 @@ fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit
         volumes.clone_snapshot(&args.name, snapshot)?;
     }
     say(invocation, &volumes, "cloned", &args.name)
+}
+
+/// Refuses the name of an image or stream: one name means one thing.
+fn expect_free(volumes: &OpenVolumes, name: &str) -> anyhow::Result<()> {
+    let (snapshots, _) = volumes.pool().snapshots_readable()?;
+    match snapshots.iter().any(|s| is_called(s, name)) {
+        true => bail!("{name:?} is the name of an image or stream: choose another one"),
+        false => Ok(()),
+    }
 }
 
 fn take_snapshot(invocation: &Invocation, name: &str) -> anyhow::Result<Exit> {

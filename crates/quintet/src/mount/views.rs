@@ -7,6 +7,7 @@
 
 use super::disks::Which;
 use crate::calendar;
+use crate::latest::{Rank, rank};
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
@@ -157,6 +158,7 @@ impl Views {
     pub fn update(&mut self, snapshots: &Arc<Vec<Snapshot>>) {
         let (mut by_time, mut by_id) = (Names::new(), Names::new());
         let (mut by_host, mut by_tag) = (Groups::new(), Groups::new());
+        let mut newest = Newest::default();
         for snapshot in snapshots.iter() {
             let id = snapshot.id.to_string();
             let short = id.get(..SHORT_DIGITS).unwrap_or(&id);
@@ -169,17 +171,21 @@ impl Views {
                 false => short,
             };
             by_id.insert(id.as_bytes().to_vec(), link(b"../", &name));
-            let group = |groups: &mut Groups, group: &str| {
+            let mut group = |groups: &mut Groups, number: usize, group: &str| {
+                let is_latest = newest.is(number, group, snapshot);
                 let names = groups.entry(file_name(group)).or_default();
-                for name_in_group in [name.clone(), LATEST.to_vec()] {
-                    names.insert(name_in_group, link(b"../../", &name));
+                names.insert(name.clone(), link(b"../../", &name));
+                if is_latest {
+                    names.insert(LATEST.to_vec(), link(b"../../", &name));
                 }
             };
-            group(&mut by_host, &snapshot.host);
+            group(&mut by_host, HOSTS, &snapshot.host);
             for tag in &snapshot.tags {
-                group(&mut by_tag, tag);
+                group(&mut by_tag, TAGS, tag);
             }
-            by_time.insert(LATEST.to_vec(), Target::Link(name.clone()));
+            if newest.is(SNAPSHOTS, "", snapshot) {
+                by_time.insert(LATEST.to_vec(), Target::Link(name.clone()));
+            }
             by_time.insert(name, Target::Snapshot(Arc::new(Shown::of(snapshot))));
         }
         self.set(SNAPSHOTS, by_time);
@@ -201,6 +207,21 @@ impl Views {
             self.set(number, members);
         }
         self.of = Arc::clone(snapshots);
+    }
+}
+
+/// The latest snapshot of each directory so far.
+#[derive(Default)]
+struct Newest(BTreeMap<(usize, Vec<u8>), Rank>);
+
+impl Newest {
+    /// True when it is this one.
+    fn is(&mut self, view: usize, group: &str, snapshot: &Snapshot) -> bool {
+        let rank = rank(snapshot);
+        let best = self.0.entry((view, file_name(group))).or_insert(rank);
+        let is_latest = *best <= rank;
+        *best = rank.max(*best);
+        is_latest
     }
 }
 

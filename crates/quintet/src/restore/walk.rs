@@ -122,10 +122,11 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Makes the directories of the levels down to the last one. `None` when that fails, which is
-    /// reported once: the level that failed has no more entries.
+    /// reported once: the level that failed, and those below it, have no more entries.
     fn make(&mut self, levels: &mut [Level]) -> Option<Arc<PendingDirectory>> {
         let mut parent: Option<Arc<PendingDirectory>> = None;
-        for level in levels {
+        for number in 0..levels.len() {
+            let level = levels.get_mut(number)?;
             if let (None, Some(entry), Some(above)) = (&level.pending, &level.entry, &parent) {
                 match self.directory(above, entry, &level.path) {
                     Ok(target) => {
@@ -138,7 +139,9 @@ impl<'w, 'a> Walk<'w, 'a> {
                     }
                     Err(e) => {
                         self.shared.tally.failed(&e, self.shared.progress);
-                        level.entries = Vec::new().into_iter();
+                        for level in levels.iter_mut().skip(number) {
+                            level.entries = Vec::new().into_iter();
+                        }
                         return None;
                     }
                 }

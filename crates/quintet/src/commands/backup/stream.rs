@@ -7,6 +7,7 @@ use crate::backup::TreeOutcome;
 use crate::cli::BackupArgs;
 use crate::commands::full;
 use crate::commands::invocation::Invocation;
+use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::new_snapshot::{commit, summary};
 use crate::exit::Exit;
 use crate::image::{Stream, ingest_stream};
@@ -27,6 +28,7 @@ pub(super) fn run(invocation: &Invocation, args: &BackupArgs) -> anyhow::Result<
     let lane = invocation.lane(args.compression.as_deref(), region_bytes)?;
     let pool = invocation.open(OpenMode::Write)?;
     let identity = identity(invocation, args, &pool)?;
+    KnownSnapshots::of(invocation, &pool)?.expect_free(&args.stdin_filename)?;
     let mut session = pool.begin(lane)?;
     let progress = invocation.progress("storing");
     let root = match read_stream(invocation, args, &mut session, lane, &progress) {

@@ -69,20 +69,13 @@ impl RawPath {
     }
 }
 
-/// Lets `write` make a raw file and converts it to `out`.
+/// Lets `write` make a raw file and converts it to `out`, which is written over.
 pub fn from_raw(
     caller: &Caller,
     out: &Path,
     format: ImageFormat,
-    force: bool,
     write: impl FnOnce(&Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    if !force && out.symlink_metadata().is_ok() {
-        bail!(
-            "{}: is there already; --force writes over it",
-            out.display()
-        );
-    }
     let raw = TemporaryRaw::new(caller)?;
     write(&raw.path())?;
     convert(caller, &raw.path(), ImageFormat::Raw, out, format)

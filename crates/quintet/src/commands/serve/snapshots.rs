@@ -8,9 +8,7 @@ use super::{announce, image_volume, signals, wait};
 use crate::cli::NbdArgs;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
-use crate::commands::snapshot_choice::{
-    SnapshotFilter, choose, choose_named, short_id, split_path,
-};
+use crate::commands::snapshot_choice::{SnapshotFilter, choose, short_id, split_path};
 use crate::commands::tree::{Found, lookup, normal, top};
 use crate::exit::Exit;
 use crate::held::request_memory;
@@ -82,8 +80,7 @@ impl<'a> Source<'a> {
     fn file(pool: &Pool, snapshots: &'a [Snapshot], name: &str) -> anyhow::Result<Self> {
         let (wanted, path) = split_path(OsStr::new(name))?;
         let path = normal(&path.unwrap_or_default());
-        let kind = Some(SnapshotKind::Tree);
-        let snapshot = choose(snapshots, &wanted, kind, &SnapshotFilter::default())?;
+        let snapshot = choose(snapshots, &wanted, &SnapshotFilter::default())?;
         match lookup(pool.reader(), top(snapshot)?, &path)? {
             Found::Entry(entry) => match entry.kind {
                 EntryKind::File { content, .. } => Ok(Self {
@@ -103,13 +100,13 @@ type Chosen<'a> = BTreeMap<String, Source<'a>>;
 /// Exports by name: each image's newest state and all its states, volumes' snapshots, or only what was
 /// asked for.
 fn chosen<'a>(
-    snapshots: &'a [Snapshot],
+    snapshots: &'a KnownSnapshots,
     wanted: &[String],
     file: &dyn Fn(&str) -> anyhow::Result<Source<'a>>,
 ) -> anyhow::Result<Chosen<'a>> {
     let mut chosen = Chosen::new();
     for name in wanted {
-        let source = match choose_named(snapshots, name, &SnapshotFilter::default()) {
+        let source = match snapshots.named(name, &SnapshotFilter::default()) {
             Ok(snapshot) => Source::whole(snapshot),
             Err(_) if name.contains(":/") => file(name)?,
             Err(e) => return Err(e),
@@ -118,7 +115,7 @@ fn chosen<'a>(
     }
     if wanted.is_empty() {
         // Oldest first: the newest state keeps the plain name.
-        for snapshot in snapshots {
+        for snapshot in snapshots.iter() {
             let name = &snapshot.name;
             match snapshot.kind {
                 SnapshotKind::Image => {
@@ -128,7 +125,10 @@ fn chosen<'a>(
                 SnapshotKind::Volume => {}
                 SnapshotKind::Tree | SnapshotKind::Stream => continue,
             }
-            chosen.insert(name.clone(), Source::whole(snapshot));
+            // A volume's name is never an image's.
+            if !snapshots.is_volume(name) {
+                chosen.insert(name.clone(), Source::whole(snapshot));
+            }
         }
     }
     match chosen.is_empty() {
@@ -196,7 +196,8 @@ mod tests {
     #[test]
     fn names_of_exports() {
         let file = |name: &str| anyhow::bail!("no file {name}");
-        let one = [image(0x10, "disk"), image(0x20, "disk")];
+        let known = |images: &[Snapshot]| KnownSnapshots::whole(images.to_vec());
+        let one = known(&[image(0x10, "disk"), image(0x20, "disk")]);
         let all = chosen(&one, &[], &file).unwrap();
         let names: Vec<&String> = all.keys().collect();
         assert_eq!(names, ["disk", "disk@10101010", "disk@20202020"]);
@@ -204,9 +205,15 @@ mod tests {
         assert_eq!(only_image(&all).as_deref(), Some("disk"));
         let old = chosen(&one, &["disk@10".to_owned()], &file).unwrap();
         assert_eq!(only_image(&old).as_deref(), Some("disk@10"));
-        let two = [image(1, "a"), image(2, "b")];
+        let two = known(&[image(1, "a"), image(2, "b")]);
         assert_eq!(only_image(&chosen(&two, &[], &file).unwrap()), None);
         assert!(chosen(&two, &["c".to_owned()], &file).is_err());
-        assert!(chosen(&[], &[], &file).is_err());
+        let none = known(&[]);
+        assert!(chosen(&none, &[], &file).is_err());
+        let both = KnownSnapshots::with_volume(vec![image(0x10, "disk")], "disk");
+        let names: Vec<String> = chosen(&both, &[], &file).unwrap().into_keys().collect();
+        assert_eq!(names, ["disk@10101010"]);
+        assert!(chosen(&both, &["disk".to_owned()], &file).is_err());
+        assert!(chosen(&both, &["disk@latest".to_owned()], &file).is_ok());
     }
 }

@@ -40,13 +40,15 @@ fn pool() -> Vec<Snapshot> {
 fn by_name_and_latest() {
     let pool = pool();
     let all = SnapshotFilter::default();
-    let id = |text: &str, kind| choose(&pool, text, kind, &all).map(|s| s.id.0[0]);
-    assert_eq!(id("10", None).unwrap(), 0x10);
-    assert_eq!(id("1010", None).unwrap(), 0x10);
-    assert_eq!(id("latest", None).unwrap(), 0x30);
-    assert_eq!(id("latest", Some(SnapshotKind::Tree)).unwrap(), 0x11);
+    let id = |text: &str| choose(&pool, text, &all).map(|s| s.id.0[0]);
+    assert_eq!(id("10").unwrap(), 0x10);
+    assert_eq!(id("1010").unwrap(), 0x10);
+    // The newest of files; of others only where there are no files.
+    assert_eq!(id("latest").unwrap(), 0x11);
+    let disks: Vec<Snapshot> = pool.iter().skip(2).cloned().collect();
+    assert_eq!(choose(&disks, "latest", &all).unwrap().id.0[0], 0x30);
     for bad in ["1", "ff", "", "xyz", "newest"] {
-        assert!(id(bad, None).is_err(), "{bad}");
+        assert!(id(bad).is_err(), "{bad}");
     }
 }
 
@@ -60,7 +62,10 @@ fn several() {
         chosen.map(|c| c.iter().map(|s| s.id.0[0]).collect::<Vec<_>>())
     };
     assert_eq!(ids(&[]).unwrap().len(), 5);
-    assert_eq!(ids(&["latest", "10", "30"]).unwrap(), [0x10, 0x30]);
+    assert_eq!(
+        ids(&["latest", "10", "11", "30"]).unwrap(),
+        [0x10, 0x11, 0x30]
+    );
     assert!(ids(&["10", "nonsense"]).is_err());
 }
 

@@ -86,6 +86,26 @@ fn snapshots_stand_in_one_place_and_links_lead_there() {
     assert_eq!(all_paths(&views), expected);
 }
 
+/// `latest` is of files where there are some, as for every command.
+#[test]
+fn latest_is_the_newest_of_files() {
+    let mut tree = snapshot(0x11, 0, "h", &["t"]);
+    tree.kind = SnapshotKind::Tree;
+    let image = snapshot(0x22, 86_400, "h", &["u"]);
+    let mut views = Views::new(TimeZone::UTC);
+    views.update(&Arc::new(vec![tree, image]));
+    let paths = all_paths(&views);
+    let (t1, t2) = ("1970-01-01T00:00:00+00:00", "1970-01-02T00:00:00+00:00");
+    for expected in [
+        format!("/snapshots/latest -> {t1}"),
+        format!("/hosts/h/latest -> ../../snapshots/{t1}"),
+        format!("/tags/t/latest -> ../../snapshots/{t1}"),
+        format!("/tags/u/latest -> ../../snapshots/{t2}"),
+    ] {
+        assert!(paths.contains(&expected), "{expected} is not in {paths:#?}");
+    }
+}
+
 #[test]
 fn what_stays_keeps_its_number_and_what_goes_takes_it_along() {
     let day = |id: u8| snapshot(id, i64::from(id) * 86_400, "h", &["t"]);
