@@ -22,12 +22,12 @@ rm -f "$dir"/.killed.quintet-unfinished-*
 lost=$(find "$pool/containers" -type f -size +12M | sort | sed -n 2p)
 [ -n "$lost" ] || fail "no second container"
 rm "$lost" && rm -f "$pool/mirror/${lost#"$pool/"}"
-exits 21 q export disk "$dir/out"
+exits 21 q export disk "$dir/exported"
 exits 21 q export --force disk "$dir/mine"
 [ "$(cat "$dir/mine")" = mine ] || fail "a failed export took a file that was there"
 exits 21 q dump disk --target "$dir/dumped"
 if command -v qemu-img >/dev/null; then
-    exits 21 q export -f qcow2 disk "$dir/out.qcow2"
+    exits 21 q export -f qcow2 disk "$dir/exported.qcow2"
 fi
-left=$(find "$dir" -maxdepth 1 -name 'out*' -o -maxdepth 1 -name '*unfinished*' -o -maxdepth 1 -name dumped)
+left=$(find "$dir" -maxdepth 1 \( -name 'exported*' -o -name '*unfinished*' -o -name dumped \))
 [ -z "$left" ] || fail "left behind: $left"

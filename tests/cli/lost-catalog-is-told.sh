@@ -10,14 +10,14 @@ stored=$(stored_bytes)
 newest=$(find "$pool/containers" -type f | sort | tail -n 1)
 printf '\377\376' | dd of="$newest" bs=1 seek=620 conv=notrunc status=none
 
-exits 0 q snapshots
+exits 21 q snapshots
 says "catalog of commit 3"
 says "commit 3 cannot be read: what it added is lost"
 [ "$(snapshots)" -eq 1 ] || fail "$(snapshots) snapshots"
 exits 21 q status --json
 says '"state":"DAMAGED"'
 exits 21 q check
-exits 0 q restore "latest:$dir/src" --target "$dir/back"
+exits 21 q restore "latest:$dir/src" --target "$dir/back"
 [ ! -e "$dir/back/two" ] && cmp "$dir/src/one" "$dir/back/one"
 
 # The next writer takes over what the lost commit stored: only its catalog and lists are new.

@@ -11,7 +11,7 @@ root=$(basename "$(find "$pool/roots" -type f | sort | tail -n 1)")
 for copy in "$pool/roots/$root" "$pool/mirror/roots/$root"; do
     head -c 1024 /dev/zero >"$copy"
 done
-older=$(q snapshots --json 2>/dev/null | sed -n 's/.*"id":"\([0-9a-f]*\)".*/\1/p')
+older=$(q snapshots --json 2>/dev/null | sed -n 's/.*"id":"\([0-9a-f]*\)".*/\1/p') || true
 exits 21 q snapshots
 says "root"
 says "newer snapshots may be lost"

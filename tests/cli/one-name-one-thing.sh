@@ -23,19 +23,19 @@ exits 0 q copy image
 exits 0 o volume clone image from-volume
 [ "$(o volume list --json | grep '"name":"from-volume"' | grep -c '"size_bytes":2097152')" -eq 1 ] ||
     fail "clone: $(o volume list --json)"
-for command in "export image $dir/out" "dump image" "diff image image@latest"; do
+for command in "export image $dir/exported" "dump image" "diff image image@latest"; do
     # shellcheck disable=SC2086
     exits 1 o $command
     says "image is a volume"
     says "image@latest"
 done
-exits 0 o export image@latest "$dir/out"
-cmp "$dir/disk" "$dir/out" || fail "the image's newest state"
+exits 0 o export image@latest "$dir/exported"
+cmp "$dir/disk" "$dir/exported" || fail "the image's newest state"
 exits 0 o volume clone image@latest from-image
 exits 0 o volume snapshot image@now
-exits 0 o export image@now "$dir/out2"
-[ "$(stat -c %s "$dir/out2")" -eq 2097152 ] || fail "the volume's state"
+exits 0 o export image@now "$dir/exported2"
+[ "$(stat -c %s "$dir/exported2")" -eq 2097152 ] || fail "the volume's state"
 # Its own series goes on.
 exits 0 o import "$dir/second" image
-exits 0 o export image@latest "$dir/out3"
-cmp "$dir/second" "$dir/out3" || fail "a new state of the image"
+exits 0 o export image@latest "$dir/exported3"
+cmp "$dir/second" "$dir/exported3" || fail "a new state of the image"

@@ -37,7 +37,7 @@ impl UnfinishedFile {
                  file and copy it there, or serve the image over NBD and copy from that",
                 path.display()
             ),
-            Ok(_) if !replace => return Err(fail(io::ErrorKind::AlreadyExists.into()).into()),
+            Ok(_) if !replace => anyhow::bail!("{}: is there already", path.display()),
             Ok(_) => path.canonicalize().map_err(fail)?,
             // A link that leads nowhere is somebody's.
             Err(_) if path.symlink_metadata().is_ok() => {
