@@ -19,8 +19,10 @@ use store::{Pool, StoreError};
 /// Snapshots, oldest first.
 pub(super) struct KnownSnapshots {
     readable: Vec<Snapshot>,
-    /// Why some may be missing.
+    /// Why some cannot be listed.
     damage: Option<String>,
+    /// The commit that may have held newer ones.
+    lost: Option<String>,
     /// Names of volumes, which come before images of the same name.
     volumes: Vec<String>,
 }
@@ -37,15 +39,15 @@ impl KnownSnapshots {
     /// All that can be read; says aloud when that is not all.
     pub fn of(invocation: &Invocation, pool: &Pool) -> anyhow::Result<Self> {
         let (readable, damage) = pool.snapshots_readable()?;
-        let mut damage = damage.map(|e| e.to_string());
+        let damage = damage.map(|e| e.to_string());
         if let Some(damage) = &damage {
             invocation.console.warn(format_args!(
                 "pool: some snapshots cannot be listed, others are not affected: {damage}"
             ));
         }
-        // Opening the pool has said so.
-        if let Some(lost) = pool.lost_commits().first() {
-            damage.get_or_insert(format!("commit {lost} is lost, with what it added"));
+        let lost = pool.lost_commits().first();
+        if let Some(lost) = lost {
+            // Opening the pool has said that it is lost.
             if let Some(newest) = latest(readable.iter()) {
                 let (id, what) = (short_id(newest), listing::subject(newest));
                 let time = calendar::local(newest.taken, &invocation.zone);
@@ -62,6 +64,7 @@ impl KnownSnapshots {
         Ok(Self {
             readable,
             damage,
+            lost: lost.map(|lost| format!("commit {lost} is lost, with what it added")),
             volumes,
         })
     }
@@ -103,6 +106,7 @@ impl KnownSnapshots {
         Self {
             readable,
             damage: None,
+            lost: None,
             volumes: Vec::new(),
         }
     }
@@ -121,10 +125,15 @@ impl KnownSnapshots {
         self.damage.as_deref()
     }
 
+    /// Why one may be missing here.
+    fn doubt(&self) -> Option<&str> {
+        self.damage.as_deref().or(self.lost.as_deref())
+    }
+
     /// What became of looking for one: one that is not there may be among those that cannot be
     /// read.
     pub fn found<T>(&self, choice: anyhow::Result<T>) -> anyhow::Result<T> {
-        let Some(damage) = &self.damage else {
+        let Some(damage) = self.doubt() else {
             return choice;
         };
         choice.map_err(|why| {
@@ -136,7 +145,7 @@ impl KnownSnapshots {
     /// How a command ends whose answer speaks of all snapshots.
     pub fn exit_of_all(&self, exit: Exit) -> Exit {
         match exit {
-            Exit::Done | Exit::Partly if self.damage.is_some() => Exit::Damaged,
+            Exit::Done | Exit::Partly if self.doubt().is_some() => Exit::Damaged,
             exit => exit,
         }
     }
@@ -171,6 +180,7 @@ mod tests {
         KnownSnapshots {
             readable: Vec::new(),
             damage: damage.map(str::to_owned),
+            lost: None,
             volumes: Vec::new(),
         }
     }
