@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Another user owns the pool's directory and listens at its control socket: root's commands send nothing, neither
-# variables nor descriptors, wait for nobody, and say who is there. Servers of root hear what is theirs.
+# Another user owns the pool's directory and listens at its control socket: root's commands send
+# nothing, neither variables nor descriptors, wait for nobody, and say who is there. Servers of root
+# hear what is theirs.
 . "$(dirname "$0")/common.sh"
 requires_root
 requires python3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The program is killed with file systems on its volumes: the mount goes away, and the next one has what was
-# flushed, in file systems without a fault. Killed together with its guard, the next mount takes the place, also after
-# somebody looked at the dead one.
+# The program is killed with file systems on its volumes: the mount goes away, and the next one has
+# what was flushed, in file systems without a fault. Killed together with its guard, the next mount
+# takes the place, also after somebody looked at the dead one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/loop.sh"
 requires_loop
@@ -38,7 +38,8 @@ for kind in "${tried[@]}"; do
     check $kind "$disk"
     unshow
 done
-# Guard and program are gone at once: what stays is taken away by who comes next, whatever the kernel remembers of it.
+# Guard and program are gone at once: what stays is taken away by who comes next, whatever the
+# kernel remembers of it.
 for asks in true 'stat -L' 'stat -f' df 'ls -la'; do
     show
     # The kernel answers for a while by itself what it was told before.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Hosts, tags, labels, paths and names are whatever their writers liked: no command lets them move a terminal's cursor, and
-# programs get the names exactly.
+# Hosts, tags, labels, paths and names are whatever their writers liked: no command lets them move a
+# terminal's cursor, and programs get the names exactly.
 . "$(dirname "$0")/common.sh"
 requires script
 escape=$'\e]0;owned\a\e[2Jx\u202ey\u009bz'

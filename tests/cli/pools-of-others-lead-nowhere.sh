@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A pool's directory belongs to another user, who puts links, FIFOs, devices and other users' files where root's
-# commands look for the pool's own. Nothing outside is written, removed or waited for, and somebody says what is wrong.
+# A pool's directory belongs to another user, who puts links, FIFOs, devices and other users' files
+# where root's commands look for the pool's own. Nothing outside is written, removed or waited for,
+# and somebody says what is wrong.
 . "$(dirname "$0")/common.sh"
 requires_root
 requires setpriv mkfifo mknod sha256sum
@@ -46,7 +47,8 @@ meets() {
     rm -rf "$pool"
     cp -a "$dir/clean" "$pool"
 }
-# or_heals NAME WORDS: the words that must be said; the index is only a hint, and is made again without any.
+# or_heals NAME WORDS: the words that must be said; the index is only a hint, and is made again
+# without any.
 or_heals() {
     case $1 in cache/fpi) echo . ;; *) echo "$2" ;; esac
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shipped systemd units are valid and tight, and leave a server every system call that it makes while it serves,
-# mounts, backs up, collects and scrubs.
+# The shipped systemd units are valid and tight, and leave a server every system call that it makes
+# while it serves, mounts, backs up, collects and scrubs.
 . "$(dirname "$0")/common.sh"
 requires systemd-analyze strace
 units=$(cd "$(dirname "$0")/../../systemd" && pwd)

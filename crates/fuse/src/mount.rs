@@ -73,7 +73,8 @@ enum Way {
 
 /// True if a mount is there that nobody serves any more.
 pub fn is_abandoned(mountpoint: &Path) -> bool {
-    // Not stat: the kernel answers that by itself, for as long as it remembers what was said before.
+    // Not stat: the kernel answers that by itself, for as long as it remembers what was said
+    // before.
     rustix::fs::statfs(mountpoint).is_err_and(|error| error == Errno::NOTCONN)
 }
 

@@ -1,7 +1,7 @@
 //! [`Disk`] over a directory of the local file system.
 //!
-//! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched, whoever may change what
-//! is in it: every name is resolved from a held handle of the top ([`below`]).
+//! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched, whoever
+//! may change what is in it: every name is resolved from a held handle of the top ([`below`]).
 
 use crate::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Room};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};

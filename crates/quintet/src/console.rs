@@ -1,9 +1,9 @@
 //! Everything that leaves the program by standard output and standard error.
 //!
 //! Invariant: standard output carries results (or JSON lines) and nothing else; notes, warnings and
-//! the progress line go to standard error; the progress line never mixes with other lines. No name that comes from a
-//! file system or a pool moves a terminal's cursor, in whatever line it stands. Commands
-//! and [`crate::progress`] write through this.
+//! the progress line go to standard error; the progress line never mixes with other lines. No name
+//! that comes from a file system or a pool moves a terminal's cursor, in whatever line it stands.
+//! Commands and [`crate::progress`] write through this.
 
 mod printable;
 

@@ -1,22 +1,27 @@
-//! Names below the top of a [`LocalDisk`](super::LocalDisk): resolved from a handle of that directory.
+//! Names below the top of a [`LocalDisk`](super::LocalDisk): resolved from a handle of that
+//! directory.
 //!
-//! Invariant: no symbolic link is followed and no name leads out of the top. What is opened is a regular file or
-//! a directory that belongs to this user, to root or to the owner of the top. A file with a second name
-//! (hard link) is never opened for writing. Nothing is truncated before it was looked at, and neither a FIFO nor
-//! a lease makes the caller wait for ever. Called by local files.
+//! Invariant: no symbolic link is followed and no name leads out of the top. What is opened is a
+//! regular file or a directory that belongs to this user, to root or to the owner of the top or of
+//! its `containers`. A file with a second name (hard link) is never opened for writing. Nothing is
+//! truncated before it was looked at, and neither a FIFO nor a lease makes the caller wait for
+//! ever. Called by local files.
 //!
-//! The owner of the top may be another user when root maintains their pool. They can put files of their own there, and nothing of
-//! anybody else.
+//! The owner of the top may be another user when root maintains their pool. They can put files of
+//! their own there, and nothing of anybody else.
 
 use super::io;
 use crate::MediaError;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A directory that every pool has.
+const INNER: &str = "containers";
 
 /// This kernel, or what stands in front of it, has no `openat2`.
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
@@ -39,7 +44,7 @@ pub(super) struct Below {
 struct Top {
     handle: OwnedFd,
     /// Users whose files may be there.
-    owners: [u32; 3],
+    owners: [u32; 4],
 }
 
 /// A held directory and a name in it.
@@ -71,7 +76,8 @@ impl Below {
         &self.path
     }
 
-    /// The top's handle: opened once, so that who renames or replaces directories above it changes nothing.
+    /// The top's handle: opened once, so that who renames or replaces directories above it changes
+    /// nothing.
     pub fn top(&self) -> std::io::Result<BorrowedFd<'_>> {
         Ok(self.held()?.handle.as_fd())
     }
@@ -83,7 +89,13 @@ impl Below {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(&self.path, flags, Mode::empty())?;
         let owner = rustix::fs::fstat(&handle)?.st_uid;
-        let owners = [rustix::process::geteuid().as_raw(), 0, owner];
+        // Of a service that may only write to the top, this is. Directories have no hard links:
+        // nobody can have put one of somebody else here.
+        let inner = rustix::fs::statat(&handle, INNER, AtFlags::SYMLINK_NOFOLLOW)
+            .ok()
+            .filter(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+            .map_or(owner, |found| found.st_uid);
+        let owners = [rustix::process::geteuid().as_raw(), 0, owner, inner];
         Ok(self.top.get_or_init(|| Top { handle, owners }))
     }
 
@@ -173,7 +185,7 @@ impl Below {
         )?;
         // What is new is ours, whatever a file server calls us.
         if !flags.contains(OFlags::EXCL) && !top.owners.contains(&found.st_uid) {
-            let [us, _, owner] = top.owners;
+            let [us, _, owner, _] = top.owners;
             let why = format!(
                 "it belongs to user {}, neither to you (user {us}) nor to root nor to the owner of the pool's \
                  directory (user {owner})",
@@ -244,7 +256,7 @@ fn step(at: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> rustix::io
 }
 
 fn is_link(at: BorrowedFd<'_>, name: &str) -> bool {
-    let found = rustix::fs::statat(at, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
     found.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode as RawMode) == FileType::Symlink)
 }
 

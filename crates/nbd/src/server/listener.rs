@@ -175,8 +175,13 @@ fn remove_stale(path: &Path) -> Result<(), ServerError> {
     if !found.file_type().is_socket() {
         return Err(ServerError::NotASocket(path.to_owned()));
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+    // Who listens and never accepts is in use as well, and nobody waits for it.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let connected = rustix::net::socket_with(family, kind, flags, None)
+        .and_then(|socket| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?));
+    match connected {
+        Err(rustix::io::Errno::CONNREFUSED) => {
             fs::remove_file(path).map_err(ServerError::io("remove a dead server's socket"))
         }
         _ => Err(ServerError::SocketInUse(path.to_owned())),

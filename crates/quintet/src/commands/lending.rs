@@ -115,7 +115,8 @@ pub(super) fn pools_of(
     pools
 }
 
-/// Whether the user's own programs would run in the server: they need the variables that the user has.
+/// Whether the user's own programs would run in the server: they need the variables that the user
+/// has.
 pub(super) fn runs_programs(
     command: &Command,
     arguments: &[OsString],

@@ -1,5 +1,5 @@
-//! Columns for people: as wide as needed, two spaces apart. What would move a terminal's cursor is escaped, wherever
-//! they go: hosts, tags and labels are whatever their writers liked.
+//! Columns for people: as wide as needed, two spaces apart. What would move a terminal's cursor is
+//! escaped, wherever they go: hosts, tags and labels are whatever their writers liked.
 
 use crate::console::tamed_name;
 

@@ -20,8 +20,8 @@ pub fn printable(bytes: &[u8]) -> String {
     out
 }
 
-/// Words of this program among which a name may stand, for a terminal: nothing in them moves its cursor, but for
-/// the ends of lines.
+/// Words of this program among which a name may stand, for a terminal: nothing in them moves its
+/// cursor, but for the ends of lines.
 pub fn tamed(text: &[u8]) -> Cow<'_, [u8]> {
     let is_wild = |c: char| moves(c) && c != '\n';
     let chunks = || text.utf8_chunks();

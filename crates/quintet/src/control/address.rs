@@ -1,8 +1,9 @@
 //! Where the control socket is: `control` in the pool's directory.
 //!
-//! Invariant: reached through a handle of that directory, however long its path is, and never through a symbolic link.
-//! Who connects learns whose process listens before a byte is sent. Only who holds the pool's lock binds: what is
-//! there then is stale. The socket has its mode from the start.
+//! Invariant: reached through a handle of that directory, however long its path is, and never
+//! through a symbolic link. Who connects learns whose process listens before a byte is sent. Only
+//! who holds the pool's lock binds: what is there then is stale. The socket has its mode from the
+//! start.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -31,7 +32,8 @@ impl Place {
     pub fn listen(&self) -> io::Result<UnixListener> {
         self.remove()?;
         let socket = socket()?;
-        // The name gets the mode of what it is bound to: nobody else can connect at any moment, and no path is followed.
+        // The name gets the mode of what it is bound to: nobody else can connect at any moment, and
+        // no path is followed.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         let path = format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd());
         rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
@@ -104,8 +106,9 @@ fn stranger(peer: u32, own: u32) -> Option<String> {
     })
 }
 
-/// Reaches the pool's server; `None` when there is none, or none that this user may ask. Whatever takes longer than
-/// `limit`, the sending and receiving on it too, is an error, and so is a server of another user than this one or root.
+/// Reaches the pool's server; `None` when there is none, or none that this user may ask. Whatever
+/// takes longer than `limit`, the sending and receiving on it too, is an error, and so is a server
+/// of another user than this one or root.
 pub(super) fn connect(pool: &Path, limit: Duration) -> io::Result<Option<UnixStream>> {
     match Place::of(pool) {
         Ok(place) => place.connect(limit),

@@ -1,9 +1,9 @@
 //! A command that asks the server of its pool to run it.
 //!
-//! Invariant: nothing is sent but to a server of this user or of root, and of the variables only what a command
-//! there reads. A server that does not answer is not waited for.
-//! The command runs once: here when no server took it, there when one did. Signals go to
-//! the server's command; a second one ends this process, which the server hears.
+//! Invariant: nothing is sent but to a server of this user or of root, and of the variables only
+//! what a command there reads. A server that does not answer is not waited for. The command runs
+//! once: here when no server took it, there when one did. Signals go to the server's command; a
+//! second one ends this process, which the server hears.
 
 use super::address;
 use super::view::View;
@@ -22,7 +22,8 @@ use std::time::Duration;
 
 /// Longer than this nobody waits at the door: a server lets its clients in at once.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// A server says at once whether it takes a command, and that it began; one on a busy machine needs some seconds.
+/// A server says at once whether it takes a command, and that it began; one on a busy machine needs
+/// some seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 /// What came of asking.

@@ -1,8 +1,9 @@
 //! `/metrics` over HTTP, on a loopback address.
 //!
-//! Invariant: only loopback addresses; nothing but `/metrics` is there. One thread waits for all clients at once, so that
-//! none delays another: each has a limit in bytes and in time, for its request and for the answer, and of too many the one
-//! that has waited longest goes. Called by `serve`.
+//! Invariant: only loopback addresses; nothing but `/metrics` is there. One thread waits for all
+//! clients at once, so that none delays another: each has a limit in bytes and in time, for its
+//! request and for the answer, and of too many the one that has waited longest goes. Called by
+//! `serve`.
 
 use super::render;
 use crate::held::Held;

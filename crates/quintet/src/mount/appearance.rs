@@ -56,8 +56,8 @@ fn of_entry(place: &Place, entry: &Entry) -> Attributes {
     }
 }
 
-/// Of the file of an image or stream. What could be read at the source a snapshot does not say: a disk's
-/// bytes are its owner's, however others see the mount.
+/// Of the file of an image or stream. What could be read at the source a snapshot does not say: a
+/// disk's bytes are its owner's, however others see the mount.
 fn of_single(inode: u64, len: u64, taken: UnixNanos) -> Attributes {
     let directory = Attributes::of_directory(inode, moment(taken));
     Attributes {

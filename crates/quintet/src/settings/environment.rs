@@ -44,8 +44,8 @@ impl Environment {
         Self(pairs.into_iter().collect())
     }
 
-    /// What a server is told that runs a command for us: what this program and the libraries in it read. Where the user's own
-    /// programs run, that is all; elsewhere it is nobody's business.
+    /// What a server is told that runs a command for us: what this program and the libraries in it
+    /// read. Where the user's own programs run, that is all; elsewhere it is nobody's business.
     pub fn lent(&self, runs_programs: bool) -> Vec<(OsString, OsString)> {
         let is_ours = |name: &OsStr| {
             let name = name.as_bytes();

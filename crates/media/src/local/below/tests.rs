@@ -142,6 +142,11 @@ fn files_of_third_users_are_refused() {
         chown(place.at("top").join(name), Some(owner), None).expect("chown");
     }
     chown(place.at("top/sub"), Some(4242), None).expect("chown");
+    fs::create_dir(place.at("top/containers")).expect("a directory");
+    fs::write(place.at("top/service"), b"x").expect("a file");
+    for name in ["top/containers", "top/service"] {
+        chown(place.at(name), Some(4243), None).expect("chown");
+    }
     chown(place.at("top"), Some(4241), None).expect("chown");
     for disk in place.disks() {
         is_refused(disk.open_read("third"), "belongs to user 4242");
@@ -155,6 +160,8 @@ fn files_of_third_users_are_refused() {
         );
         assert!(disk.open("owners", false).is_ok());
         assert!(disk.open("roots", false).is_ok());
+        assert!(disk.open("service", false).is_ok());
+        assert_eq!(disk.list("containers").expect("list"), []);
     }
 }
 
