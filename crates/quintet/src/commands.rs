@@ -141,8 +141,13 @@ fn start(
     let settings = Settings::new(&cli.global, &caller.environment)?;
     if held.is_none() && Need::of(&cli.command) != Need::Nothing {
         let passphrase = settings.password.descriptor();
+        let environment = &caller.environment;
+        let runs_programs = lending::runs_programs(&cli.command, arguments, environment);
+        let lent = environment.lent(runs_programs);
         for pool in lending::pools_of(&cli.command, &settings, &caller.environment) {
-            if let Asked::Ran(exit) = control::ask(&pool, &caller, arguments, passphrase)? {
+            if let Asked::Ran(exit) =
+                control::ask(&pool, &caller, arguments, passphrase, lent.clone())?
+            {
                 return Ok(exit);
             }
         }
