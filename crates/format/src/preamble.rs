@@ -41,6 +41,8 @@ pub enum Kind {
     Defrag = 10,
     /// When space was collected last.
     Collect = 11,
+    /// What a process that reads holds.
+    ReaderHold = 15,
 }
 
 impl Kind {

@@ -22,6 +22,7 @@ use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
 use format::preamble::{Kind, Preamble};
+use format::reader_hold::ReaderHold;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
@@ -53,6 +54,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("journal_record", journal_record),
     ("scrub", scrub),
     ("collect", collect),
+    ("reader_hold", reader_hold),
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
@@ -318,6 +320,15 @@ pub fn scrub(bytes: &[u8]) {
 /// Slots of the record of collections.
 pub fn collect(bytes: &[u8]) {
     let decode = |bytes: &[u8]| CollectRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// What a process that reads holds.
+pub fn reader_hold(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| ReaderHold::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));

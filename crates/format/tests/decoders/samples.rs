@@ -20,6 +20,7 @@ use format::key_slot::{KeyDerivation, KeySlot};
 use format::map_node::{MapChild, MapNode};
 use format::moved::MovedRecord;
 use format::phase::TaskPhase;
+use format::reader_hold::ReaderHold;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubRecord};
@@ -56,10 +57,22 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             collect().encode(POOL),
             CollectRecord::default().encode(POOL),
         ],
+        "reader_hold" => vec![
+            reader_hold().encode(POOL),
+            ReaderHold::default().encode(POOL),
+        ],
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
         other => panic!("no samples for {other}"),
+    }
+}
+
+fn reader_hold() -> ReaderHold {
+    ReaderHold {
+        generation: Generation(12),
+        since: UnixNanos(1_790_000_000_000_000_000),
+        label: "restore, process 4711 on host".to_owned(),
     }
 }
 
