@@ -43,6 +43,8 @@ pub enum Kind {
     Collect = 11,
     /// What was found damaged and no commit says yet.
     DamageHints = 24,
+    /// What a process that reads holds.
+    ReaderHold = 15,
 }
 
 impl Kind {

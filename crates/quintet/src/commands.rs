@@ -27,6 +27,7 @@ mod ls;
 mod mount;
 mod new_snapshot;
 mod qos;
+mod readers;
 mod repair;
 mod replica;
 mod restore;

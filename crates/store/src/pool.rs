@@ -2,7 +2,7 @@
 //!
 //! Invariant: at most one live writer (an advisory lock that dies with its process) and, should the
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
-//! reaches never changes.
+//! reaches never changes, and is not deleted while they hold it (`readers`).
 
 use crate::catalog::{InventoryEntry, read_set_aside, read_trash, visit_readable};
 use crate::chunk_map::{ChunkMap, LookupCounts};
@@ -31,6 +31,7 @@ mod hints;
 mod holds;
 mod known_damage;
 mod moved;
+mod readers;
 mod records;
 mod repair;
 mod scrub;
@@ -47,6 +48,8 @@ pub use hints::DamageHints;
 pub use holds::Hold;
 use holds::Holds;
 pub use known_damage::KnownDamage;
+pub use readers::{HeldBack, ReaderSeen};
+use readers::{Probing, ReadersHold};
 pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
@@ -141,6 +144,10 @@ pub struct Pool {
     lost_commits: Vec<Generation>,
     hints: Arc<DamageHints>,
     holds: Arc<Holds>,
+    /// Of a process that reads, as others see it.
+    _reading: Option<ReadersHold>,
+    unheld: Option<String>,
+    probing: Probing,
     /// Lives as long as a collector does.
     collecting: Mutex<Weak<()>>,
     /// Held while a writer lives.
@@ -205,6 +212,27 @@ impl Pool {
         mode: OpenMode,
         memory_bytes: usize,
     ) -> Result<Self> {
+        Self::open_as(media, secret, mode, memory_bytes, None)
+    }
+
+    /// Opens a pool for reading, and keeps what its newest commit reaches from being deleted while it
+    /// is open: `label` says who reads. [`Pool::unheld`] says if that was not possible.
+    pub fn open_holding(
+        media: Media,
+        secret: Option<&SecretKey>,
+        memory_bytes: usize,
+        label: &str,
+    ) -> Result<Self> {
+        Self::open_as(media, secret, OpenMode::Read, memory_bytes, Some(label))
+    }
+
+    fn open_as(
+        media: Media,
+        secret: Option<&SecretKey>,
+        mode: OpenMode,
+        memory_bytes: usize,
+        reader: Option<&str>,
+    ) -> Result<Self> {
         let mut notes = Notes::new();
         let config = read_config(&*media.blobs, &mut notes)?;
         if config.splitter != SPLITTER_NUMBER {
@@ -235,6 +263,13 @@ impl Pool {
             OpenMode::Read => None,
             OpenMode::Write => Some(media.disk.lock(LOCK)?),
         };
+        // Before the newest commit is looked for: see `readers`.
+        let taken = reader.map(|label| ReadersHold::take(&media, config.pool, label));
+        let (mut reading, unheld) = match taken {
+            Some(Ok(hold)) => (Some(hold), None),
+            Some(Err(e)) => (None, Some(e.to_string())),
+            None => (None, None),
+        };
         let containers =
             ContainerReader::new(Arc::clone(&media.blobs), config.pool, master.clone());
         let writable = mode == OpenMode::Write;
@@ -260,6 +295,9 @@ impl Pool {
             generation_highest,
             unreadable,
         } = newest;
+        if let Some(reading) = &mut reading {
+            reading.narrow(generation);
+        }
         let mut load = |f: &Fingerprint| reader.map_node(f);
         match read_set_aside(record.catalog, &mut load) {
             Ok(places) => places.into_iter().for_each(|p| chunks.set_aside(p)),
@@ -321,6 +359,9 @@ impl Pool {
             lost_commits: unreadable,
             hints,
             holds: Arc::default(),
+            _reading: reading,
+            unheld,
+            probing: Probing::default(),
             collecting: Mutex::default(),
             lock,
         };

@@ -21,6 +21,7 @@ use format::key_slot::{KeyDerivation, KeySlot};
 use format::map_node::{MapChild, MapNode};
 use format::moved::MovedRecord;
 use format::phase::TaskPhase;
+use format::reader_hold::ReaderHold;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubRecord};
@@ -64,6 +65,10 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
             damage_hints().encode(POOL),
             DamageHintsRecord::default().encode(POOL),
         ],
+        "reader_hold" => vec![
+            reader_hold().encode(POOL),
+            ReaderHold::default().encode(POOL),
+        ],
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
@@ -75,6 +80,14 @@ fn damage_hints() -> DamageHintsRecord {
     DamageHintsRecord {
         sequence: 3,
         places: (0..9).map(|n| (ContainerId(n << 40), n as u32)).collect(),
+    }
+}
+
+fn reader_hold() -> ReaderHold {
+    ReaderHold {
+        generation: Generation(12),
+        since: UnixNanos(1_790_000_000_000_000_000),
+        label: "restore, process 4711 on host".to_owned(),
     }
 }
 

@@ -128,6 +128,7 @@ impl Run<'_> {
                 break;
             }
         }
+        super::readers::tell(&self.invocation.console, pool)?;
         Ok(counts)
     }
 

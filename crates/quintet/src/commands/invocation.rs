@@ -2,6 +2,7 @@
 
 use super::failure;
 use super::gc::Opened;
+use super::readers;
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::control::{IN_A_TURN_LIMIT, Leases};
@@ -236,12 +237,15 @@ impl Invocation {
         queue: Option<Arc<dyn RequestQueue>>,
     ) -> anyhow::Result<Pool> {
         let media = Self::media_at(path, queue, false)?;
-        Ok(Pool::open(media, secret, mode, memory_bytes)?)
+        Ok(readers::open(media, secret, mode, memory_bytes)?)
     }
 
     fn tell_notes(&self, pool: &Pool) {
         for note in pool.notes() {
             self.console.warn(format_args!("pool: {note}"));
+        }
+        if let Some(why) = pool.unheld() {
+            self.console.note(readers::unheld(why));
         }
     }
 
@@ -263,11 +267,11 @@ impl Invocation {
             (None, OpenMode::Write) => None,
         };
         let media = self.media_behind(queue, false)?;
-        let pool = match Pool::open(media.clone(), None, mode, memory) {
+        let pool = match readers::open(media.clone(), None, mode, memory) {
             // Encrypted; nothing is locked or changed by having tried.
             Err(e) if e.kind == StoreErrorKind::WrongKey => {
                 let secret = self.settings.password.read(&self.caller)?;
-                Pool::open(media, Some(&secret), mode, memory)
+                readers::open(media, Some(&secret), mode, memory)
             }
             opened => opened,
         }?;
