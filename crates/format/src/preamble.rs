@@ -43,6 +43,8 @@ pub enum Kind {
     Collect = 11,
     /// What was found damaged and no commit says yet.
     DamageHints = 24,
+    /// What a user's machine remembers of a pool. From 64 on: files that are in no pool.
+    Known = 64,
 }
 
 impl Kind {
