@@ -35,7 +35,9 @@ impl TrashMinimum {
         w.u8(VERSION)
             .varint(self.seconds)
             .varint(self.guards.len() as u64);
-        self.guards.iter().for_each(|id| drop(w.bytes(id)));
+        for id in &self.guards {
+            w.bytes(id);
+        }
         w.0
     }
 
