@@ -40,7 +40,7 @@ pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Open
 pub use journal::{Journal, JournalDamage, JournalOptions, JournalUsage, Record};
 pub use pool::{
     DamageHints, Damaged, HeldBack, Hold, InitOptions, KnownDamage, OpenMode, Pool, ReaderSeen,
-    RecordSlots, Repair, SpaceCounts, Verification, is_no_pool,
+    RecordSlots, Repair, SpaceCounts, Unlocked, Verification, is_no_pool,
 };
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};
