@@ -374,6 +374,7 @@ impl Pool {
         // What is found from here on is news.
         let hints = Arc::clone(&pool.hints);
         pool.chunks.tell_of_damage(move |place| hints.note(place));
+        pool.keep_reserve();
         Ok(pool)
     }
 
@@ -391,6 +392,11 @@ impl Pool {
     pub fn shares_fingerprints_with(&self, other: &Self) -> bool {
         let of_nothing = |pool: &Self| pool.master.fingerprint_key().fingerprint(&[]);
         of_nothing(self) == of_nothing(other)
+    }
+
+    /// True when a chunk of these bytes has this name here: for who takes chunks from memory.
+    pub fn is_called(&self, name: &Fingerprint, chunk: &[u8]) -> bool {
+        self.containers.is_called(&[(*name, chunk)])
     }
 
     /// What was found damaged or missing while opening, in words.
