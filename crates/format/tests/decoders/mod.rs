@@ -23,6 +23,7 @@ use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
 use format::preamble::{Kind, Preamble};
+use format::reach::ReachRecord;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
@@ -55,6 +56,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("scrub", scrub),
     ("collect", collect),
     ("damage_hints", damage_hints),
+    ("reach", reach),
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
@@ -329,6 +331,15 @@ pub fn collect(bytes: &[u8]) {
 /// Slots of hints of damage.
 pub fn damage_hints(bytes: &[u8]) {
     let decode = |bytes: &[u8]| DamageHintsRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Records of the journal's reach.
+pub fn reach(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| ReachRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));
