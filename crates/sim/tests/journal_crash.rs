@@ -54,7 +54,10 @@ fn each_barrier_is_missed() {
         Barrier::JournalReplayBeforeUse,
         Barrier::JournalBeforeNextSlot,
         Barrier::JournalBeforeAck,
-        Barrier::DirectoryBeforeNames,
+        // Not `DirectoryBeforeNames`: in these histories the pool's directory is synced once more
+        // for the names of the record of the journal's reach. `explore` misses it.
+        Barrier::ReachNamesBeforeUse,
+        Barrier::ReachBeforeAck,
     ] {
         let missed = JournalHistory::scripted(1).iter().find_map(|history| {
             let report = explore(history, 400, Some(barrier));

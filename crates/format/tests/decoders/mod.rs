@@ -24,6 +24,7 @@ use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
 use format::preamble::{Kind, Preamble};
+use format::reach::ReachRecord;
 use format::reader_hold::ReaderHold;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
@@ -59,6 +60,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("collect", collect),
     ("damage_hints", damage_hints),
     ("reader_hold", reader_hold),
+    ("reach", reach),
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
@@ -361,6 +363,15 @@ pub fn known(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(known) = decode_mended(bytes, sum_at, KnownPool::decode) {
         same(&known, KnownPool::decode(&known.encode()));
+    }
+}
+
+/// Records of the journal's reach.
+pub fn reach(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| ReachRecord::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
     }
 }
 
