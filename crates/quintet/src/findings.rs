@@ -12,6 +12,7 @@ mod incomplete;
 mod opening;
 mod schedule;
 mod serving;
+mod space;
 mod verification;
 
 pub use incomplete::missed_words;
@@ -85,7 +86,7 @@ pub struct Finding {
 }
 
 /// All kinds, for metrics that are there before anything is wrong.
-pub const KINDS: [&str; 10] = [
+pub const KINDS: [&str; 11] = [
     "writes_fail",
     "writes_lost",
     "commit_lost",
@@ -95,6 +96,7 @@ pub const KINDS: [&str; 10] = [
     "snapshot_incomplete",
     "snapshot_overdue",
     "verification_overdue",
+    "disk_fills",
     "empty",
 ];
 
@@ -144,6 +146,7 @@ const SOURCES: &[Source] = &[
     incomplete::find,
     schedule::find,
     verification::find,
+    space::find,
 ];
 
 impl Look<'_> {

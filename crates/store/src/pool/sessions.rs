@@ -53,6 +53,9 @@ impl Pool {
     pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         // Whoever enters leftovers is no session that another one is refused for.
         drop(lock(&self.entering));
+        if matches!(purpose, Purpose::Snapshots | Purpose::Collect) {
+            self.take_up_news();
+        }
         self.begin_now(purpose, options)
     }
 
