@@ -56,7 +56,7 @@ fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result
             let volumes = pool.volumes().unwrap_or_default();
             return Ok(damage.iter().map(|d| named(d, &volumes)).collect());
         }
-        std::thread::sleep(JOURNAL_PAUSE);
+        invocation.interrupt.wait(JOURNAL_PAUSE);
     }
     Ok(Vec::new())
 }

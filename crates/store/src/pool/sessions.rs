@@ -66,6 +66,9 @@ impl Pool {
     ) -> Result<WriteSession> {
         // Whoever enters leftovers is no session that another one is refused for.
         drop(lock(&self.entering));
+        if matches!(purpose, Purpose::Snapshots | Purpose::Collect) {
+            self.take_up_news();
+        }
         self.begin_now(purpose, options, spares_reserve)
     }
 
