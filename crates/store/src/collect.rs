@@ -389,3 +389,6 @@ fn is_over(pool: &Pool, policy: &GcPolicy, since: Discarded, period_ns: i64) -> 
 fn invalid(why: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, why)
 }
+
+#[cfg(test)]
+mod tests;

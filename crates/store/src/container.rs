@@ -10,8 +10,11 @@ mod reader;
 mod spare;
 
 pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
+#[cfg(test)]
+pub(crate) use reader::flip;
 pub(crate) use reader::{
     Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
+    ProvenRegion,
 };
 pub use reader::{Region, RegionPlace};
 

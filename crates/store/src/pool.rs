@@ -393,6 +393,11 @@ impl Pool {
         of_nothing(self) == of_nothing(other)
     }
 
+    /// True when a chunk of these bytes has this name here: for who takes chunks from memory.
+    pub fn is_called(&self, name: &Fingerprint, chunk: &[u8]) -> bool {
+        self.containers.is_called(&[(*name, chunk)])
+    }
+
     /// What was found damaged or missing while opening, in words.
     pub fn notes(&self) -> &[String] {
         &self.notes.damage

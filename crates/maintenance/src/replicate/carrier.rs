@@ -1,13 +1,13 @@
 //! One chunk from here to there: found there, in memory here, or read.
 //!
-//! Invariant: bytes were verified against the fingerprint of their own pool by this process before
-//! they are sent; the receiving pool gives them its own. Called by the copies.
+//! Invariant: bytes are compared with the fingerprint of their own pool right before they are sent, wherever
+//! they come from; the receiving pool gives them its own. Called by the copies.
 
 use super::CopyError;
 use super::receiver::Receiver;
 use format::recipe::{Layout, ObjectRoot};
 use std::sync::Arc;
-use store::{Pool, Reader, Volumes};
+use store::{CachedChunks, Pool, Reader, StoreError};
 use units::Fingerprint;
 
 /// What copying cost, in plain bytes of chunks.
@@ -24,8 +24,10 @@ pub struct CopyCounts {
 /// See the module's head.
 pub(super) struct Carrier {
     pub from: Arc<Pool>,
-    /// Of the server that runs this.
-    pub volumes: Option<Arc<Volumes>>,
+    /// The page cache of the server that runs this.
+    pub memory: Option<Arc<dyn CachedChunks + Send + Sync>>,
+    /// Of the last chunk that was there.
+    pub bytes: Vec<u8>,
     pub to: Receiver,
     pub is_one_domain: bool,
     pub counts: CopyCounts,
@@ -60,11 +62,17 @@ impl Carrier {
         }
         let chunk = self.source().piece(root, fingerprint, len);
         let chunk = chunk.map_err(CopyError::Source)?;
+        // Verified when it came into memory: who reads again may be given what is there still.
+        if !self.from.is_called(fingerprint, &chunk) {
+            let found = "changed in memory since it was read";
+            let damage = StoreError::corruption("chunk", fingerprint, found);
+            return Err(CopyError::Source(damage));
+        }
         self.counts.read_bytes += len;
         self.to.store_chunk(&chunk)
     }
 
-    /// From the page cache of a server, when it has it.
+    /// From the page cache of a server, when it has it as it was stored.
     fn carry_resident(
         &mut self,
         root: &ObjectRoot,
@@ -75,13 +83,13 @@ impl Carrier {
             Layout::Fixed(log2) => 1 << log2,
             Layout::Variable => len,
         };
-        let volumes = self.volumes.as_ref()?;
-        let (to, mut sent) = (&mut self.to, None);
-        volumes.with_resident_chunk(fingerprint, &mut |bytes| {
-            if bytes.len() as u64 == expected {
-                sent = Some(to.store_chunk(bytes));
-            }
-        });
-        sent
+        let memory = self.memory.as_ref()?;
+        let is_there = memory.copy(fingerprint, &mut self.bytes)
+            && self.bytes.len() as u64 == expected
+            && self.from.is_called(fingerprint, &self.bytes);
+        is_there.then(|| self.to.store_chunk(&self.bytes))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,7 +103,8 @@ impl Replication {
         let receiver = Receiver::new(to, options.lane, options.dry_run);
         let carrier = Carrier {
             from,
-            volumes: options.volumes.clone(),
+            memory: options.volumes.clone().map(|volumes| volumes as _),
+            bytes: Vec::new(),
             to: receiver,
             is_one_domain,
             counts: CopyCounts::default(),

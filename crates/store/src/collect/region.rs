@@ -1,13 +1,14 @@
 //! Copying what is live out of one region, in three parts: it is read, looked into, packed.
 //!
-//! Invariant: a region of which all is live goes as it is stored, proven by checksum and seal; a chunk that is
-//! packed anew is fingerprinted first. What was found damaged goes only by the second way: its
-//! stored bytes may be what somebody stored and its chunks not what they are called. Looking into a region asks
-//! neither device nor pool, so that another thread may do it. Called by the collector's copying.
+//! Invariant: nothing is sealed again that was not compared with its fingerprints after it was read. A region of
+//! which all is live goes as it is stored, and its payload is compared once more, by checksum, in the place
+//! from which it is sealed; of others the live chunks are packed anew. What was found damaged goes only by
+//! the second way. Looking into a region asks neither device nor pool, so that another thread may do it. Called by
+//! the collector's copying.
 
 use super::CachedChunks;
 use super::lanes::FINE_REGION_BYTES;
-use crate::container::{ContainerReader, FetchedRegion, OpenedRegion, RegionPlace};
+use crate::container::{ContainerReader, FetchedRegion, OpenedRegion, ProvenRegion, RegionPlace};
 use crate::error::{Result, StoreError};
 use crate::pool::Pool;
 use crate::write_path::Lane;
@@ -50,8 +51,8 @@ pub(super) struct LookedRegion {
 
 enum Found {
     Cached,
-    /// Not unpacked.
-    Opened(OpenedRegion),
+    /// To go as it is stored; all of its chunks are what they are called.
+    Proven(ProvenRegion),
     /// The chunks of its directory, of which those that are wanted are what they are called.
     Chunks(Vec<u8>),
     /// They are something else.
@@ -106,6 +107,14 @@ impl SourceRegion {
         self.wanted.iter().filter_map(span).collect()
     }
 
+    fn prove(&self, containers: &ContainerReader, opened: OpenedRegion) -> Found {
+        match containers.proven(opened, &self.chunks) {
+            Ok(Some(proven)) => Found::Proven(proven),
+            Ok(None) => Found::Misnamed,
+            Err(e) => Found::Failed(e),
+        }
+    }
+
     fn unpack(&self, containers: &ContainerReader, opened: OpenedRegion) -> Found {
         match containers.unpacked(opened, &self.chunks) {
             Ok(raw) if containers.is_called(&self.wanted_spans(&raw)) => Found::Chunks(raw),
@@ -124,14 +133,14 @@ impl ReadRegion {
         }
     }
 
-    /// Checks it, opens its seal, and looks at its chunks where they do not go as they are stored.
+    /// Checks it, opens its seal, and compares what is wanted of it with its fingerprints.
     pub fn look(self, containers: &ContainerReader) -> LookedRegion {
         let Self { of, read } = self;
         let found = match read {
             Read::Cached => Found::Cached,
             Read::Failed(e) => Found::Failed(e),
             Read::Fetched { region, is_whole } => match region.open() {
-                Ok(opened) if is_whole && opened.is_of(&of.chunks) => Found::Opened(opened),
+                Ok(opened) if is_whole && opened.is_of(&of.chunks) => of.prove(containers, opened),
                 Ok(opened) => of.unpack(containers, opened),
                 Err(e) => Found::Failed(e),
             },
@@ -159,13 +168,13 @@ impl LookedRegion {
             ..CopiedBytes::default()
         };
         let found = match found {
-            Found::Opened(opened) if may_stay_packed(lane, &of, &opened)? => {
-                lane.store_region(of.class, &opened, &of.chunks)?;
-                pool.containers().reuse_opened(opened);
+            Found::Proven(proven) if may_stay_packed(lane, &of, proven.opened())? => {
+                lane.store_region(of.class, &proven, &of.chunks)?;
+                pool.containers().reuse_opened(proven.into_opened());
                 copied.as_stored_bytes = copied.bytes;
                 return Ok(copied);
             }
-            Found::Opened(opened) => of.unpack(pool.containers(), opened),
+            Found::Proven(proven) => of.unpack(pool.containers(), proven.into_opened()),
             found => found,
         };
         match found {
@@ -182,7 +191,7 @@ impl LookedRegion {
                 }
             }
             Found::Failed(e) => return Err(e),
-            Found::Misnamed | Found::Opened(_) => {
+            Found::Misnamed | Found::Proven(_) => {
                 let (at, found) = (of.place.to_string(), "not what its directory says");
                 return Err(StoreError::corruption("chunk", at, found));
             }
@@ -223,8 +232,12 @@ fn copy_cached(
     Ok(in_memory)
 }
 
-/// One chunk, wherever it is: verified by who reads it.
+/// One chunk, wherever it is. Who reads it verified it when it came into memory, which may be long ago.
 fn copy_found(pool: &Pool, lane: &mut Lane, of: &SourceRegion, name: &Fingerprint) -> Result<()> {
     let chunk = pool.reader().chunk(name)?;
+    if !pool.containers().is_called(&[(*name, &chunk)]) {
+        let found = "changed in memory since it was read";
+        return Err(StoreError::corruption("chunk", name, found));
+    }
     lane.store_proven(of.class, &[(*name, &chunk)])
 }

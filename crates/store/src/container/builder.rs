@@ -3,7 +3,7 @@
 //! Invariant: a chunk's bytes are appended once; a region is compressed and sealed once, under a
 //! nonce (its number) that its container's key never sees again.
 
-use super::reader::OpenedRegion;
+use super::reader::ProvenRegion;
 use crate::superblock::MasterKey;
 use chunking::{Compressor, Packed, SealKey};
 use format::config::{Codec, Seal};
@@ -147,19 +147,27 @@ impl ContainerBuilder {
     }
 
     /// Seals and appends a region as another container holds it, compressed or not. Returns
-    /// (sector, sectors).
-    pub fn append_opened(
+    /// (sector, sectors); `None`, and appends nothing, when what is to be sealed is not what was proven.
+    pub fn append_proven(
         &mut self,
-        region: &OpenedRegion,
+        proven: &ProvenRegion,
         chunks: &[(Fingerprint, u32)],
-    ) -> (u32, u32) {
+    ) -> Option<(u32, u32)> {
+        let region = proven.opened();
         let index = self.directory.regions.len() as u16;
         let start = self.begin_payload();
         self.blob.extend_from_slice(region.payload());
+        let payload_at = start + REGION_HEADER_BYTES;
+        #[cfg(test)]
+        super::flip::strike(super::flip::When::Appended, &mut self.blob, payload_at);
+        if !proven.is_payload(self.blob.get(payload_at..).unwrap_or_default()) {
+            self.blob.truncate(start);
+            return None;
+        }
         let raw_bytes = region.raw_bytes() as usize;
         let (sector, stored_bytes) =
             self.end_payload(start, index, region.codec(), raw_bytes, chunks.len());
-        self.enter(sector, stored_bytes, chunks.to_vec())
+        Some(self.enter(sector, stored_bytes, chunks.to_vec()))
     }
 
     /// Enters what was appended last into the directory.

@@ -4,7 +4,9 @@ mod ahead;
 mod opened;
 
 pub(crate) use ahead::Ahead;
-pub(crate) use opened::{FetchedRegion, OpenedRegion};
+#[cfg(test)]
+pub(crate) use opened::flip;
+pub(crate) use opened::{FetchedRegion, OpenedRegion, ProvenRegion};
 
 use super::container_name;
 use super::spare::SpareBuffers;

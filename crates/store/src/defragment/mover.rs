@@ -1,13 +1,13 @@
 //! Copying the chunks of ranges forward, each range side by side into one container.
 //!
-//! Invariant: what is copied was verified, and is found in its new place when the commit is durable; until then,
+//! Invariant: what is copied is compared with its fingerprint as it is packed, and is found in its new place when the commit is durable; until then,
 //! and after a crash before it, where it was. Called by maintenance.
 
 use crate::chunk_map::FingerprintSet;
 use crate::collect::CachedChunks;
 use crate::error::{Result, StoreError};
 use crate::pool::{Pool, Purpose};
-use crate::write_path::{Lane, LaneOptions, WriteSession};
+use crate::write_path::{LaneOptions, WriteSession};
 use format::recipe::ObjectRoot;
 use std::ops::{ControlFlow, Range};
 use units::Fingerprint;
@@ -143,10 +143,18 @@ impl Mover {
         fingerprint: &Fingerprint,
     ) -> Result<()> {
         let lane = self.session.main();
-        let is_cached = memory.copy(fingerprint, &mut self.bytes);
+        // What is in memory may have changed there: then the device has it.
+        let is_cached = memory.copy(fingerprint, &mut self.bytes)
+            && lane.store_again(fingerprint, &self.bytes)?.is_none();
         let len = match is_cached {
-            true => store(lane, fingerprint, &self.bytes)?,
-            false => store(lane, fingerprint, &pool.reader().chunk(fingerprint)?)?,
+            true => self.bytes.len() as u64,
+            false => {
+                let chunk = pool.reader().chunk(fingerprint)?;
+                if let Some(found) = lane.store_again(fingerprint, &chunk)? {
+                    return Err(StoreError::corruption("chunk", fingerprint, found));
+                }
+                chunk.len() as u64
+            }
         };
         self.moved.insert(*fingerprint);
         self.counts.chunks += 1;
@@ -167,14 +175,5 @@ impl Mover {
             stored_bytes: stored.stored_bytes,
             ..self.counts
         })
-    }
-}
-
-/// Its length.
-fn store(lane: &mut Lane, fingerprint: &Fingerprint, chunk: &[u8]) -> Result<u64> {
-    let stored = lane.store_again(chunk)?;
-    match stored == *fingerprint {
-        true => Ok(chunk.len() as u64),
-        false => Err(StoreError::corruption("chunk", fingerprint, stored)),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::session::Shared;
 use crate::chunk_map::Near;
-use crate::container::{ContainerBuilder, OpenedRegion, RegionBuilder, container_name};
+use crate::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::index::Location;
 use chunking::{Compression, Compressor, Splitter, TOGETHER, is_zero};
@@ -152,11 +152,12 @@ impl Lane {
     }
 
     /// Stores a region of other chunks as another container holds it, whatever this lane compresses with.
-    /// `chunks` are all of its; the pool gets another copy of those that it has.
+    /// `chunks` are all of its; the pool gets another copy of those that it has. `Corruption` when its bytes changed
+    /// in memory since they were proven: none of it is stored.
     pub(crate) fn store_region(
         &mut self,
         class: ContainerClass,
-        region: &OpenedRegion,
+        region: &ProvenRegion,
         chunks: &[(Fingerprint, u32)],
     ) -> Result<()> {
         let counts = &self.shared.counts;
@@ -165,13 +166,16 @@ impl Lane {
             .chunks_new
             .fetch_add(chunks.len() as u64, Ordering::Relaxed);
         counts.new_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.make_room(class, region.payload().len())?;
+        self.make_room(class, region.opened().payload().len())?;
         self.open_container(class);
         let shared = Arc::clone(&self.shared);
         let Some(container) = &mut self.filling(class).container else {
             return Ok(());
         };
-        let (sector, sectors) = container.append_opened(region, chunks);
+        let Some((sector, sectors)) = container.append_proven(region, chunks) else {
+            let found = "changed in memory between its check and its seal";
+            return Err(StoreError::corruption("region", container.id(), found));
+        };
         let location = Location {
             container: container.id(),
             sector,
@@ -228,15 +232,19 @@ impl Lane {
         Ok(())
     }
 
-    /// Stores one chunk of user data although the pool has it: its newer copy is read from then on. A
-    /// chunk of zeroes is no chunk.
-    pub(crate) fn store_again(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
-        if is_zero(chunk) {
-            return Ok(Fingerprint::HOLE);
+    /// Stores one chunk of user data although the pool has it: its newer copy is read from then on. What the
+    /// bytes are called, if that is not `name`: then nothing is stored.
+    pub(crate) fn store_again(
+        &mut self,
+        name: &Fingerprint,
+        chunk: &[u8],
+    ) -> Result<Option<Fingerprint>> {
+        let found = self.shared.fingerprints.fingerprint(chunk);
+        if found != *name {
+            return Ok(Some(found));
         }
-        let fingerprint = self.shared.fingerprints.fingerprint(chunk);
-        self.push(ContainerClass::Data, fingerprint, chunk)?;
-        Ok(fingerprint)
+        self.push(ContainerClass::Data, found, chunk)?;
+        Ok(None)
     }
 
     /// The next `bytes` of data lie side by side: in the open region if they fit, else from a new one

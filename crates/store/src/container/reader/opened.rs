@@ -2,7 +2,8 @@
 //! more of.
 //!
 //! Invariant: of an opened one the stored bytes are what somebody who has the pool's keys stored at this place (checksum,
-//! and seal where the pool is sealed); what they decompress to nobody has looked at. Called by the
+//! and seal where the pool is sealed); what they decompress to nobody has looked at. Of a proven one every chunk had
+//! its fingerprint, and the payload has not changed since: whoever seals it again asks. Called by the
 //! container reader and the collector.
 
 use super::{ContainerReader, Copies, RegionPlace, Shape, place_error, verify_stored};
@@ -65,6 +66,8 @@ impl OpenedRegion {
                 0
             }
         };
+        #[cfg(test)]
+        flip::strike(flip::When::Opened, &mut bytes, payload_at);
         Ok(Self {
             place,
             header,
@@ -88,6 +91,10 @@ impl OpenedRegion {
         self.bytes.get(self.payload_at..).unwrap_or_default()
     }
 
+    fn checksum_of(&self, payload: &[u8]) -> u64 {
+        RegionHeader::checksum_payload(self.header.container, self.header.index, payload)
+    }
+
     /// True when these chunks, as a directory tells them, fill it.
     pub fn is_of(&self, chunks: &[(Fingerprint, u32)]) -> bool {
         let bytes: u64 = chunks.iter().map(|(_, len)| u64::from(*len) + 4).sum();
@@ -96,7 +103,65 @@ impl OpenedRegion {
     }
 }
 
+/// An opened region whose chunks were compared with their fingerprints.
+pub(crate) struct ProvenRegion {
+    region: OpenedRegion,
+    /// Of the payload, from before the comparison.
+    checksum: u64,
+}
+
+impl ProvenRegion {
+    /// What was opened.
+    pub fn opened(&self) -> &OpenedRegion {
+        &self.region
+    }
+
+    /// The same, for who packs its chunks anew.
+    pub fn into_opened(self) -> OpenedRegion {
+        self.region
+    }
+
+    /// True when `payload`, a copy that is to be sealed, is what was compared: memory that failed in
+    /// between would be sealed as good data.
+    pub fn is_payload(&self, payload: &[u8]) -> bool {
+        self.region.checksum_of(payload) == self.checksum
+    }
+}
+
 impl ContainerReader {
+    /// Compares all chunks of a region with their fingerprints. `None`: it is not what it is called.
+    pub fn proven(
+        &self,
+        region: OpenedRegion,
+        chunks: &[(Fingerprint, u32)],
+    ) -> Result<Option<ProvenRegion>> {
+        let checksum = region.checksum_of(region.payload());
+        let unpacked = self.unpack_payload(&region)?;
+        let raw = unpacked.as_deref().unwrap_or(region.payload());
+        let is_proven = self.are_called(&region, raw, chunks)?;
+        if let Some(raw) = unpacked {
+            self.spare.give(raw);
+        }
+        Ok(is_proven.then_some(ProvenRegion { region, checksum }))
+    }
+
+    fn are_called(
+        &self,
+        region: &OpenedRegion,
+        raw: &[u8],
+        chunks: &[(Fingerprint, u32)],
+    ) -> Result<bool> {
+        check_lengths(region.place, region.header.chunk_count, raw, chunks)?;
+        let mut rest = raw;
+        let mut named = Vec::with_capacity(chunks.len());
+        for (name, len) in chunks {
+            let (chunk, behind) = rest.split_at_checked(*len as usize).unwrap_or_default();
+            named.push((*name, chunk));
+            rest = behind;
+        }
+        Ok(self.is_called(&named))
+    }
+
     /// Reads a region.
     pub fn fetched(&self, place: RegionPlace, sectors_hint: u32) -> Result<FetchedRegion> {
         let shape = self.shape(place.container)?;
@@ -115,27 +180,14 @@ impl ContainerReader {
 
     /// What it holds: chunk bytes, then their lengths.
     pub(super) fn unpack(&self, region: OpenedRegion) -> Result<Vec<u8>> {
-        let OpenedRegion {
-            place,
-            header,
-            mut bytes,
-            payload_at,
-        } = region;
-        let raw_len = header.raw_bytes as usize;
-        let packed = match header.codec {
-            Codec::None => None,
-            Codec::Zstd => Some(Packed::Zstd),
-            Codec::Lz4 => Some(Packed::Lz4),
-            Codec::ZstdX86 => Some(Packed::ZstdX86),
-        };
-        let raw = if let Some(packed) = packed {
-            let payload = bytes.get(payload_at..).unwrap_or_default();
-            let raw = decompress(packed, payload, raw_len, self.spare.take(raw_len))
-                .map_err(|e| place_error(place, e))?;
+        let (place, raw_len) = (region.place, region.header.raw_bytes as usize);
+        let unpacked = self.unpack_payload(&region)?;
+        let mut bytes = region.bytes;
+        let raw = if let Some(raw) = unpacked {
             self.spare.give(bytes);
             raw
         } else {
-            bytes.drain(..payload_at);
+            bytes.drain(..region.payload_at);
             bytes
         };
         if raw.len() == raw_len {
@@ -145,15 +197,25 @@ impl ContainerReader {
         }
     }
 
+    /// The same, and the region stays. `None`: its payload is not compressed.
+    fn unpack_payload(&self, region: &OpenedRegion) -> Result<Option<Vec<u8>>> {
+        let packed = match region.header.codec {
+            Codec::None => return Ok(None),
+            Codec::Zstd => Packed::Zstd,
+            Codec::Lz4 => Packed::Lz4,
+            Codec::ZstdX86 => Packed::ZstdX86,
+        };
+        let raw_len = region.header.raw_bytes as usize;
+        let raw = decompress(packed, region.payload(), raw_len, self.spare.take(raw_len));
+        raw.map(Some).map_err(|e| place_error(region.place, e))
+    }
+
     /// The same for who knows its chunks by a directory, which must agree about their lengths.
     pub fn unpacked(&self, region: OpenedRegion, chunks: &[(Fingerprint, u32)]) -> Result<Vec<u8>> {
         let (place, count) = (region.place, region.header.chunk_count);
         let raw = self.unpack(region)?;
-        let (_, lengths) = split_region(&raw, count).map_err(|e| place_error(place, e))?;
-        match lengths.iter().eq(chunks.iter().map(|(_, len)| len)) {
-            true => Ok(raw),
-            false => Err(place_error(place, "not the chunks of its directory")),
-        }
+        check_lengths(place, count, &raw, chunks)?;
+        Ok(raw)
     }
 
     /// True when this is what the chunk is called.
@@ -171,6 +233,20 @@ impl ContainerReader {
     /// The same.
     pub fn reuse_opened(&self, region: OpenedRegion) {
         self.spare.give(region.bytes);
+    }
+}
+
+/// Fails unless these are the lengths of the chunks that a directory tells.
+fn check_lengths(
+    place: RegionPlace,
+    count: u32,
+    raw: &[u8],
+    chunks: &[(Fingerprint, u32)],
+) -> Result<()> {
+    let (_, lengths) = split_region(raw, count).map_err(|e| place_error(place, e))?;
+    match lengths.iter().eq(chunks.iter().map(|(_, len)| len)) {
+        true => Ok(()),
+        false => Err(place_error(place, "not the chunks of its directory")),
     }
 }
 
@@ -192,4 +268,43 @@ fn decompress(
             .unpack(packed, payload, raw_len, raw)
             .map_err(|e| e.to_string())
     })
+}
+
+/// Memory that fails, for tests: a bit of the payload is inverted once.
+#[cfg(test)]
+pub(crate) mod flip {
+    use std::cell::Cell;
+
+    /// Between which two looks at a region.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub(crate) enum When {
+        /// After checksum and seal, before the fingerprints.
+        Opened,
+        /// After the fingerprints, before the new seal.
+        Appended,
+    }
+
+    thread_local! {
+        static NEXT: Cell<Option<When>> = const { Cell::new(None) };
+    }
+
+    /// The next region of this thread is struck.
+    pub(crate) fn next(when: When) {
+        NEXT.set(Some(when));
+    }
+
+    /// True until it was.
+    pub(crate) fn is_waiting() -> bool {
+        NEXT.get().is_some()
+    }
+
+    /// Strikes in the first half of what begins at `from`, of long payloads: regions, no directories.
+    pub(crate) fn strike(when: When, bytes: &mut [u8], from: usize) {
+        let payload = bytes.get_mut(from..).unwrap_or_default();
+        if NEXT.get() == Some(when) && payload.len() > 4096 {
+            NEXT.set(None);
+            let middle = payload.len() / 2;
+            payload[middle] ^= 1;
+        }
+    }
 }
