@@ -1,6 +1,6 @@
 //! Whole objects under a name: a local directory now, object storage later.
 
-use crate::{Barrier, MediaError};
+use crate::{Barrier, MediaError, Reserve, Reserved};
 
 /// How a put treats a name that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,28 @@ pub trait Blobs: Send + Sync {
 
     /// Counts a blob that another process put among those the next barrier makes durable.
     fn adopt(&self, name: &str);
+
+    /// Removes a blob that nothing durable names and nothing will, also after a failure: what a put
+    /// left that is given up. A missing one is not an error.
+    fn discard(&self, name: &str) -> Result<(), MediaError> {
+        self.delete(name)
+    }
+
+    /// A put of who stores something new: `NoSpace`, which poisons nothing, when it would take what
+    /// is kept for recovery, collection and deletion. Those put without asking.
+    fn put_sparing(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+        self.put(name, bytes, how)
+    }
+
+    /// How much room there is and is kept; `None`: nobody knows.
+    fn reserved(&self) -> Option<Reserved> {
+        None
+    }
+
+    /// What holds that room, where there is one.
+    fn reserve(&self) -> Option<&Reserve> {
+        None
+    }
 
     /// Returns when all earlier puts and adopted blobs are visible and survive power loss, and
     /// all earlier deletes are durable.

@@ -1,21 +1,23 @@
 //! [`Blobs`] over a [`Disk`]: a blob is a file that gets its name only when its bytes are durable.
 //!
-//! Invariant: a temp file that is new (never one that a crashed writer left: after a crash that
-//! may be another name of a stored blob), bytes, sync, then rename; the directories of new names
-//! are synced at the barrier. Containers are written and synced by background threads
+//! Invariant: a temp file that is new (never one that a crashed writer left: after a crash that may
+//! be another name of a stored blob), bytes, sync, then rename; the directories of new names are
+//! synced at the barrier. Containers are written and synced by background threads
 //! ([`Syncing::Threads`]) so that the disk works while the CPU compresses; the simulator does the
-//! same inline, and so does who waits for turns at the device: barriers of others do not wait for him.
+//! same inline, and so does who waits for turns at the device: barriers of others do not wait for
+//! him. A put that the disk has no room for is refused before it is queued, as far as that can be
+//! known: one that fails in the background ends everything. The reserve goes first.
 
 mod open_files;
 mod queue;
 mod spare;
 
-use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put};
+use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put, Reserve};
 use open_files::OpenFiles;
 use queue::Queue;
 use spare::SpareBuffers;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Directory of files that have no name yet; swept at the start of every writer.
@@ -41,12 +43,17 @@ struct Shared {
     open: OpenFiles,
     spare: SpareBuffers,
     unnamed_next: AtomicU64,
+    reserve: Reserve,
+    /// Of blobs that wait or are being written.
+    queued_bytes: AtomicU64,
 }
 
 /// Blobs as files. See the module's head.
 pub struct DirBlobs {
     shared: Arc<Shared>,
     inline: bool,
+    /// Held by who looks for room beside the reserve and takes it.
+    sparing: Mutex<()>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -58,6 +65,8 @@ impl DirBlobs {
             Syncing::Threads { threads, queue } => (threads.max(1), queue.max(1), false),
         };
         let shared = Arc::new(Shared {
+            reserve: Reserve::new(Arc::clone(&disk)),
+            queued_bytes: AtomicU64::new(0),
             disk,
             queue: Queue::new(queue_max),
             open: OpenFiles::default(),
@@ -73,6 +82,7 @@ impl DirBlobs {
         Self {
             shared,
             inline,
+            sparing: Mutex::default(),
             threads,
         }
     }
@@ -99,13 +109,49 @@ impl Shared {
             let running = self.queue.running(job.number);
             let _asking = job.asker.begin();
             let result = self.store(&job.name, &job.bytes, job.how);
+            let bytes = job.bytes.len() as u64;
+            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.spare.give(job.bytes);
             running.end(result);
         }
     }
 
-    /// Temp file, bytes, sync, name. The name itself is not durable yet.
+    /// What there is beside blobs that wait; `None`: nobody knows.
+    fn reserved(&self) -> Option<crate::Reserved> {
+        let mut reserved = self.reserve.look()?;
+        let queued = self.queued_bytes.load(Ordering::Relaxed);
+        reserved.free_bytes = reserved.free_bytes.saturating_sub(queued);
+        Some(reserved)
+    }
+
+    /// Before a put is queued: makes the room for it that the reserve holds. Refused when that is
+    /// too little.
+    fn make_room(&self, name: &str, bytes: usize) -> Result<(), MediaError> {
+        let bytes = bytes as u64;
+        match self.reserved() {
+            Some(reserved) if reserved.free_bytes < bytes => {
+                self.reserve.release();
+                match reserved.for_recovery() < bytes {
+                    true => Err(no_space(name)),
+                    false => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stores it, on a full disk with what the reserve gives.
     fn store(&self, name: &str, bytes: &[u8], how: Put) -> Result<(), MediaError> {
+        match self.store_once(name, bytes, how) {
+            Err(e) if e.kind == MediaErrorKind::NoSpace && self.reserve.release() => {
+                self.store_once(name, bytes, how)
+            }
+            stored => stored,
+        }
+    }
+
+    /// Temp file, bytes, sync, name. The name itself is not durable yet.
+    fn store_once(&self, name: &str, bytes: &[u8], how: Put) -> Result<(), MediaError> {
         self.make_dirs(UNNAMED)?;
         let dir = parent(name);
         self.make_dirs(dir)?;
@@ -178,7 +224,42 @@ impl Blobs for DirBlobs {
             self.shared.spare.give(bytes);
             return stored;
         }
-        self.shared.queue.push(name, bytes, how)
+        let len = bytes.len();
+        self.shared.make_room(name, len)?;
+        let queued = &self.shared.queued_bytes;
+        queued.fetch_add(len as u64, Ordering::Relaxed);
+        let pushed = self.shared.queue.push(name, bytes, how);
+        if pushed.is_err() {
+            queued.fetch_sub(len as u64, Ordering::Relaxed);
+        }
+        pushed
+    }
+
+    fn put_sparing(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+        // One at a time: several that look at once would find the same room.
+        let _one = self.sparing.lock().unwrap_or_else(|e| e.into_inner());
+        match self.shared.reserved() {
+            Some(reserved) if reserved.for_writers() < bytes.len() as u64 => Err(no_space(name)),
+            _ => self.put(name, bytes, how),
+        }
+    }
+
+    fn reserved(&self) -> Option<crate::Reserved> {
+        self.shared.reserved()
+    }
+
+    fn reserve(&self) -> Option<&Reserve> {
+        Some(&self.shared.reserve)
+    }
+
+    fn discard(&self, name: &str) -> Result<(), MediaError> {
+        self.shared.queue.wait_for(name);
+        let removed = self.shared.disk.remove(name);
+        self.shared.open.forget(name);
+        match removed {
+            Err(e) if e.kind == MediaErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
@@ -253,4 +334,8 @@ impl Blobs for DirBlobs {
 
 fn parent(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+fn no_space(name: &str) -> MediaError {
+    MediaError::from_io("put", name, std::io::ErrorKind::StorageFull.into())
 }

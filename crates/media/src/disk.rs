@@ -117,6 +117,12 @@ pub trait DiskFile: Send + Sync {
     /// Cuts or grows with zeroes.
     fn set_len(&self, len: u64) -> Result<(), MediaError>;
 
+    /// Grows it to `len`, and the disk has the room for that from then on, whatever is written
+    /// there later. `NoSpace` may leave it longer than it was.
+    fn allocate(&self, len: u64) -> Result<(), MediaError> {
+        crate::reserve::fill(self, len)
+    }
+
     /// Returns when bytes and length survive power loss.
     fn sync(&self, point: Barrier) -> Result<(), MediaError>;
 }

@@ -15,6 +15,7 @@ mod disk;
 mod error;
 mod local;
 mod random;
+mod reserve;
 
 pub use asker::{Asker, Asking};
 pub use barrier::Barrier;
@@ -25,6 +26,7 @@ pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, Room};
 pub use error::{MediaError, MediaErrorKind};
 pub use local::LocalDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use reserve::{RESERVE_NAME, Reserve, Reserved};
 
 use std::sync::Arc;
 use units::UnixNanos;

@@ -284,6 +284,17 @@ impl DiskFile for LocalFile {
         io("truncate", &self.name, self.file.set_len(len))
     }
 
+    fn allocate(&self, len: u64) -> Result<(), MediaError> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        let from = self.len()?;
+        let more = len.saturating_sub(from);
+        match fallocate(&self.file, FallocateFlags::empty(), from, more) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => crate::reserve::fill(self, len),
+            done => io("allocate", &self.name, done.map_err(std::io::Error::from)),
+        }
+    }
+
     fn sync(&self, _point: Barrier) -> Result<(), MediaError> {
         // Bytes and length, as promised, and not the time of the last change: where nothing is
         // allocated anew, as in the journal, that spares the file system a commit of its own.

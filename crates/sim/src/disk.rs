@@ -56,6 +56,18 @@ impl SimDisk {
         self.state().room = room;
     }
 
+    /// From now on its files have room for so many bytes together, and it says so; a write that
+    /// needs more leaves what fits and fails with `NoSpace`. A file that has lost its name takes
+    /// none.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state().capacity = bytes;
+    }
+
+    /// Bytes of all files.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// Adds an error to come.
     pub fn inject(&self, fault: Fault) {
         self.state().faults.add(fault);

@@ -72,8 +72,13 @@ impl DiskFile for SimFile {
             self.store(&mut state, offset, &data[..refused.written]);
             return Err(refused.error);
         }
-        self.store(&mut state, offset, data);
-        Ok(())
+        let len = state.image.files.get(self.file).len();
+        let fitting = state.fitting(len, offset, data.len());
+        self.store(&mut state, offset, &data[..fitting]);
+        match fitting < data.len() {
+            true => Err(error("write", &self.path, io::ErrorKind::StorageFull)),
+            false => Ok(()),
+        }
     }
 
     fn len(&self) -> Result<u64, MediaError> {

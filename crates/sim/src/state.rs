@@ -26,6 +26,8 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
     /// What it says of its room.
     pub(crate) room: Option<Room>,
+    /// Bytes that all files may have together.
+    pub(crate) capacity: Option<u64>,
 }
 
 impl State {
@@ -40,9 +42,33 @@ impl State {
             locks: BTreeMap::new(),
             without: BTreeSet::new(),
             room: None,
+            capacity: None,
             faults: Faults::default(),
             counts: Counts::default(),
         }
+    }
+
+    /// Bytes of all files that have a name.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.image.files().iter().map(|(_, len)| len).sum()
+    }
+
+    /// What it has room for.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let of_capacity = |total_bytes: u64| Room {
+            free_bytes: total_bytes.saturating_sub(self.used_bytes()),
+            total_bytes,
+        };
+        self.room.or_else(|| self.capacity.map(of_capacity))
+    }
+
+    /// Of a write from `offset` to a file of `len` bytes, those that there is room for.
+    pub(crate) fn fitting(&self, len: u64, offset: u64, bytes: usize) -> usize {
+        let Some(room) = self.room().filter(|_| self.capacity.is_some()) else {
+            return bytes;
+        };
+        let end = len.max(offset).saturating_add(room.free_bytes);
+        bytes.min(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX))
     }
 
     /// Something was done; `op` says what, when somebody wants to know.

@@ -184,7 +184,7 @@ impl Disk for SimDisk {
     }
 
     fn room(&self) -> Option<Room> {
-        lock(&self.shared).room
+        lock(&self.shared).room()
     }
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {

@@ -95,6 +95,8 @@ pub struct Collector {
     /// All of the plan, until a commit gives them up.
     retired: Option<RetiredForNow>,
     round: Option<Round>,
+    /// There is no room for copies of all that is worth it.
+    is_tight: bool,
     counts: GcCounts,
     /// What would have gone but for who held a commit before this one.
     awaited: Option<Generation>,
@@ -121,6 +123,7 @@ impl Collector {
             plan: Vec::new(),
             retired: None,
             round: None,
+            is_tight: false,
             counts: GcCounts::default(),
             awaited: None,
             _alone: pool.collect_alone()?,
@@ -169,6 +172,14 @@ impl Collector {
         self.plan.clear();
         if let Some(round) = &mut self.round {
             round.give_up_rest();
+        }
+    }
+
+    /// The run is over: what it copied and did not commit is removed, so that no crash of later
+    /// writers nor a full disk is left with it.
+    pub fn give_up(mut self, pool: &Pool) {
+        if let Some(round) = self.round.take() {
+            round.remove(pool);
         }
     }
 
@@ -234,7 +245,7 @@ impl Collector {
         }
         let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
         let mut purged = 0;
-        pool.commit_with(Purpose::Collect, |base| {
+        pool.commit_collected(pool.next_sequence(Purpose::Collect), |base| {
             // One that was taken back meanwhile is not there any more.
             let (forgotten, _) = pool.trash_of(base.record.catalog)?;
             let expired = forgotten.iter().filter(|f| is_expired(f));

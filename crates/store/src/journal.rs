@@ -30,7 +30,7 @@ pub use record::Record;
 use crate::error::Result;
 use crate::superblock::MasterKey;
 use format::config::Seal;
-use media::{Disk, Random};
+use media::{Blobs, Disk, Random};
 use state::State;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -77,6 +77,8 @@ pub struct JournalUsage {
 /// What never changes while a journal is open.
 struct Site {
     disk: Arc<dyn Disk>,
+    /// Who has the reserve: what is appended was acknowledged, or gives room back.
+    blobs: Arc<dyn Blobs>,
     random: Arc<dyn Random>,
     pool: PoolId,
     master: MasterKey,

@@ -374,6 +374,7 @@ impl Pool {
         // What is found from here on is news.
         let hints = Arc::clone(&pool.hints);
         pool.chunks.tell_of_damage(move |place| hints.note(place));
+        pool.keep_reserve();
         Ok(pool)
     }
 

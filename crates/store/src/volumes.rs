@@ -5,6 +5,7 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
+mod admission;
 mod changes;
 mod crowding;
 mod decisions;

@@ -197,8 +197,8 @@ fn a_chunk_that_is_not_what_it_is_called_is_not_packed_anew() {
     assert!(!check(&pool));
 }
 
-/// A region of which all is live is compared with its fingerprints too, whether something was found wrong in it
-/// before or not: what is not what it is called stays where it is.
+/// A region of which all is live is compared with its fingerprints too, whether something was found
+/// wrong in it before or not: what is not what it is called stays where it is.
 #[test]
 fn what_is_not_what_it_is_called_is_not_copied_as_it_is_stored() {
     let bytes = noise(8, 96 * CHUNK);

@@ -1,7 +1,7 @@
 //! One chunk from here to there: found there, in memory here, or read.
 //!
-//! Invariant: bytes are compared with the fingerprint of their own pool right before they are sent, wherever
-//! they come from; the receiving pool gives them its own. Called by the copies.
+//! Invariant: bytes are compared with the fingerprint of their own pool right before they are sent,
+//! wherever they come from; the receiving pool gives them its own. Called by the copies.
 
 use super::CopyError;
 use super::receiver::Receiver;

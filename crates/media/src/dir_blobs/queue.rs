@@ -95,6 +95,11 @@ impl Queue {
         state.refuse_poisoned(operation, name)
     }
 
+    /// Returns when no put of this name waits or runs, whatever became of it.
+    pub(super) fn wait_for(&self, name: &str) {
+        drop(self.wait_while(self.lock(), |state| state.has(name)));
+    }
+
     /// Queues a put when there is room.
     pub(super) fn push(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
         let max = self.waiting_max;

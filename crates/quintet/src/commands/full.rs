@@ -10,37 +10,40 @@ use store::Pool;
 pub(super) fn explained(pool: &Pool, error: anyhow::Error) -> anyhow::Error {
     match failure::is_full(&error) {
         true => {
-            let (snapshots, containers) = pool.trash().unwrap_or_default();
-            let bytes = containers.iter().map(|c| c.entry.blob_bytes).sum();
-            error.context(words(snapshots.len(), containers.len(), bytes))
+            let full = format!("the pool's disk is full ({})", advice(pool));
+            error.context(full)
         }
         false => error,
     }
 }
 
+/// What would make room on the pool's disk.
+pub(super) fn advice(pool: &Pool) -> String {
+    let (snapshots, containers) = pool.trash().unwrap_or_default();
+    let bytes = containers.iter().map(|c| c.entry.blob_bytes).sum();
+    words(snapshots.len(), containers.len(), bytes)
+}
+
 fn words(snapshots: usize, containers: usize, bytes: u64) -> String {
-    let forgotten = match snapshots {
-        0 => String::new(),
-        count => {
-            format!("what only {count} forgotten snapshots need, which cannot be taken back then")
-        }
-    };
-    let trash = match containers {
-        0 => String::new(),
-        count => format!(
-            "{} of {count} containers in the trash",
-            sizes::display(bytes)
-        ),
-    };
-    let back = match (trash.is_empty(), forgotten.is_empty()) {
-        (true, true) => {
-            let what = "the trash is empty; quintet stats says what is not needed, quintet gc gives it back, quintet forget makes more of it";
-            return format!("the pool's disk is full ({what})");
-        }
-        (false, false) => format!("{trash}, and {forgotten}"),
-        _ => trash + &forgotten,
-    };
-    format!("the pool's disk is full (quintet gc --trash-period 0 gives back at once: {back})")
+    let mut ways = Vec::new();
+    if containers > 0 {
+        let bytes = sizes::display(bytes);
+        ways.push(format!(
+            "quintet gc gives back at once: {bytes} of {containers} containers in the trash"
+        ));
+    }
+    if snapshots > 0 {
+        ways.push(format!(
+            "quintet gc --trash-period 0 gives back at once: what only {snapshots} forgotten snapshots need, which \
+             cannot be taken back then"
+        ));
+    }
+    if ways.is_empty() {
+        return "the trash is empty; quintet stats says what is not needed, quintet gc gives it back, quintet forget \
+                makes more of it"
+            .to_owned();
+    }
+    ways.join("; ")
 }
 
 #[cfg(test)]
@@ -53,14 +56,14 @@ mod tests {
         assert!(nothing.contains("trash is empty") && nothing.contains("quintet gc"));
         for (snapshots, containers) in [(2, 0), (0, 3), (2, 3)] {
             let said = words(snapshots, containers, 5 << 20);
-            assert!(said.contains("gc --trash-period 0"), "{said}");
+            // Forgotten snapshots can be taken back until somebody says otherwise.
             assert_eq!(
-                said.contains("2 forgotten snapshots"),
+                said.contains("--trash-period 0 gives back at once: what only 2 forgotten"),
                 snapshots > 0,
                 "{said}"
             );
             assert_eq!(
-                said.contains("5.00 MiB of 3 containers"),
+                said.contains("gc gives back at once: 5.00 MiB of 3 containers"),
                 containers > 0,
                 "{said}"
             );

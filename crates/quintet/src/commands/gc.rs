@@ -4,6 +4,7 @@
 //! lost nothing; the next one goes on. Nothing goes when what is needed is damaged.
 
 use super::backup::REGION_BYTES;
+use super::full;
 use super::invocation::Invocation;
 use crate::cli::GcArgs;
 use crate::exit::Exit;
@@ -16,7 +17,7 @@ use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
     CachedChunks, Collector, Discarded, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions,
-    NothingCached, OpenMode, Pool, Volumes,
+    NothingCached, OpenMode, Pool, Step, Volumes,
 };
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
@@ -25,6 +26,11 @@ const STEP_BYTES: u64 = 16 << 20;
 const STEP_BYTES_BESIDE: u64 = 256 << 10;
 /// One that puts into the trash, one that deletes, and two for what was held back meanwhile.
 const RUNS_MAX: usize = 4;
+/// ... and on a full disk as many as give room for copies that the next one makes: each gives as
+/// much as it finds.
+const RUNS_MAX_FULL: usize = 64;
+/// Bytes of a step of a checkpoint.
+const FOLD_BYTES: u64 = 8 << 20;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
@@ -84,20 +90,53 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
         let (counts, _) = run.once(&pool, None)?;
         return show(invocation, args, &counts);
     }
-    let counts = match invocation.open_to_collect()? {
+    let opened = invocation.open_to_collect()?;
+    let (counts, pool): (_, &Pool) = match &opened {
         Opened::Pool(pool) => {
-            tell_minimum(invocation, args, &pool)?;
-            run.alone(&pool, None)?
+            tell_minimum(invocation, args, pool)?;
+            (run.alone(pool, None)?, pool)
         }
         Opened::Volumes(volumes) => {
             tell_minimum(invocation, args, volumes.pool())?;
             match &volumes.held {
-                Some(held) => run.in_server(held)?,
-                None => run.alone(volumes.pool(), Some(&volumes))?,
+                Some(held) => (run.in_server(held)?, &held.pool),
+                None => (run.alone(volumes.pool(), Some(volumes))?, volumes.pool()),
             }
         }
     };
-    show(invocation, args, &counts)
+    let shown = show(invocation, args, &counts);
+    pool.keep_reserve();
+    if is_nearly_full(pool) {
+        let advice = full::advice(pool);
+        invocation.console.warn(format_args!(
+            "the pool's disk is still nearly full: {advice}"
+        ));
+    }
+    shown
+}
+
+/// Those who store something new are refused, or will be soon.
+fn is_nearly_full(pool: &Pool) -> bool {
+    pool.reserved().is_some_and(|r| r.is_nearly_full())
+}
+
+/// What was overwritten or discarded is needed until the checkpoint that says so: two of them, for
+/// what one under way has not seen. Not more than there is room for; what fails stays in the
+/// journal.
+fn fold(pool: &Pool, volumes: &Volumes) {
+    let mut commits = 0;
+    while commits < 2 {
+        let unfolded = volumes.journal_usage().used_bytes;
+        let room = pool.reserved().map_or(u64::MAX, |r| r.for_copies());
+        if room < unfolded {
+            return;
+        }
+        match volumes.step(FOLD_BYTES) {
+            Ok(Step::Working) => {}
+            Ok(Step::Committed) => commits += 1,
+            Ok(Step::Idle) | Err(_) => return,
+        }
+    }
 }
 
 /// What a collector works on.
@@ -160,12 +199,18 @@ impl Run<'_> {
     /// what held something back ends during one of them.
     fn all(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let mut counts = GcCounts::default();
-        for run in 0..RUNS_MAX {
-            let (ran, is_worth_another) = self.once(pool, volumes)?;
+        let (mut was_full, mut others) = (false, 0);
+        for run in 0..RUNS_MAX_FULL {
+            was_full |= is_nearly_full(pool);
+            if let Some(volumes) = volumes.filter(|_| was_full) {
+                fold(pool, volumes);
+            }
+            let (ran, is_worth_another) = self.for_disk(was_full).once(pool, volumes)?;
             counts = counts.followed_by(ran);
             let is_over_at_once = run == 0 && self.policy.reader_period_ns == 0;
-            let goes_next = is_over_at_once && ran.containers_discarded > 0;
-            if !goes_next && !is_worth_another {
+            let goes_next = (is_over_at_once || was_full) && ran.containers_discarded > 0;
+            others += usize::from(is_worth_another);
+            if !goes_next && (!is_worth_another || others >= RUNS_MAX) {
                 break;
             }
         }
@@ -173,10 +218,35 @@ impl Run<'_> {
         Ok(counts)
     }
 
+    /// On a full disk nothing waits in the trash for readers in other processes, as in a server;
+    /// forgotten snapshots have their days whatever is free.
+    fn for_disk(&self, is_full: bool) -> Self {
+        let mut policy = self.policy;
+        if is_full {
+            policy.reader_period_ns = 0;
+        }
+        Self { policy, ..*self }
+    }
+
     /// What it did, and whether another one would give back more at once.
     fn once(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<(GcCounts, bool)> {
-        let progress = self.invocation.progress("collecting");
         let mut collector = Collector::new(pool, self.policy, self.lane)?;
+        match self.steps(pool, volumes, &mut collector) {
+            Ok(()) => Ok((collector.counts(), collector.is_worth_another(pool))),
+            Err(e) => {
+                collector.give_up(pool);
+                Err(e)
+            }
+        }
+    }
+
+    fn steps(
+        &self,
+        pool: &Pool,
+        volumes: Option<&Volumes>,
+        collector: &mut Collector,
+    ) -> anyhow::Result<()> {
+        let progress = self.invocation.progress("collecting");
         let cached: &dyn CachedChunks = match volumes {
             Some(volumes) => volumes,
             None => &NothingCached,
@@ -189,18 +259,18 @@ impl Run<'_> {
             let turn = self.invocation.turn(Flow::Collect, STEP_BYTES_BESIDE)?;
             let bytes = STEP_BYTES_BESIDE;
             let step = match &turn {
-                Some(_) => steps_of_a_turn(&mut collector, pool, volumes, cached, bytes)?,
+                Some(_) => steps_of_a_turn(collector, pool, volumes, cached, bytes)?,
                 None => collector.step(pool, volumes, cached, STEP_BYTES)?,
             };
             drop(turn);
             let counts = collector.counts();
             if collector.stage() != shown {
                 shown = collector.stage();
-                tell(&progress, shown, &collector);
+                tell(&progress, shown, collector);
             }
             progress.add_bytes(counts.copied_bytes - before);
             if step == GcStep::Done {
-                return Ok((counts, collector.is_worth_another(pool)));
+                return Ok(());
             }
             self.hold_back(started, counts.copied_bytes)?;
         }
@@ -256,6 +326,7 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             .integer("deleted_containers", counts.containers_deleted)
             .integer("deleted_bytes", counts.deleted_bytes)
             .integer("kept_back_containers", counts.containers_kept_back)
+            .integer("containers_without_room", counts.containers_without_room)
             .integer("trash_containers", counts.containers_in_trash)
             .integer("trash_bytes", counts.trash_bytes),
     )?;
@@ -291,6 +362,12 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             "{} containers of {} are in the trash: later runs delete them",
             counts.containers_in_trash,
             size(counts.trash_bytes)
+        ))?;
+    }
+    if counts.containers_without_room > 0 {
+        console.line(format!(
+            "{} containers stay as there is no room for copies of what is needed of them",
+            counts.containers_without_room
         ))?;
     }
     if counts.containers_kept_back > 0 {

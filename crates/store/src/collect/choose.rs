@@ -21,6 +21,10 @@ pub(super) struct Candidate {
     pub id: ContainerId,
     /// Plain bytes to be copied.
     pub live_bytes: u64,
+    /// What the copies take on the disk, about, and what it takes itself; 0 of what is in no need
+    /// of room.
+    copy_bytes: u64,
+    stored_bytes: u64,
     /// It is in the trash already, and somebody needs it again.
     pub in_trash: bool,
     /// It goes only because it is small.
@@ -40,6 +44,8 @@ impl From<Small> for Candidate {
         Self {
             id: small.id,
             live_bytes: small.live_bytes,
+            copy_bytes: 0,
+            stored_bytes: 0,
             in_trash: false,
             is_small: true,
             is_full: false,
@@ -94,7 +100,9 @@ impl Collector {
         let room = self.policy.copy_bytes_max.saturating_sub(copied);
         let merged = to_merge(&small, self.policy.merge_ratio_min, room);
         found.extend(merged.into_iter().map(Candidate::from));
-        found.sort_by_key(|candidate| candidate.id);
+        self.fit_in(pool, &mut found);
+        let is_tight = self.is_tight;
+        found.sort_by_key(|c| (is_tight && c.live_bytes == 0, c.id));
         if self.policy.dry_run {
             for candidate in found.iter().filter(|candidate| !candidate.in_trash) {
                 self.counts.containers_discarded += 1;
@@ -109,6 +117,39 @@ impl Collector {
         self.plan = found;
         self.stage = GcStage::Copying;
         Ok(())
+    }
+
+    /// Leaves those out that there is no room to copy: what gives most for the least goes first.
+    fn fit_in(&mut self, pool: &Pool, found: &mut Vec<Candidate>) {
+        let Some(reserved) = pool.reserved() else {
+            return;
+        };
+        for candidate in found.iter_mut().filter(|c| c.live_bytes > 0) {
+            let stored = pool.containers().stored_len(candidate.id).unwrap_or(0);
+            let live = self.marking.live.of(candidate.id);
+            let plain = live.map_or(0, |live| live.plain_bytes).max(1);
+            let share = u128::from(stored) * u128::from(candidate.live_bytes) / u128::from(plain);
+            let share = u64::try_from(share).unwrap_or(u64::MAX);
+            // Repacked in part it may shrink less.
+            candidate.copy_bytes = share.saturating_add(share / 8);
+            candidate.stored_bytes = stored;
+        }
+        let mut room = reserved.for_copies();
+        let needed: u64 = found.iter().map(|c| c.copy_bytes).sum();
+        self.is_tight = needed > room;
+        if !self.is_tight {
+            return;
+        }
+        let cost = |c: &Candidate| u128::from(c.copy_bytes) << 20;
+        let before = found.len();
+        found.sort_by_key(|c| (cost(c) / u128::from(c.stored_bytes.max(1)), c.id));
+        found.retain(|c| {
+            let gives = c.copy_bytes < c.stored_bytes || c.live_bytes == 0;
+            let goes = gives && c.copy_bytes <= room;
+            room = room.saturating_sub(if goes { c.copy_bytes } else { 0 });
+            goes
+        });
+        self.counts.containers_without_room += (before - found.len()) as u64;
     }
 
     /// What is worth it by itself, and what is small.
@@ -138,6 +179,8 @@ impl Collector {
                     found.push(Candidate {
                         id,
                         live_bytes: live.live_bytes,
+                        copy_bytes: 0,
+                        stored_bytes: 0,
                         in_trash: true,
                         is_small: false,
                         is_full: false,
@@ -176,6 +219,8 @@ impl Collector {
             return Ok(Some(Candidate {
                 id,
                 live_bytes: 0,
+                copy_bytes: 0,
+                stored_bytes: 0,
                 in_trash: false,
                 is_small: false,
                 is_full: false,
@@ -202,6 +247,8 @@ impl Collector {
         Ok(Some(Candidate {
             id,
             live_bytes: bytes,
+            copy_bytes: 0,
+            stored_bytes: 0,
             in_trash: false,
             is_small: false,
             is_full,

@@ -1,8 +1,10 @@
 //! Copying what is live out of containers, and putting those into the trash.
 //!
-//! Invariant: containers are retired before the first chunk is copied, so nobody refers to them anew
-//! while they go; they are in the trash by the commit that enters the copies. A container whose live
-//! chunks cannot all be read stays. Called by the collector.
+//! Invariant: containers are retired before the first chunk is copied, so nobody refers to them
+//! anew while they go; they are in the trash by the commit that enters the copies. A container
+//! whose live chunks cannot all be read stays. Copies take no more than there is room for: a round
+//! that runs short of it commits what it has, and one that fails removes its copies. Called by the
+//! collector.
 
 use super::choose::Candidate;
 use super::lanes::Lanes;
@@ -27,10 +29,14 @@ const ROUND_BYTES_MAX: u64 = 1 << 30;
 
 /// Regions that are read before the one that is packed: another thread looks into them meanwhile.
 const REGIONS_AHEAD: usize = 2;
+/// What is free is counted by this much too high: a region that is on its way, and directories.
+const UNSEEN_BYTES: u64 = 1 << 20;
 
 /// Containers between being retired and being in the trash.
 pub(super) struct Round {
     lanes: Lanes,
+    /// The first container that its copies may be in.
+    first_sequence: u64,
     opener: Opener,
     /// Of which regions were read that are not packed yet, the oldest first; only the last one may have more.
     under_way: VecDeque<Source>,
@@ -48,6 +54,23 @@ impl Round {
         self.opener.clear();
         self.under_way.clear();
         self.rest.clear();
+    }
+
+    /// Nothing of it is committed: its copies go.
+    pub fn remove(self, pool: &Pool) {
+        let first = self.first_sequence;
+        drop(self);
+        pool.remove_uncommitted(Purpose::Collect, first);
+    }
+
+    /// True when what is copied and not written yet takes about all that is left.
+    fn is_short_of_room(&mut self, pool: &Pool) -> bool {
+        let Some(reserved) = pool.reserved() else {
+            return false;
+        };
+        let unseen = UNSEEN_BYTES.min(reserved.wanted_bytes / 8);
+        let open = self.lanes.open_bytes();
+        reserved.for_copies() < open.saturating_add(unseen)
     }
 
     pub fn bytes_left(&self) -> u64 {
@@ -220,6 +243,33 @@ impl Collector {
             self.round = Some(self.begin_round(pool)?);
             return Ok(());
         };
+        let copies = round.bytes_left() > 0;
+        if copies && round.is_short_of_room(pool) {
+            self.counts.containers_without_room += self.plan.len() as u64 + round.rest.len() as u64;
+            self.plan.clear();
+            round.give_up_rest();
+        }
+        match self.copy_some(pool, cached, budget_bytes, &mut round) {
+            Ok(true) => self.discard(pool, round),
+            Ok(false) => {
+                self.round = Some(round);
+                Ok(())
+            }
+            Err(e) => {
+                round.remove(pool);
+                Err(e)
+            }
+        }
+    }
+
+    /// True when nothing of the round is left to be copied.
+    fn copy_some(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+        budget_bytes: u64,
+        round: &mut Round,
+    ) -> Result<bool> {
         let until = self.counts.copied_bytes.saturating_add(budget_bytes.max(1));
         let mut read_bytes = 0;
         loop {
@@ -229,16 +279,14 @@ impl Collector {
             {
                 read_bytes += bytes;
                 if read_bytes >= budget_bytes && round.opener.len() <= REGIONS_AHEAD {
-                    self.round = Some(round);
-                    return Ok(());
+                    return Ok(false);
                 }
             }
-            if !self.pack_next(pool, cached, &mut round)? {
-                return self.discard(pool, round);
+            if !self.pack_next(pool, cached, round)? {
+                return Ok(true);
             }
             if self.counts.copied_bytes >= until {
-                self.round = Some(round);
-                return Ok(());
+                return Ok(false);
             }
         }
     }
@@ -302,18 +350,26 @@ impl Collector {
     }
 
     fn begin_round(&mut self, pool: &Pool) -> Result<Round> {
-        let mut rest = Vec::new();
+        let mut rest: Vec<Candidate> = Vec::new();
         let mut bytes = 0;
         while let Some(candidate) = self.plan.last()
             && rest.len() < ROUND_CONTAINERS_MAX
             && (rest.is_empty() || bytes + candidate.live_bytes <= ROUND_BYTES_MAX)
         {
+            // What needs no copying is given up before anything is copied, when there is little
+            // room.
+            let is_first = |rest: &[Candidate]| rest.first().is_none_or(|c| c.live_bytes == 0);
+            if self.is_tight && is_first(&rest) && !rest.is_empty() && candidate.live_bytes > 0 {
+                break;
+            }
             bytes += candidate.live_bytes;
             rest.extend(self.plan.pop());
         }
         rest.reverse();
+        let lanes = Lanes::begin(pool, self.lane)?;
         Ok(Round {
-            lanes: Lanes::begin(pool, self.lane)?,
+            first_sequence: pool.next_sequence(Purpose::Collect),
+            lanes,
             opener: Opener::new(pool.containers()),
             under_way: VecDeque::new(),
             rest,
@@ -326,17 +382,25 @@ impl Collector {
     fn discard(&mut self, pool: &Pool, round: Round) -> Result<()> {
         let Round {
             lanes,
+            first_sequence,
             done,
             merged,
             ..
         } = round;
+        // Before the commit, in which nobody waits for turns.
+        let session = match lanes.finish() {
+            Ok(session) => session,
+            Err(e) => {
+                pool.remove_uncommitted(Purpose::Collect, first_sequence);
+                return Err(e);
+            }
+        };
         if let Some(retired) = &mut self.retired {
             retired.give_up(&done);
         }
-        // Before the commit, in which nobody waits for turns.
-        let session = lanes.finish()?;
+        let (generation, _) = pool.newest();
         let mut discarded = 0;
-        pool.commit_with(Purpose::Collect, |base| {
+        let committed = pool.commit_collected(first_sequence, |base| {
             let since = Discarded {
                 by: base.generation,
                 at: pool.now(),
@@ -353,7 +417,13 @@ impl Collector {
                 edits.push(TrashedContainer { entry, since }.edit());
             }
             session.commit(base, edits, 0)
-        })?;
+        });
+        if let Err(e) = committed {
+            if pool.is_still_at(generation) {
+                pool.chunks().quarantine.retired.take_back(&done);
+            }
+            return Err(e);
+        }
         self.counts.containers_discarded += done.len() as u64;
         self.counts.containers_merged += merged;
         self.counts.discarded_bytes += discarded;

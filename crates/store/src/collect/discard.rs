@@ -106,7 +106,7 @@ impl Collector {
 /// Takes containers out of the trash that are gone.
 fn take_out(pool: &Pool, gone: &[TrashedContainer]) -> Result<()> {
     let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
-    pool.commit_with(Purpose::Collect, |mut base| {
+    pool.commit_collected(pool.next_sequence(Purpose::Collect), |mut base| {
         let mut edits = Vec::new();
         for TrashedContainer { entry, .. } in gone {
             edits.push(Edit {

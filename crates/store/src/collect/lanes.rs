@@ -48,6 +48,12 @@ impl Lanes {
         Ok(self.fine.insert(lane))
     }
 
+    /// At most so many bytes are copied and in no container that was put.
+    pub fn open_bytes(&mut self) -> u64 {
+        let fine = self.fine.as_ref().map_or(0, Lane::open_bytes);
+        self.session.main().open_bytes().saturating_add(fine)
+    }
+
     /// The session, with all that was copied, its data containers closed.
     pub fn finish(mut self) -> Result<WriteSession> {
         if let Some(fine) = self.fine {

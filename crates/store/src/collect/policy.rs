@@ -99,6 +99,8 @@ pub struct GcCounts {
     pub containers_merged: u64,
     /// ... that were to be given up and stay, because they cannot be read in full.
     pub containers_kept_back: u64,
+    /// ... that stay because there is no room for a copy of what is needed of them.
+    pub containers_without_room: u64,
     /// Chunks that were copied out of them, and out of the trash.
     pub chunks_copied: u64,
     /// Their plain bytes.

@@ -1,10 +1,10 @@
 //! Copying what is live out of one region, in three parts: it is read, looked into, packed.
 //!
-//! Invariant: nothing is sealed again that was not compared with its fingerprints after it was read. A region of
-//! which all is live goes as it is stored, and its payload is compared once more, by checksum, in the place
-//! from which it is sealed; of others the live chunks are packed anew. What was found damaged goes only by
-//! the second way. Looking into a region asks neither device nor pool, so that another thread may do it. Called by
-//! the collector's copying.
+//! Invariant: nothing is sealed again that was not compared with its fingerprints after it was
+//! read. A region of which all is live goes as it is stored, and its payload is compared once more,
+//! by checksum, in the place from which it is sealed; of others the live chunks are packed anew.
+//! What was found damaged goes only by the second way. Looking into a region asks neither device
+//! nor pool, so that another thread may do it. Called by the collector's copying.
 
 use super::CachedChunks;
 use super::lanes::FINE_REGION_BYTES;
@@ -232,7 +232,8 @@ fn copy_cached(
     Ok(in_memory)
 }
 
-/// One chunk, wherever it is. Who reads it verified it when it came into memory, which may be long ago.
+/// One chunk, wherever it is. Who reads it verified it when it came into memory, which may be long
+/// ago.
 fn copy_found(pool: &Pool, lane: &mut Lane, of: &SourceRegion, name: &Fingerprint) -> Result<()> {
     let chunk = pool.reader().chunk(name)?;
     if !pool.containers().is_called(&[(*name, &chunk)]) {

@@ -122,6 +122,11 @@ impl ContainerBuilder {
         self.header.id
     }
 
+    /// What it takes when it is finished now, about.
+    pub fn bytes(&self) -> usize {
+        self.blob.len() + self.directory_bytes + HEADER_BYTES
+    }
+
     /// True when another region of `raw_bytes` is one too many. Any container takes one. The
     /// directory counts: of chunks that shrink well it is large, and a blob that outgrows its memory
     /// takes twice as much.
@@ -147,7 +152,8 @@ impl ContainerBuilder {
     }
 
     /// Seals and appends a region as another container holds it, compressed or not. Returns
-    /// (sector, sectors); `None`, and appends nothing, when what is to be sealed is not what was proven.
+    /// (sector, sectors); `None`, and appends nothing, when what is to be sealed is not what was
+    /// proven.
     pub fn append_proven(
         &mut self,
         proven: &ProvenRegion,

@@ -1,7 +1,8 @@
 //! Copying the chunks of ranges forward, each range side by side into one container.
 //!
-//! Invariant: what is copied is compared with its fingerprint as it is packed, and is found in its new place when the commit is durable; until then,
-//! and after a crash before it, where it was. Called by maintenance.
+//! Invariant: what is copied is compared with its fingerprint as it is packed, and is found in its
+//! new place when the commit is durable; until then, and after a crash before it, where it was.
+//! Called by maintenance.
 
 use crate::chunk_map::FingerprintSet;
 use crate::collect::CachedChunks;

@@ -193,6 +193,10 @@ impl DiskFile for PacedFile {
         self.below.set_len(len)
     }
 
+    fn allocate(&self, len: u64) -> Result<(), MediaError> {
+        self.below.allocate(len)
+    }
+
     fn sync(&self, point: Barrier) -> Result<(), MediaError> {
         let asker = Asker::current();
         if self.writes == Writes::Pass || flow_of(asker).is_maintenance() {

@@ -109,6 +109,7 @@ fn site(
     let buffer_bytes = buffer_bytes.max(BUFFER_BYTES_MIN);
     Ok(Site {
         disk: Arc::clone(&media.disk),
+        blobs: Arc::clone(&media.blobs),
         random: Arc::clone(&media.random),
         pool,
         master: master.clone(),

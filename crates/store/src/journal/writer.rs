@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use format::journal::{
     BATCH_BYTES_MAX, BLOCK_BYTES, BatchHeader, RECORD_HEADER_BYTES, RecordHeader,
 };
-use media::{Barrier, DiskFile, MediaError, MediaErrorKind};
+use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Reserve};
 use std::sync::Arc;
 use units::JournalPosition;
 
@@ -204,7 +204,14 @@ impl Writer {
         while state.bytes < goal {
             let piece = (site.slot_bytes - state.bytes).min(ZEROES_BYTES as u64);
             let zeroes = vec![0; usize::try_from(piece).unwrap_or(ZEROES_BYTES)];
-            file.write_at(state.bytes, &zeroes).map_err(|e| Failed {
+            let give_up_reserve = || site.blobs.reserve().is_some_and(Reserve::release);
+            let written = match file.write_at(state.bytes, &zeroes) {
+                Err(e) if e.kind == MediaErrorKind::NoSpace && give_up_reserve() => {
+                    file.write_at(state.bytes, &zeroes)
+                }
+                written => written,
+            };
+            written.map_err(|e| Failed {
                 for_ever: e.kind != MediaErrorKind::NoSpace,
                 error: e.into(),
             })?;

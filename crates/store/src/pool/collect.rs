@@ -4,13 +4,16 @@
 
 use super::{Pool, Purpose};
 use crate::chunk_map::ChunkMap;
-use crate::container::ContainerReader;
+use crate::container::{ContainerReader, container_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::recovery::WRITERS;
 use crate::superblock::forget_roots_below;
+use crate::write_path::{Base, Committed};
 use format::root::RootRecord;
-use media::Room;
+use media::{Reserved, Room};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use units::Generation;
+use units::{ContainerId, Generation};
 
 impl Pool {
     pub(crate) fn is_writable(&self) -> bool {
@@ -68,6 +71,60 @@ impl Pool {
     /// How much room the pool's disk has; `None`: nobody knows.
     pub fn room(&self) -> Option<Room> {
         self.media.disk.room()
+    }
+
+    /// How much room there is, and how much of it only recovery and collection may use; `None`:
+    /// nobody knows.
+    pub fn reserved(&self) -> Option<Reserved> {
+        self.media.blobs.reserved()
+    }
+
+    /// Makes the reserve again as far as there is room; nothing of a pool that was opened for
+    /// reading.
+    pub fn keep_reserve(&self) {
+        if self.is_writable()
+            && let Some(reserve) = self.media.blobs.reserve()
+        {
+            reserve.restore();
+        }
+    }
+
+    /// The number that the next container of a writer gets.
+    pub(crate) fn next_sequence(&self, purpose: Purpose) -> u64 {
+        let head = self.head();
+        let next = &head.writers[purpose as usize].next_sequence;
+        next.load(Ordering::Relaxed)
+    }
+
+    /// A commit of the collector, whose containers are those from this number on: they go with it
+    /// when it fails.
+    pub(crate) fn commit_collected(
+        &self,
+        first: u64,
+        commit: impl FnOnce(Base) -> Result<Committed>,
+    ) -> Result<Committed> {
+        let (generation, _) = self.newest();
+        let committed = self.commit_with(Purpose::Collect, commit);
+        if committed.is_err() && self.is_still_at(generation) {
+            self.remove_uncommitted(Purpose::Collect, first);
+        }
+        committed
+    }
+
+    /// Removes the containers of a writer from this number on, which no commit has entered and none
+    /// will: its session has ended. Whoever found a chunk there finds it where it was before.
+    pub(crate) fn remove_uncommitted(&self, purpose: Purpose, first: u64) {
+        let writer = WRITERS[purpose as usize];
+        let numbers = first..self.next_sequence(purpose);
+        let ids: Vec<_> = numbers.map(|n| ContainerId::new(writer, n)).collect();
+        let quarantine = &self.chunks.quarantine;
+        for id in &ids {
+            quarantine.retired.note_going(*id);
+            // What stays is found by the next session, as after a crash.
+            let _ = self.media.blobs.discard(&container_name(*id));
+            quarantine.forget(*id);
+        }
+        self.chunks.index.forget(ids);
     }
 
     pub(crate) fn delete_blob(&self, name: &str) -> Result<()> {

@@ -58,7 +58,7 @@ impl Pool {
         let quarantine = &self.chunks.quarantine;
         verified.iter().for_each(|place| quarantine.release(*place));
         bad.iter().for_each(|place| self.chunks.set_aside(*place));
-        let mut session = self.begin(options)?;
+        let mut session = self.begin_for(super::Purpose::Snapshots, options)?;
         for place in bad.iter().filter(|place| place.is_whole()) {
             self.salvage(*place, &mut session)?;
         }

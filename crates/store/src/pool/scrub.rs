@@ -356,7 +356,7 @@ impl Pool {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        let mut session = self.begin(options)?;
+        let mut session = self.begin_for(super::Purpose::Snapshots, options)?;
         for place in whole.iter().filter(|place| place.is_whole()) {
             self.salvage(*place, &mut session)?;
         }

@@ -16,7 +16,7 @@ use format::snapshot::Snapshot;
 use media::{Asker, Barrier};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
-use units::SnapshotId;
+use units::{Generation, SnapshotId};
 
 /// Whose session: an index into the pool's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,21 +45,39 @@ impl Purpose {
 }
 
 impl Pool {
-    /// Starts a session. One at a time; the pool must be open for writing.
+    /// Starts a session. One at a time; the pool must be open for writing. What it stores is new:
+    /// `NoSpace` before it takes what is kept for recovery.
     pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
-        self.begin_for(Purpose::Snapshots, options)
+        self.begin_with(Purpose::Snapshots, options, true)
     }
 
+    /// Starts one that may take the last of the disk: it makes room, or stores what was
+    /// acknowledged.
     pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
+        let spares_reserve = purpose == Purpose::Defragment;
+        self.begin_with(purpose, options, spares_reserve)
+    }
+
+    fn begin_with(
+        &self,
+        purpose: Purpose,
+        options: LaneOptions,
+        spares_reserve: bool,
+    ) -> Result<WriteSession> {
         // Whoever enters leftovers is no session that another one is refused for.
         drop(lock(&self.entering));
         if matches!(purpose, Purpose::Snapshots | Purpose::Collect) {
             self.take_up_news();
         }
-        self.begin_now(purpose, options)
+        self.begin_now(purpose, options, spares_reserve)
     }
 
-    fn begin_now(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
+    fn begin_now(
+        &self,
+        purpose: Purpose,
+        options: LaneOptions,
+        spares_reserve: bool,
+    ) -> Result<WriteSession> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
@@ -86,6 +104,7 @@ impl Pool {
         let start = Start {
             generation: head.generation_highest.next(),
             writer: WRITERS[purpose as usize],
+            spares_reserve,
             next_sequence: Arc::clone(&state.next_sequence),
             token,
             adopted: state.adopted.clone(),
@@ -162,7 +181,7 @@ impl Pool {
             if !has_leftovers {
                 continue;
             }
-            let session = self.begin_now(purpose, LaneOptions::metadata())?;
+            let session = self.begin_now(purpose, LaneOptions::metadata(), false)?;
             if self.has_adopted(purpose) {
                 self.commit_with(purpose, |base| session.commit(base, Vec::new(), 0))?;
             }
@@ -207,6 +226,12 @@ impl Pool {
         Ok(committed)
     }
 
+    /// True when a commit that failed is known not to stand: no root came after this one.
+    pub(crate) fn is_still_at(&self, generation: Generation) -> bool {
+        let _committing = lock(&self.committing);
+        self.catch_up().is_ok() && self.head().generation == generation
+    }
+
     /// A fresh random id for a snapshot.
     pub fn new_snapshot_id(&self) -> SnapshotId {
         let mut id = SnapshotId::default();
@@ -245,7 +270,7 @@ impl Pool {
 
     /// Adds and removes snapshots without storing data: forget, tag.
     pub fn change_snapshots(&self, add: &[Snapshot], remove: &[Snapshot]) -> Result<Committed> {
-        let session = self.begin(LaneOptions::metadata())?;
+        let session = self.begin_for(Purpose::Snapshots, LaneOptions::metadata())?;
         self.commit(session, add, remove)
     }
 }

@@ -17,7 +17,7 @@ impl Pool {
     /// Moves snapshots from the list to the trash, durable on return. Those that are not in the
     /// list any more are passed over.
     pub fn forget(&self, snapshots: &[Snapshot]) -> Result<Committed> {
-        let session = self.begin(LaneOptions::metadata())?;
+        let session = self.begin_for(Purpose::Snapshots, LaneOptions::metadata())?;
         self.commit_with(Purpose::Snapshots, |base| {
             let since = Discarded {
                 by: base.generation,
@@ -40,7 +40,7 @@ impl Pool {
     /// Takes forgotten snapshots back into the list, durable on return. `NotFound` when one of them
     /// is not in the trash: then nothing changes.
     pub fn undelete(&self, ids: &[SnapshotId]) -> Result<Vec<Snapshot>> {
-        let session = self.begin(LaneOptions::metadata())?;
+        let session = self.begin_for(Purpose::Snapshots, LaneOptions::metadata())?;
         let mut back = Vec::new();
         self.commit_with(Purpose::Snapshots, |base| {
             let (forgotten, _) = self.trash_of(base.record.catalog)?;

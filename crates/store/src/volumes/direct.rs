@@ -52,9 +52,16 @@ pub(super) struct DirectLanes {
     /// Something failed, and chunks that records name may be lost: what flushes fail with since.
     failed: OnceLock<MediaErrorKind>,
     bytes: AtomicU64,
+    /// Stored since all lanes were written out last: more than what is open in them.
+    open_bytes: AtomicU64,
 }
 
 impl DirectLanes {
+    /// At most so many bytes are stored and in no container that was put.
+    pub fn open_bytes(&self) -> u64 {
+        self.open_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes that were stored this way.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -89,7 +96,9 @@ impl DirectLanes {
         if let Err(e) = &fingerprints {
             self.fail(e);
         }
-        self.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        let len = data.len() as u64;
+        self.bytes.fetch_add(len, Ordering::Relaxed);
+        self.open_bytes.fetch_add(len, Ordering::Relaxed);
         fingerprints.map(Some)
     }
 
@@ -127,6 +136,7 @@ impl DirectLanes {
             for lane in lanes.iter_mut() {
                 lane.put_open(ContainerClass::Data)?;
             }
+            self.open_bytes.store(0, Ordering::Relaxed);
         }
         let point = Barrier::ContainersBeforeJournal;
         engine.pool.blobs_barrier(point)

@@ -9,6 +9,7 @@ pub(super) use checkpoint::Driver;
 pub use checkpoint::Step;
 
 use super::VolumesOptions;
+use super::admission::Admission;
 use super::crowding::Pieces;
 use super::decisions::{AccessOptions, Meters};
 use super::direct::{DirectLanes, DirectLimits};
@@ -85,6 +86,7 @@ pub(crate) struct Engine {
     pub fetcher: Fetcher,
     pub tracer: Tracer,
     pub restraint: Restraint,
+    pub admission: Admission,
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
     objects: AtomicU64,
@@ -130,6 +132,7 @@ impl Engine {
             fetcher: Fetcher::new(access.fetch_bytes_max),
             tracer: Tracer::new(access.switches.trace, options.memory_bytes / 128),
             restraint: Restraint::default(),
+            admission: Admission::default(),
             unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             choosing: RwLock::default(),

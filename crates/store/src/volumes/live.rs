@@ -112,6 +112,7 @@ impl LiveVolume {
     /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
     pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
         let len = data.len() as u64;
+        engine.admit(len)?;
         let direct_bytes_min = engine.direct_limits.bytes_min;
         if !engine.is_streaming(len) || len < direct_bytes_min {
             return self.write_journalled(engine, offset, data);
@@ -178,6 +179,9 @@ impl LiveVolume {
     pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
         let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
         if !fits_one_record || engine.is_pressed() || engine.journal.is_write_out_due() {
+            return Ok(false);
+        }
+        if !engine.is_admitted(data.len() as u64) {
             return Ok(false);
         }
         engine.is_streaming(data.len() as u64);

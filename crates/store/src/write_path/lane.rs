@@ -151,9 +151,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Stores a region of other chunks as another container holds it, whatever this lane compresses with.
-    /// `chunks` are all of its; the pool gets another copy of those that it has. `Corruption` when its bytes changed
-    /// in memory since they were proven: none of it is stored.
+    /// Stores a region of other chunks as another container holds it, whatever this lane compresses
+    /// with. `chunks` are all of its; the pool gets another copy of those that it has. `Corruption`
+    /// when its bytes changed in memory since they were proven: none of it is stored.
     pub(crate) fn store_region(
         &mut self,
         class: ContainerClass,
@@ -232,8 +232,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Stores one chunk of user data although the pool has it: its newer copy is read from then on. What the
-    /// bytes are called, if that is not `name`: then nothing is stored.
+    /// Stores one chunk of user data although the pool has it: its newer copy is read from then on.
+    /// What the bytes are called, if that is not `name`: then nothing is stored.
     pub(crate) fn store_again(
         &mut self,
         name: &Fingerprint,
@@ -274,6 +274,18 @@ impl Lane {
                 false => self.store_chunk(chunk),
             },
         )
+    }
+
+    /// At most so many bytes are stored here and in no container that was put.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        let open = |filling: &Filling| {
+            let container = filling
+                .container
+                .as_ref()
+                .map_or(0, ContainerBuilder::bytes);
+            (filling.region.len() + container) as u64
+        };
+        open(&self.data) + open(&self.recipe)
     }
 
     /// Raw bytes that a region of the class has when it is full.
@@ -376,10 +388,11 @@ impl Lane {
         };
         let finished = container.finish(&mut self.compressor);
         self.shared.finished(&finished);
-        self.shared
-            .media
-            .blobs
-            .put(&container_name(finished.id), finished.blob, Put::New)?;
+        let (name, blobs) = (container_name(finished.id), &self.shared.media.blobs);
+        match self.shared.spares_reserve {
+            true => blobs.put_sparing(&name, finished.blob, Put::New)?,
+            false => blobs.put(&name, finished.blob, Put::New)?,
+        }
         Ok(())
     }
 

@@ -88,6 +88,8 @@ pub(super) struct Shared {
     writer: WriterId,
     generation: Generation,
     next_sequence: Arc<AtomicU64>,
+    /// What it stores is new: it leaves the reserve alone.
+    pub spares_reserve: bool,
     finished: Mutex<Vec<InventoryEntry>>,
     /// A lane went with chunks that others may have deduplicated against.
     lost_chunks: AtomicBool,
@@ -154,6 +156,8 @@ pub(crate) struct Start {
     /// Told in the headers of its containers; commits of others may come first.
     pub generation: Generation,
     pub writer: WriterId,
+    /// What it stores is new: it leaves the reserve alone.
+    pub spares_reserve: bool,
     /// Container numbers of this process; none is ever given twice.
     pub next_sequence: Arc<AtomicU64>,
     /// Lives as long as anybody can write for this session.
@@ -200,6 +204,7 @@ impl WriteSession {
             writer: start.writer,
             generation: start.generation,
             next_sequence: Arc::clone(&start.next_sequence),
+            spares_reserve: start.spares_reserve,
             finished: Mutex::new(start.adopted.clone()),
             lost_chunks: AtomicBool::new(false),
             _token: Arc::clone(&start.token) as _,

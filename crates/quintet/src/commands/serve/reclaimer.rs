@@ -87,6 +87,7 @@ impl Work {
 
     /// Collects if that is due.
     fn look(&mut self) {
+        self.held.pool.keep_reserve();
         let upkeep = self.held.shares().upkeep;
         if !upkeep.collects {
             self.held.volumes.keep_free(0);
@@ -165,12 +166,28 @@ impl Work {
         if urgency == Urgency::Full {
             self.fold();
         }
-        let (pool, volumes) = (&self.held.pool, &self.held.volumes);
+        let pool = &self.held.pool;
         let policy = GcPolicy {
             ahead: self.held.collecting.ahead(),
             ..self.policy(urgency)
         };
         let mut collector = Collector::new(pool, policy, self.lane)?;
+        match self.steps(collection, urgency, &mut collector) {
+            Ok(true) => Ok(true),
+            stopped => {
+                collector.give_up(pool);
+                stopped
+            }
+        }
+    }
+
+    fn steps(
+        &self,
+        collection: &Collection<'_>,
+        urgency: Urgency,
+        collector: &mut Collector,
+    ) -> Result<bool, StoreError> {
+        let (pool, volumes) = (&self.held.pool, &self.held.volumes);
         let bytes = match urgency {
             Urgency::WhenIdle => STEP_BYTES,
             Urgency::Low | Urgency::Full => STEP_BYTES_URGENT,
@@ -193,11 +210,11 @@ impl Work {
                 }
             }
             // Writers may have taken what there was when it was planned.
-            if collector.stage() == GcStage::Copying && self.copy_room() == Some(0) {
+            if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
                 collector.copy_no_more();
             }
             let cached: &Volumes = volumes;
-            let step = steps_of_a_turn(&mut collector, pool, Some(volumes), cached, bytes)?;
+            let step = steps_of_a_turn(collector, pool, Some(volumes), cached, bytes)?;
             drop(turn);
             collection.tell(collector.stage(), collector.counts());
             if step == GcStep::Done {
@@ -221,7 +238,7 @@ impl Work {
     /// The promise of `undelete` is kept whatever is free; containers that were given up stay for processes
     /// that read the pool as long as can be afforded. What is copied has to have room.
     fn policy(&self, urgency: Urgency) -> GcPolicy {
-        let copy_bytes_max = self.copy_room().unwrap_or(u64::MAX);
+        let copy_bytes_max = self.copy_room(urgency).unwrap_or(u64::MAX);
         let reader_s = i64::try_from(urgency.reader_period_s()).unwrap_or(i64::MAX);
         GcPolicy {
             reader_period_ns: reader_s.saturating_mul(SECOND_NS),
@@ -242,14 +259,18 @@ impl Work {
     }
 
     /// Bytes that copies may take before they would be in the way of what is acknowledged; `None`: nobody
-    /// knows.
-    fn copy_room(&self) -> Option<u64> {
+    /// knows. On a full disk the reserve is for them.
+    fn copy_room(&self, urgency: Urgency) -> Option<u64> {
         let room = self.held.pool.room()?;
         let journal = self.held.volumes.journal_usage();
         let to_grow = journal.bytes_max.saturating_sub(journal.used_bytes);
         let limits = self.held.shares().upkeep.limits;
         let floor = limits.copy_floor_bytes(room, to_grow);
-        Some(room.free_bytes.saturating_sub(floor))
+        let spare = room.free_bytes.saturating_sub(floor);
+        match (urgency, self.held.pool.reserved()) {
+            (Urgency::Full, Some(reserved)) => Some(spare.max(reserved.for_copies())),
+            _ => Some(spare),
+        }
     }
 
     /// What was overwritten is needed until the checkpoint that says so: two of them, for what one under

@@ -1,10 +1,10 @@
 //! A region between the device and its seal, and between that and its chunks: what who copies it may need no
 //! more of.
 //!
-//! Invariant: of an opened one the stored bytes are what somebody who has the pool's keys stored at this place (checksum,
-//! and seal where the pool is sealed); what they decompress to nobody has looked at. Of a proven one every chunk had
-//! its fingerprint, and the payload has not changed since: whoever seals it again asks. Called by the
-//! container reader and the collector.
+//! Invariant: of an opened one the stored bytes are what somebody who has the pool's keys stored at
+//! this place (checksum, and seal where the pool is sealed); what they decompress to nobody has
+//! looked at. Of a proven one every chunk had its fingerprint, and the payload has not changed
+//! since: whoever seals it again asks. Called by the container reader and the collector.
 
 use super::{ContainerReader, Copies, RegionPlace, Shape, place_error, verify_stored};
 use crate::container::builder::nonce_of;
@@ -121,15 +121,16 @@ impl ProvenRegion {
         self.region
     }
 
-    /// True when `payload`, a copy that is to be sealed, is what was compared: memory that failed in
-    /// between would be sealed as good data.
+    /// True when `payload`, a copy that is to be sealed, is what was compared: memory that failed
+    /// in between would be sealed as good data.
     pub fn is_payload(&self, payload: &[u8]) -> bool {
         self.region.checksum_of(payload) == self.checksum
     }
 }
 
 impl ContainerReader {
-    /// Compares all chunks of a region with their fingerprints. `None`: it is not what it is called.
+    /// Compares all chunks of a region with their fingerprints. `None`: it is not what it is
+    /// called.
     pub fn proven(
         &self,
         region: OpenedRegion,
@@ -298,7 +299,8 @@ pub(crate) mod flip {
         NEXT.get().is_some()
     }
 
-    /// Strikes in the first half of what begins at `from`, of long payloads: regions, no directories.
+    /// Strikes in the first half of what begins at `from`, of long payloads: regions, no
+    /// directories.
     pub(crate) fn strike(when: When, bytes: &mut [u8], from: usize) {
         let payload = bytes.get_mut(from..).unwrap_or_default();
         if NEXT.get() == Some(when) && payload.len() > 4096 {

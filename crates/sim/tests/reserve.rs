@@ -1,0 +1,27 @@
+//! The reserve on a file system: room that is really there.
+//!
+//! Invariant: what it says that it holds is allocated, and comes back when it is given up.
+
+use media::{Disk, LocalDisk, Reserve};
+use std::sync::Arc;
+
+#[test]
+fn it_is_made_given_up_and_made_again() {
+    let top = std::env::temp_dir().join(format!("quintet-reserve-{}", std::process::id()));
+    std::fs::create_dir_all(&top).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(&top));
+    let reserve = Reserve::new(Arc::clone(&disk));
+    assert!(!reserve.release(), "there is none");
+    reserve.restore();
+    let made = reserve.look().expect("a file system says how much is free");
+    assert_eq!(made.held_bytes, made.wanted_bytes, "{made:?}");
+    use std::os::unix::fs::MetadataExt;
+    let on_disk = std::fs::metadata(top.join(media::RESERVE_NAME)).expect("a file");
+    assert!(on_disk.blocks() * 512 >= made.held_bytes, "not sparse");
+    assert!(reserve.release());
+    assert_eq!(reserve.look().map(|r| r.held_bytes), Some(0));
+    assert!(!reserve.release(), "it is empty");
+    reserve.restore();
+    assert_eq!(reserve.look().map(|r| r.held_bytes), Some(made.held_bytes));
+    std::fs::remove_dir_all(&top).unwrap();
+}

@@ -1,0 +1,79 @@
+//! Writes that would take what recovery and collection need are refused before they begin.
+//!
+//! Invariant: what is admitted can be stored: beside the reserve there is room for all that the
+//! journal holds, for large writes that no container holds yet, and for the write. Whoever makes
+//! zeroes is never refused: they give room back. Little is looked up: what was found free is given
+//! out in parts. Called by live volumes.
+
+use super::engine::{Engine, Step};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use media::MediaErrorKind;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Given out at most without another look at the disk: others may fill it too.
+const PART_BYTES_MAX: u64 = 8 << 20;
+/// Bytes that a refused writer turns into chunks at a time, to see whether that helps.
+const STEP_BYTES: u64 = 8 << 20;
+
+/// See the module's head.
+#[derive(Default)]
+pub(super) struct Admission {
+    left_bytes: AtomicU64,
+}
+
+impl Engine {
+    /// True if so many bytes are left of what was found free last.
+    pub fn is_admitted(&self, bytes: u64) -> bool {
+        let take = |left: u64| left.checked_sub(bytes);
+        let left = &self.admission.left_bytes;
+        left.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+
+    /// Returns when so many bytes may be written; `NoSpace` when there is no room for them, and
+    /// none comes of folding what the journal holds. The caller holds nothing.
+    pub fn admit(&self, bytes: u64) -> Result<()> {
+        // Who makes room says when it is worth waiting: small writes go to the journal meanwhile.
+        if self.is_admitted(bytes) || self.finds_room(bytes) || self.is_held_back() {
+            return Ok(());
+        }
+        self.direct.settle(self)?;
+        // Not with the reserve: that is for who gives room back.
+        let is_room = self
+            .pool
+            .reserved()
+            .is_some_and(|r| r.free_bytes >= self.owed_bytes());
+        let is_foldable = || is_room && self.pieces.count() > 0;
+        while is_foldable() && matches!(self.step(STEP_BYTES), Ok(Step::Working)) {}
+        if self.finds_room(bytes) {
+            return Ok(());
+        }
+        let why = "what is left of the pool's disk is kept for recovery and collection";
+        Err(StoreError::new(
+            StoreErrorKind::Media(MediaErrorKind::NoSpace),
+            why,
+        ))
+    }
+
+    fn finds_room(&self, bytes: u64) -> bool {
+        let Some(reserved) = self.pool.reserved() else {
+            // Nobody knows: whoever writes is told when the disk is full.
+            self.admission.left_bytes.store(u64::MAX / 2, Relaxed);
+            return true;
+        };
+        let free = reserved.for_writers().saturating_sub(self.owed_bytes());
+        let part = (free / 2).min(PART_BYTES_MAX);
+        self.admission.left_bytes.store(part, Relaxed);
+        free >= bytes
+    }
+
+    /// What is acknowledged and is in no container yet takes so much, about.
+    fn owed_bytes(&self) -> u64 {
+        let unfolded = match self.pieces.count() {
+            0 => 0,
+            _ => self.journal.usage().used_bytes,
+        };
+        // Chunks, and the nodes that name them.
+        let folded = unfolded.saturating_add(unfolded / 8);
+        folded.saturating_add(self.direct.open_bytes())
+    }
+}

@@ -1,0 +1,256 @@
+//! Collections on a disk that is full, or becomes so at any write.
+//!
+//! Invariant: the pool stays whole, copies that no commit entered go, and collections alone make a
+//! full disk usable again with every acknowledged byte.
+
+mod specimen;
+
+use chunking::Compression;
+use media::Disk;
+use sim::{Damage, Fault, Image, SimDisk};
+use specimen::restore::Truth;
+use specimen::{noise, options, store_image};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::{
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool, StoreError,
+    Volumes,
+};
+use volume::{Durability, Volume, VolumeErrorKind};
+
+const CHUNK: usize = 4096;
+const CHUNKS: usize = 192;
+
+fn policy() -> GcPolicy {
+    GcPolicy {
+        live_percent_max: 100,
+        unused_percent_max: 0,
+        merge_ratio_min: 0,
+        // What each run's own commits leave begins no other.
+        gain_bytes_min: 60_000,
+        ..GcPolicy::with_trash_period(0)
+    }
+}
+
+fn collect(pool: &Pool, volumes: Option<&Volumes>) -> Result<GcCounts, StoreError> {
+    let mut run = Collector::new(pool, policy(), options(Compression::None))?;
+    while run.step(pool, volumes, &NothingCached, 20_000)? == GcStep::Working {}
+    Ok(run.counts())
+}
+
+/// As long as they give something. How many it took.
+fn collect_all(pool: &Pool, volumes: Option<&Volumes>) -> usize {
+    for run in 1..100 {
+        let counts = collect(pool, volumes).expect("a collection of a full disk");
+        if counts.containers_discarded == 0 {
+            return run;
+        }
+    }
+    panic!("no end");
+}
+
+fn is_sound(pool: &Pool, truth: &Truth) {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
+    assert!(report.expect("check").is_sound());
+    assert_eq!(truth.restore(pool).expect("as stored"), [].into());
+}
+
+/// A pool of which chunks of every container are garbage, and some containers as a whole.
+fn half_garbage() -> (Image, Truth) {
+    let (disk, pool) = specimen::new_pool();
+    let bytes = noise(5, CHUNKS * CHUNK);
+    let all = store_image(&pool, "all", &bytes, Compression::None);
+    let chunks = bytes.chunks(CHUNK).enumerate();
+    let is_kept = |n: usize| n >= CHUNKS / 4 && n.is_multiple_of(2);
+    let kept: Vec<u8> = chunks
+        .filter(|(n, _)| is_kept(*n))
+        .flat_map(|(_, chunk)| chunk.to_vec())
+        .collect();
+    let kept = store_image(&pool, "kept", &kept, Compression::None);
+    pool.forget(&[all.snapshot]).expect("forget");
+    drop(pool);
+    (disk.image(), kept)
+}
+
+fn open(disk: &Arc<SimDisk>, seed: u64) -> Pool {
+    specimen::open(disk, seed, None, OpenMode::Write).expect("open")
+}
+
+/// The disk becomes full at every write of a collection.
+#[test]
+fn a_collection_that_fills_the_disk_takes_its_copies_back() {
+    let (image, kept) = half_garbage();
+    let mut failures = 0;
+    for step in 0..1000 {
+        let disk = SimDisk::unrecorded(image.clone());
+        let mut pool = open(&disk, 10 + step);
+        disk.inject(Fault::NoSpaceAfter(step * 4000));
+        let failed = collect(&pool, None).err();
+        disk.heal();
+        if let Some(e) = &failed {
+            assert!(e.is_full(), "{e}");
+            failures += 1;
+        }
+        is_sound(&pool, &kept);
+        // The next process goes on when there is room, or this one does.
+        if step % 2 == 0 {
+            drop(pool);
+            pool = open(&disk, 5000 + step);
+            assert_eq!(pool.adopted(), [], "after {} bytes", step * 4000);
+        }
+        collect_all(&pool, None);
+        is_sound(&pool, &kept);
+        assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
+        drop(pool);
+        is_sound(&open(&disk, 9), &kept);
+        if failed.is_none() {
+            assert!(failures > 20, "{failures}");
+            return;
+        }
+    }
+    panic!("it never succeeds");
+}
+
+/// A session that stores something new.
+fn try_to_store(pool: &Pool, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut session = pool.begin(options(Compression::None))?;
+    for chunk in bytes.chunks(CHUNK) {
+        session.main().store_chunk(chunk)?;
+    }
+    pool.commit(session, &[], &[]).map(drop)
+}
+
+/// Takes all but so many bytes of the disk.
+fn fill(disk: &SimDisk, left: u64) {
+    let room = disk.room().expect("known");
+    let foreign = disk.create_new("foreign").expect("a file");
+    let bytes = room.free_bytes.saturating_sub(left) as usize;
+    foreign.write_at(0, &noise(77, bytes)).expect("room");
+    assert!(disk.room().expect("known").free_bytes <= left);
+}
+
+/// Not a byte is free, or few are: collections alone give the garbage back, and forgetting works.
+#[test]
+fn a_full_disk_is_usable_again_after_collections_alone() {
+    let (image, kept) = half_garbage();
+    for left in [0, 1, 5000, 30_000, 100_000] {
+        let disk = SimDisk::unrecorded(image.clone());
+        disk.set_capacity(Some(disk.used_bytes() * 4 / 3));
+        let pool = open(&disk, 3);
+        let reserved = pool.reserved().expect("known");
+        assert_eq!(reserved.held_bytes, reserved.wanted_bytes, "{reserved:?}");
+        fill(&disk, left);
+        let new = noise(90, 40_000);
+        let refused = try_to_store(&pool, &new);
+        assert_eq!(
+            refused.is_err(),
+            left < 50_000,
+            "{left}: the reserve is kept"
+        );
+        let taken = pool.reserved().expect("known").held_bytes;
+        assert!(taken > 0, "{left}: by who may not have it");
+        let runs = collect_all(&pool, None);
+        assert!(runs > 1, "{runs}");
+        pool.keep_reserve();
+        let freed = pool.reserved().expect("known");
+        assert_eq!(freed.held_bytes, freed.wanted_bytes, "{freed:?}");
+        assert!(freed.for_writers() > 200_000, "{left}: {freed:?}");
+        is_sound(&pool, &kept);
+        store_image(&pool, "new", &new, Compression::None);
+        is_sound(&pool, &kept);
+        // Once more, and what is forgotten goes.
+        disk.remove("foreign").expect("remove");
+        fill(&disk, 0);
+        pool.forget(&pool.snapshots().expect("snapshots"))
+            .expect("forget");
+        collect_all(&pool, None);
+        let stored = pool.record().stored_bytes;
+        assert!(stored < 200_000, "{stored}");
+    }
+}
+
+/// A pool that somebody filled without a reserve: what nothing needs as a whole goes once a few
+/// bytes are free.
+#[test]
+fn its_absence_is_harmless() {
+    let (image, kept) = half_garbage();
+    let disk = SimDisk::unrecorded(image);
+    disk.set_capacity(Some(disk.used_bytes() * 4 / 3));
+    fill(&disk, 60_000);
+    let pool = open(&disk, 3);
+    assert!(pool.reserved().expect("known").held_bytes <= 60_000);
+    collect_all(&pool, None);
+    is_sound(&pool, &kept);
+    assert!(pool.reserved().expect("known").for_recovery() > 200_000);
+    disk.damage(media::RESERVE_NAME, &Damage::SetLen(0))
+        .expect("damage");
+    drop(pool);
+    is_sound(&open(&disk, 4), &kept);
+}
+
+/// A journal that the reserve of such a disk can take.
+fn open_volumes(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
+    let mut options = specimen::volumes::small();
+    options.journal.bytes_max = 256 << 10;
+    Volumes::open(Arc::new(open(disk, seed)), &options).expect("volumes")
+}
+
+/// A volume that is written until no byte more is taken: what was acknowledged is there, trims
+/// work, and what they give back can be written again.
+#[test]
+fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
+    let content = noise(31, 8 << 20);
+    let context = specimen::volumes::CONTEXT;
+    for (part, durability) in [
+        (64 << 10, Durability::Durable),
+        (5000, Durability::Durable),
+        (256 << 10, Durability::Volatile),
+    ] {
+        let disk = specimen::volumes::made();
+        disk.set_capacity(Some(6 << 20));
+        let volumes = open_volumes(&disk, 2);
+        let volume = volumes
+            .create("v", content.len() as u64, 12)
+            .expect("create");
+        let mut at = 0;
+        let full = loop {
+            let end = (at + part).min(content.len());
+            match volume.write(context, at as u64, &content[at..end], durability) {
+                Ok(()) => at = end,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(full.kind, VolumeErrorKind::NoSpace, "{full}");
+        assert!(at > 1 << 20, "{at}");
+        volume
+            .flush(context)
+            .expect("what was admitted can be stored");
+        fill(&disk, 0);
+        let again = volume.write(context, 0, &content[..part], Durability::Durable);
+        assert!(again.is_err_and(|e| e.kind == VolumeErrorKind::NoSpace));
+        drop(volume);
+        drop(volumes);
+        let disk = disk.kill();
+        let volumes = open_volumes(&disk, 3);
+        let volume = volumes.volume("v").expect("volume");
+        let mut back = vec![0; at];
+        volume.read(context, 0, &mut back).expect("read");
+        assert!(back == content[..at], "acknowledged");
+        let trimmed = (at / 2) & !0xffff;
+        volume.discard(context, 0, trimmed as u64).expect("trim");
+        volume.flush(context).expect("flush");
+        volumes.checkpoint().expect("checkpoint");
+        collect_all(volumes.pool(), Some(&volumes));
+        volumes.pool().keep_reserve();
+        let data = &content[part..part + trimmed / 4];
+        volume
+            .write(context, 0, data, Durability::Durable)
+            .expect("room again");
+        volume.read(context, 0, &mut back).expect("read");
+        assert!(back[..data.len()] == *data);
+        assert!(back[data.len()..trimmed].iter().all(|byte| *byte == 0));
+        assert!(back[trimmed..] == content[trimmed..at]);
+        specimen::volumes::is_sound(&volumes);
+    }
+}

@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# A disk of 300 MiB that was filled in ten ways: `gc` alone makes its pool usable again, each time,
+# with every acknowledged byte.
+. "$(dirname "$0")/common.sh"
+requires cmp qemu-io nbdcopy
+requires_root
+small=$dir/small
+log=$dir/way
+
+# A small file system of its own: ext4 without a share for root where it can be had.
+small_disk() {
+    mkdir -p "$small"
+    if command -v mkfs.ext4 >/dev/null && truncate -s 300M "$dir/image" &&
+        mkfs.ext4 -q -m 0 -E lazy_itable_init=0,lazy_journal_init=0 -J size=4 "$dir/image" &&
+        mount -o loop "$dir/image" "$small" 2>/dev/null; then
+        mounted+=("$small")
+        return
+    fi
+    mount_tmpfs "$small" 300M
+}
+
+# begin: an empty pool on an empty disk, with a snapshot of a tree that is never forgotten.
+begin() {
+    way=$1
+    rm -rf "$small"/* "$dir/back"
+    export QUINTET_REPOSITORY=$small/pool
+    pool=$QUINTET_REPOSITORY
+    new_pool
+    exits 0 q backup "$dir/keep"
+    [ -s "$pool/reserve" ] || fail "$way: no reserve"
+}
+
+free_bytes() { df --output=avail -B1 "$small" | tail -n 1; }
+
+# Takes every byte that is left.
+foreign() { dd if=/dev/zero of="$small/foreign" bs=64K 2>/dev/null || true; }
+
+# until_full COMMAND...: until it says that the disk is full; ten times at most.
+until_full() {
+    local turn code
+    for turn in 1 2 3 4 5 6 7 8 9 10; do
+        code=0
+        "$@" "$turn" >"$log" 2>&1 || code=$?
+        [ $code -eq 0 ] || return 0
+    done
+    fail "$way: the disk does not fill: $(free_bytes)"
+}
+
+# usable [OPTION...]: gc and nothing else; then what was acknowledged is there, and there is room for
+# something new.
+usable() {
+    exits 0 q gc "$@"
+    cp "$dir/out" "$dir/gc-$way"
+    noise "$dir/new" 12
+    exits 0 q import "$dir/new" "new-$way"
+    exits 0 q export "new-$way" "$dir/new.back" --force
+    cmp "$dir/new" "$dir/new.back" || fail "$way: new bytes"
+    rm -f "$dir/new.back"
+    rm -rf "$dir/back"
+    first=$(q snapshots --json | grep '"message_type":"snapshot"' | head -n 1 | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p')
+    exits 0 q restore "$first:$dir/keep" --target "$dir/back"
+    same "$dir/keep" "$dir/back"
+    sound
+    echo "$way: $(free_bytes) bytes free"
+}
+
+mkdir "$dir/keep" "$dir/src"
+noise "$dir/keep/file" 8
+noise "$dir/fill" 60
+small_disk
+
+# 1. Backups of new bytes, until one is refused.
+begin backups
+backup_new() { noise "$dir/src/file$1" 45 && q backup "$dir/src/file$1"; }
+until_full backup_new
+foreign
+usable
+rm -f "$dir/src"/*
+
+# 2. An import that the disk has no room for: what it left goes.
+begin import
+noise "$dir/large" 290
+exits 1 q import "$dir/large" large
+says 'disk is full'
+foreign
+usable
+
+# 3. A stream.
+begin stream
+exits 1 q backup --stdin --stdin-filename dump <"$dir/large"
+foreign
+usable
+
+# 4. Copies from another pool.
+begin copies
+export QUINTET_TO_REPOSITORY=$small/pool QUINTET_TO_PASSWORD=$QUINTET_PASSWORD
+(export QUINTET_REPOSITORY=$dir/source && q init && q import "$dir/large" large) >"$log" 2>&1 || fail "$(cat "$log")"
+code=0
+QUINTET_REPOSITORY=$dir/source q copy latest >"$log" 2>&1 || code=$?
+[ $code -ne 0 ] || fail "copies: taken"
+unset QUINTET_TO_REPOSITORY QUINTET_TO_PASSWORD
+rm -rf "$dir/source"
+foreign
+usable
+
+# 5. Backups that were killed, again and again.
+begin killed
+for turn in 1 2 3 4 5 6; do
+    noise "$dir/fill" 60
+    q backup "$dir/fill" >"$log" 2>&1 &
+    one=$!
+    sleep 0.7
+    kill -9 $one 2>/dev/null || true
+    wait $one 2>/dev/null || true
+done
+foreign
+usable
+rm "$dir/large"
+
+# 6. An image that is forgotten, of which parts are still needed, and collections that were killed
+# while they copied.
+begin gc-killed
+noise "$dir/fill" 100
+exits 0 q import "$dir/fill" disk
+for at in 3 17 33 54 71 90; do dd if="$dir/fill" of="$dir/part" bs=1M skip=$at count=2 oflag=append conv=notrunc status=none; done
+exits 0 q import "$dir/part" part
+forgotten=$(q snapshots --json | grep '"name":"disk"' | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p' | head -n 1)
+exits 0 q forget "$forgotten"
+for turn in 1 2 3; do
+    q gc --trash-period 0 >"$log" 2>&1 &
+    one=$!
+    sleep 0.$((turn * 2))
+    kill -9 $one 2>/dev/null || true
+    wait $one 2>/dev/null || true
+done
+foreign
+usable
+exits 0 q export part "$dir/part.back" --force
+cmp "$dir/part" "$dir/part.back" || fail "gc-killed: an acknowledged image"
+
+uri() { echo "nbd+unix:///$1?socket=$dir/nbd"; }
+serve_volumes() { start_server --nbd-socket "$dir/nbd" --journal 16M --qos gc=off scrub=off; }
+# Two volumes: what is written to the first is flushed and stays, the second is to fill the disk.
+volumes() {
+    exits 0 q volume create safe --size 20M
+    exits 0 q volume create v --size 100M
+    serve_volumes
+    noise "$dir/safe" 20
+    nbdcopy --flush "$dir/safe" "$(uri safe)" || fail "$way: the first bytes"
+}
+safe_is_there() {
+    rm -f "$dir/safe.back"
+    nbdcopy "$(uri safe)" "$dir/safe.back" || fail "$way: cannot be read"
+    cmp "$dir/safe" "$dir/safe.back" || fail "$way: acknowledged bytes of a volume"
+}
+overwrite() { noise "$dir/fill" 100 && nbdcopy --flush "$dir/fill" "$(uri v)"; }
+rewritable() {
+    noise "$dir/fill" 10
+    nbdcopy --flush "$dir/fill" "$(uri v)" || fail "$way: no room for writes"
+}
+
+# 7. A volume that is overwritten in a server that does not collect by itself. gc goes through the
+# server.
+begin volume-writes
+volumes
+until_full overwrite
+foreign
+usable
+rewritable
+safe_is_there
+stop_server
+
+# 8. The same, and the server is killed: gc without one.
+begin volume-writes-killed
+volumes
+until_full overwrite
+kill -9 $server
+wait $server 2>/dev/null || true
+server=
+foreign
+usable
+serve_volumes
+rewritable
+safe_is_there
+stop_server
+
+# 9. Writes between snapshots. With not a byte free the snapshots are forgotten, and the volume is
+# trimmed and deleted.
+begin snapshots
+volumes
+snapshot_and_write() { q volume snapshot "v@$1" && noise "$dir/fill" 50 && nbdcopy --flush "$dir/fill" "$(uri v)"; }
+until_full snapshot_and_write
+foreign
+qemu-io -f raw -t none "$(uri v)" -c 'discard 0 50M' -c flush >"$log" 2>&1 || fail "$way: no trim: $(cat "$log")"
+! grep -qi fail "$log" || fail "$way: no trim: $(cat "$log")"
+for name in $(q volume list --json | grep -o '"v@[0-9]*"' | tr -d '"' | sort -u); do exits 0 q forget "$name"; done
+exits 0 q volume delete v
+usable --trash-period 0
+safe_is_there
+stop_server
+
+# 10. A foreign file takes the rest of a pool of parts that are needed: nothing but copying gives room back.
+begin foreign
+noise "$dir/fill" 120
+exits 0 q volume create v --size 120M
+start_server --nbd-socket "$dir/nbd" --journal 16M --qos gc=off scrub=off
+nbdcopy --flush "$dir/fill" "$(uri v)" || fail "$way: fill"
+script=()
+for at in $(seq 0 2 118); do script+=(-c "discard ${at}M 1M"); done
+qemu-io -f raw -t none "$(uri v)" "${script[@]}" -c flush >"$log" 2>&1 || fail "$way: $(cat "$log")"
+foreign
+usable
+for at in 1 51 119; do
+    rm -f "$dir/part.back"
+    nbdcopy "$(uri v)" "$dir/part.back"
+    cmp -s <(dd if="$dir/fill" bs=1M skip=$at count=1 status=none) <(dd if="$dir/part.back" bs=1M skip=$at count=1 status=none) ||
+        fail "$way: byte of MiB $at"
+done
+stop_server
