@@ -45,6 +45,8 @@ fn image(pool: &Pool, with: Compression, bytes: &[u8]) -> Snapshot {
         duration_ms: 0,
         parent: SnapshotId::default(),
         signature: Vec::new(),
+        missed: Default::default(),
+        previous: Default::default(),
     };
     let committed = pool.commit(session, std::slice::from_ref(&snapshot), &[]);
     committed.expect("commit");

@@ -61,7 +61,7 @@ impl Pool {
         if news.is_empty() {
             return Ok(());
         }
-        let session = self.begin(LaneOptions::metadata())?;
+        let session = self.begin_for(Purpose::Snapshots, LaneOptions::metadata())?;
         self.commit_with(Purpose::Snapshots, |base| {
             session.commit(base, harmless_edits(&news), 0)
         })?;
