@@ -22,14 +22,15 @@ metric() {
     curl -sf "$url" >"$dir/metrics" && grep -qx "$1" "$dir/metrics"
 }
 noise "$dir/noise" 200
-start_server --nbd-socket "$dir/nbd" --journal 32M --metrics 127.0.0.1:0
+start_server --nbd-socket "$dir/nbd" --journal 8M --metrics 127.0.0.1:0
 url=$(sed -n 's/^metrics at //p' "$dir/serve")
 on other -c 'write -P 9 0 1M' -c flush || fail "$(cat "$dir/io")"
 metric 'quintet_failing 0' || fail "failing before anything did"
 ! nbdcopy --flush "$dir/noise" "$(uri web)" 2>"$dir/err" || fail "200 MB in 96"
 grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 # Refused before it begins: nothing is lost, and nothing fails but what is new.
-! on other -c 'write -P 8 0 4k' || fail "a write was taken: $(cat "$dir/io")"
+! nbdcopy --flush "$dir/noise" "$(uri web)" 2>"$dir/err" || fail "200 MB in a full disk"
+grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 on other -c 'discard 0 4k' -c flush || fail "a trim and a flush: $(cat "$dir/io")"
 on other -r -c 'read -P 9 4k 1020k' || fail "reads fail too: $(cat "$dir/io")"
 metric 'quintet_failing 0' || fail "failing, and nothing is lost"

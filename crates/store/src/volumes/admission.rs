@@ -32,8 +32,13 @@ impl Engine {
     /// Returns when so many bytes may be written; `NoSpace` when there is no room for them, and
     /// none comes of folding what the journal holds. The caller holds nothing.
     pub fn admit(&self, bytes: u64) -> Result<()> {
-        // Who makes room says when it is worth waiting: small writes go to the journal meanwhile.
-        if self.is_admitted(bytes) || self.finds_room(bytes) || self.is_held_back() {
+        if self.is_admitted(bytes) || self.finds_room(bytes) {
+            return Ok(());
+        }
+        // Who makes room says when it is worth waiting. What the journal takes without room to fold
+        // it would be in the way of trims.
+        self.hold_back();
+        if self.finds_room(bytes) {
             return Ok(());
         }
         self.direct.settle(self)?;
