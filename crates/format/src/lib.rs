@@ -16,6 +16,7 @@ pub mod key_slot;
 pub mod map_node;
 pub mod mirrored;
 pub mod moved;
+pub mod parity;
 pub mod phase;
 pub mod preamble;
 pub mod recipe;

@@ -41,6 +41,8 @@ pub enum Kind {
     Defrag = 10,
     /// When space was collected last.
     Collect = 11,
+    /// Checksums of the sectors of a container, beside its parity.
+    Parity = 13,
     /// What was found damaged and no commit says yet.
     DamageHints = 24,
 }

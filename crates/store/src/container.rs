@@ -11,7 +11,7 @@ mod spare;
 
 pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
 pub(crate) use reader::{
-    Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
+    Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX, ReadBy,
 };
 pub use reader::{Region, RegionPlace};
 

@@ -154,6 +154,10 @@ impl Pool {
         let hinted = self.hints.places();
         let mut settled = BTreeSet::new();
         for place in hinted {
+            if self.lock.is_some() {
+                // What parity puts back is no damage any more; what it cannot, stays.
+                let _ = self.restore_container(place.container);
+            }
             let is_damaged = self.lock.is_none() || self.is_hint_right(place);
             match is_damaged {
                 true => self.chunks.set_aside(place),

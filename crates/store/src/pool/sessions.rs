@@ -84,6 +84,7 @@ impl Pool {
             generation: head.generation_highest.next(),
             writer: WRITERS[purpose as usize],
             next_sequence: Arc::clone(&state.next_sequence),
+            parity_percent: self.parity(),
             token,
             adopted: state.adopted.clone(),
         };
@@ -172,6 +173,7 @@ impl Pool {
         purpose: Purpose,
         commit: impl FnOnce(Base) -> Result<Committed>,
     ) -> Result<Committed> {
+        self.put_back_restored();
         let _committing = lock(&self.committing);
         // Checkpoints wait for who commits: no turns of maintenance now.
         let is_maintenance = is_maintenance();

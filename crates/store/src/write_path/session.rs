@@ -88,6 +88,7 @@ pub(super) struct Shared {
     writer: WriterId,
     generation: Generation,
     next_sequence: Arc<AtomicU64>,
+    parity_percent: u8,
     finished: Mutex<Vec<InventoryEntry>>,
     /// A lane went with chunks that others may have deduplicated against.
     lost_chunks: AtomicBool,
@@ -122,6 +123,7 @@ impl Shared {
             &*self.media.random,
             self.media.blobs.buffer(),
             capacity,
+            self.parity_percent,
         )
     }
 
@@ -156,6 +158,8 @@ pub(crate) struct Start {
     pub writer: WriterId,
     /// Container numbers of this process; none is ever given twice.
     pub next_sequence: Arc<AtomicU64>,
+    /// Of its containers.
+    pub parity_percent: u8,
     /// Lives as long as anybody can write for this session.
     pub token: Arc<dyn Any + Send + Sync>,
     /// Containers found after a crash: they enter the inventory with this commit.
@@ -200,6 +204,7 @@ impl WriteSession {
             writer: start.writer,
             generation: start.generation,
             next_sequence: Arc::clone(&start.next_sequence),
+            parity_percent: start.parity_percent,
             finished: Mutex::new(start.adopted.clone()),
             lost_chunks: AtomicBool::new(false),
             _token: Arc::clone(&start.token) as _,
