@@ -10,12 +10,72 @@ pub mod decoders;
 
 use chunking::{Compression, Compressor, Decompressor, Packed, x86_branches};
 use media::Disk;
+use qos::lease::{Answer, Ask, Hello, LEASE_BYTES_MAX};
 use sim::{Image, SimDisk};
 use std::sync::LazyLock;
 use store::OpenMode;
 
 /// Largest raw length that decompression is asked for here, bytes.
 const RAW_BYTES_MAX: usize = 1 << 20;
+
+/// What a target does with one input.
+pub type Target = fn(&[u8]);
+
+/// All of them, by the names of their files: what `./test fuzz` runs on a stable compiler.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("collect", decoders::collect),
+    ("compression", compression),
+    ("config", decoders::config),
+    ("container", decoders::container),
+    ("crafted_pool", crafted_pool),
+    ("defrag", decoders::defrag),
+    ("directory", decoders::directory),
+    ("fuse_requests", fuse::fuzzing::fuzz_requests),
+    ("index_bucket", decoders::index_bucket),
+    ("index_header", decoders::index_header),
+    ("index_tail", decoders::index_tail),
+    ("journal", journal),
+    ("journal_record", decoders::journal_record),
+    ("journal_slot", decoders::journal_slot),
+    ("key_slot", decoders::key_slot),
+    ("leases", leases),
+    ("map_node", decoders::map_node),
+    ("mirrored", decoders::mirrored_blob),
+    ("moved", decoders::moved),
+    ("nbd_options", nbd::fuzzing::fuzz_options),
+    ("nbd_requests", nbd::fuzzing::fuzz_requests),
+    ("nbd_session", nbd::fuzzing::fuzz_session),
+    ("pool", pool),
+    ("reader_hold", decoders::reader_hold),
+    ("recipe_node", decoders::recipe_node),
+    ("replaced_file", replaced_file),
+    ("root", decoders::root),
+    ("scrub", decoders::scrub),
+    ("snapshot", decoders::snapshot),
+    ("task_progress", task_progress),
+    ("trace", decoders::trace),
+    ("tree", decoders::tree),
+];
+
+/// What a process that reads beside a server says, and what it hears.
+pub fn leases(data: &[u8]) {
+    if let Ok(bytes) = data.try_into()
+        && let Ok(hello) = Hello::decode(bytes)
+    {
+        assert_eq!(hello.encode(), data);
+    }
+    if let Ok(bytes) = data.try_into()
+        && let Ok(ask) = Ask::decode(bytes)
+    {
+        assert!(ask.wanted <= LEASE_BYTES_MAX && ask.used.seeks <= ask.used.reads);
+        assert_eq!(ask.encode(), data);
+    }
+    if let Ok(bytes) = data.try_into()
+        && let Ok(answer) = Answer::decode(bytes)
+    {
+        assert_eq!(answer.encode(), data);
+    }
+}
 
 /// The progress of a maintenance task, behind a right checksum.
 pub fn task_progress(data: &[u8]) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The program is killed with file systems on its volumes: the mount goes away, and the next one has what was
-# flushed, in file systems without a fault. Killed together with its guard, the next mount takes the place.
+# The program is killed with file systems on its volumes: the mount goes away, and the next one has
+# what was flushed, in file systems without a fault. Killed together with its guard, the next mount
+# takes the place, also after somebody looked at the dead one.
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/loop.sh"
 requires_loop
@@ -37,15 +38,23 @@ for kind in "${tried[@]}"; do
     check $kind "$disk"
     unshow
 done
-# Guard and program are gone at once: what stays is taken away by who comes next.
-show
-guard=$(pgrep -f -P "$server" mount-guard) || fail "there is no guard"
-kill -9 "$guard" "$server"
-wait "$server" 2>/dev/null || true
-server=
-is_mounted || fail "somebody unmounted: the test tests nothing"
-show
-[ -d "$mount/volumes" ] || fail "the place was not taken"
-unshow
+# Guard and program are gone at once: what stays is taken away by who comes next, whatever the
+# kernel remembers of it.
+for asks in true 'stat -L' 'stat -f' df 'ls -la'; do
+    show
+    # The kernel answers for a while by itself what it was told before.
+    stat "$mount" "$mount/volumes" >/dev/null
+    guard=$(pgrep -f -P "$server" mount-guard) || fail "there is no guard"
+    $asks "$mount" >/dev/null
+    kill -9 "$guard" "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+    is_mounted || fail "somebody unmounted: the test tests nothing"
+    $asks "$mount" >/dev/null 2>&1 || true
+    show
+    is_mounted || fail "the place was not taken, after $asks: $(cat "$dir/mount.err")"
+    [ -d "$mount/volumes" ] || fail "nobody serves it, after $asks"
+    unshow
+done
 is_unmounted || fail "something stays mounted: $(grep "$mount" /proc/mounts)"
 sound

@@ -45,6 +45,10 @@ pub enum Kind {
     Parity = 13,
     /// What was found damaged and no commit says yet.
     DamageHints = 24,
+    /// What a process that reads holds.
+    ReaderHold = 15,
+    /// What a user's machine remembers of a pool. From 64 on: files that are in no pool.
+    Known = 64,
 }
 
 impl Kind {

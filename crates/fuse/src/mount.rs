@@ -73,7 +73,9 @@ enum Way {
 
 /// True if a mount is there that nobody serves any more.
 pub fn is_abandoned(mountpoint: &Path) -> bool {
-    rustix::fs::stat(mountpoint).is_err_and(|error| error == Errno::NOTCONN)
+    // Not stat: the kernel answers that by itself, for as long as it remembers what was said
+    // before.
+    rustix::fs::statfs(mountpoint).is_err_and(|error| error == Errno::NOTCONN)
 }
 
 /// Unmounts what nobody serves at an absolute path. Files that are open stay, and fail.

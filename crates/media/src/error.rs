@@ -53,6 +53,16 @@ impl MediaError {
         [Some(self.kind), source].contains(&Some(MediaErrorKind::NoSpace))
     }
 
+    /// There is something that this program did not make and does not touch.
+    pub fn refused(operation: &'static str, name: &str, why: &str) -> Self {
+        let source = io::Error::other(Refusal(why.to_owned()));
+        Self::from_io(operation, name, source)
+    }
+
+    fn refusal(&self) -> Option<&Refusal> {
+        self.source.as_ref()?.get_ref()?.downcast_ref()
+    }
+
     /// An error without a system error behind it.
     pub fn plain(kind: MediaErrorKind, operation: &'static str, name: &str) -> Self {
         Self {
@@ -79,8 +89,23 @@ fn kind_of(kind: io::ErrorKind) -> MediaErrorKind {
     }
 }
 
+/// Why something was not touched.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
 impl fmt::Display for MediaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(refusal) = self.refusal() {
+            return write!(f, "{} {}: refused: {refusal}", self.operation, self.name);
+        }
         let why = match self.kind {
             MediaErrorKind::NotFound => "not found",
             MediaErrorKind::Exists => "already exists",
@@ -100,6 +125,8 @@ impl fmt::Display for MediaError {
 
 impl std::error::Error for MediaError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|e| e as _)
+        // A refusal has said all of it.
+        let source = self.source.as_ref().filter(|_| self.refusal().is_none());
+        source.map(|e| e as _)
     }
 }

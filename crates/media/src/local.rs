@@ -1,39 +1,46 @@
 //! [`Disk`] over a directory of the local file system.
 //!
-//! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched.
+//! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched, whoever
+//! may change what is in it: every name is resolved from a held handle of the top ([`below`]).
 
 use crate::{
     Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, ReadFrom, Room,
 };
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 mod ahead;
+mod below;
 mod past_cache;
 mod told;
 
 use ahead::Ahead;
-use past_cache::{Access, PastCache};
+use below::{Access, Below};
+use past_cache::PastCache;
 
 /// A directory tree under `top`.
 pub struct LocalDisk {
-    top: PathBuf,
+    below: Below,
 }
 
 impl LocalDisk {
     /// Over an existing directory or one still to be made with [`LocalDisk::create_top`].
     pub fn new(top: impl Into<PathBuf>) -> Self {
-        Self { top: top.into() }
+        Self {
+            below: Below::new(top.into()),
+        }
     }
 
     /// Makes the top directory, 0700, and its parents. What was made is durable: nothing below
     /// could be otherwise.
     pub fn create_top(&self) -> Result<(), MediaError> {
-        let name = self.top.display().to_string();
-        let missing: Vec<&Path> = self
-            .top
+        let top = self.below.path();
+        let name = top.display().to_string();
+        let missing: Vec<&Path> = top
             .ancestors()
             .take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir())
             .collect();
@@ -54,26 +61,7 @@ impl LocalDisk {
 
     /// Where the tree stands.
     pub fn top(&self) -> &Path {
-        &self.top
-    }
-
-    /// Only plain names stay below the top.
-    fn path(&self, operation: &'static str, path: &str) -> Result<PathBuf, MediaError> {
-        let plain = |name: &str| !matches!(name, "" | "." | "..");
-        if !path.is_empty() && !path.split('/').all(plain) {
-            let source = std::io::ErrorKind::InvalidInput.into();
-            return Err(MediaError::from_io(operation, path, source));
-        }
-        Ok(self.top.join(path))
-    }
-
-    fn open_with(
-        &self,
-        operation: &'static str,
-        path: &str,
-        options: &OpenOptions,
-    ) -> Result<File, MediaError> {
-        io(operation, path, options.open(self.path(operation, path)?))
+        self.below.path()
     }
 }
 
@@ -81,82 +69,121 @@ fn io<T>(operation: &'static str, name: &str, r: std::io::Result<T>) -> Result<T
     r.map_err(|e| MediaError::from_io(operation, name, e))
 }
 
+fn sys<T>(operation: &'static str, name: &str, r: rustix::io::Result<T>) -> Result<T, MediaError> {
+    io(operation, name, r.map_err(Into::into))
+}
+
 impl Disk for LocalDisk {
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let mut options = writing();
-        let options = options.create(create).truncate(create);
-        let file = self.open_with("open", path, options)?;
+        let more = match create {
+            true => OFlags::CREATE,
+            false => OFlags::empty(),
+        };
+        let file = self.below.file("open", path, Access::Write, more)?;
+        // Not by the opening itself: it does not know yet what it has opened.
+        if create {
+            io("truncate", path, file.set_len(0))?;
+        }
         Ok(LocalFile::shared(file, path))
     }
 
     fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let file = self.open_with("open", path, writing().create_new(true))?;
+        let more = OFlags::CREATE | OFlags::EXCL;
+        let file = self.below.file("open", path, Access::Write, more)?;
         Ok(LocalFile::shared(file, path))
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let file = self.open_with("open", path, OpenOptions::new().read(true))?;
+        let file = self
+            .below
+            .file("open", path, Access::Read, OFlags::empty())?;
         Ok(LocalFile::shared(file, path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        let (source, target) = (self.path("rename", from)?, self.path("rename", to)?);
-        io("rename", to, fs::rename(source, target))
+        let source = self.below.named("rename", from)?;
+        let target = self.below.named("rename", to)?;
+        let (old, new) = (source.directory(), target.directory());
+        sys(
+            "rename",
+            to,
+            rustix::fs::renameat(old, source.name, new, target.name),
+        )
     }
 
     fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        let (source, target) = (self.path("rename", from)?, self.path("rename", to)?);
-        match renameat_with(CWD, &source, CWD, &target, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(()),
+        let source = self.below.named("rename", from)?;
+        let target = self.below.named("rename", to)?;
+        let (old, new) = (source.directory(), target.directory());
+        let only_new = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(old, source.name, new, target.name, only_new) {
             // File systems without RENAME_NOREPLACE (NFS, some FUSE) still have link.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-                io("link", to, fs::hard_link(&source, &target))?;
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                // Of the link itself, should somebody have put one there.
+                let flags = AtFlags::empty();
+                let linked = rustix::fs::linkat(old, source.name, new, target.name, flags);
+                sys("link", to, linked)?;
                 // The new name stands: to say otherwise would deny a put that took place. The old
                 // one is swept later, as after a crash here.
-                let _ = fs::remove_file(&source);
+                let _ = rustix::fs::unlinkat(old, source.name, flags);
                 Ok(())
             }
-            Err(e) => Err(MediaError::from_io("rename", to, e.into())),
+            renamed => sys("rename", to, renamed),
         }
     }
 
     fn remove(&self, path: &str) -> Result<(), MediaError> {
-        io("remove", path, fs::remove_file(self.path("remove", path)?))
+        let named = self.below.named("remove", path)?;
+        let removed = rustix::fs::unlinkat(named.directory(), named.name, AtFlags::empty());
+        sys("remove", path, removed)
     }
 
     fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
+        let handle = self.below.directory("list", dir, OFlags::RDONLY)?;
         let mut entries = Vec::new();
-        for entry in io("list", dir, fs::read_dir(self.path("list", dir)?))? {
-            let entry = io("list", dir, entry)?;
-            let is_dir = io("list", dir, entry.file_type())?.is_dir();
+        for entry in sys("list", dir, rustix::fs::Dir::read_from(&handle))? {
+            let entry = sys("list", dir, entry)?;
             // Our own names are ASCII; others are not ours and are left alone.
-            if let Ok(name) = entry.file_name().into_string() {
-                entries.push(DiskEntry { name, is_dir });
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
+            if matches!(name, "." | "..") {
+                continue;
             }
+            let is_dir = match entry.file_type() {
+                // Some file systems do not tell here.
+                FileType::Unknown => {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    match rustix::fs::statat(&handle, name, flags) {
+                        Err(Errno::NOENT) => continue,
+                        found => FileType::from_raw_mode(sys("list", dir, found)?.st_mode),
+                    }
+                }
+                known => known,
+            } == FileType::Directory;
+            let name = name.to_owned();
+            entries.push(DiskEntry { name, is_dir });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        match fs::DirBuilder::new()
-            .mode(0o700)
-            .create(self.path("create", dir)?)
-        {
+        let named = self.below.named("create", dir)?;
+        match rustix::fs::mkdirat(named.directory(), named.name, Mode::RWXU) {
             Ok(()) => Ok(true),
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-            Err(e) => Err(MediaError::from_io("create", dir, e)),
+            Err(Errno::EXIST) => Ok(false),
+            Err(e) => Err(MediaError::from_io("create", dir, e.into())),
         }
     }
 
     fn sync_dir(&self, dir: &str, _point: Barrier) -> Result<(), MediaError> {
-        let handle = io("sync", dir, File::open(self.path("sync", dir)?))?;
-        io("sync", dir, handle.sync_all())
+        let handle = self.below.directory("sync", dir, OFlags::RDONLY)?;
+        sys("sync", dir, rustix::fs::fsync(&handle))
     }
 
     fn room(&self) -> Option<Room> {
-        let found = rustix::fs::statvfs(&self.top).ok()?;
+        let found = rustix::fs::fstatvfs(self.below.top().ok()?).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         let used = found.f_blocks.saturating_sub(found.f_bfree);
         Some(Room {
@@ -167,8 +194,9 @@ impl Disk for LocalDisk {
     }
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
-        let mut options = writing();
-        let file = self.open_with("lock", path, options.create(true).truncate(false))?;
+        let file = self
+            .below
+            .file("lock", path, Access::Write, OFlags::CREATE)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(file)),
             Err(fs::TryLockError::WouldBlock) => {
@@ -177,13 +205,6 @@ impl Disk for LocalDisk {
             Err(fs::TryLockError::Error(e)) => Err(MediaError::from_io("lock", path, e)),
         }
     }
-}
-
-/// Files are made 0600.
-fn writing() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    options
 }
 
 struct LocalFile {
@@ -213,7 +234,7 @@ impl LocalFile {
 impl LocalFile {
     /// False if `into` could not be filled this way.
     fn reads_past_cache(&self, offset: u64, into: &mut [u8]) -> bool {
-        let open = || PastCache::open(&self.file, Access::Read);
+        let open = || PastCache::open(&self.file, past_cache::Access::Read);
         let opened = self.past_cache.get_or_init(open);
         opened
             .as_ref()
@@ -273,7 +294,7 @@ impl DiskFile for LocalFile {
     }
 
     fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
-        let open = || PastCache::open(&self.file, Access::Write);
+        let open = || PastCache::open(&self.file, past_cache::Access::Write);
         let opened = self.to_past_cache.get_or_init(open);
         let written = opened
             .as_ref()

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Connection {
     pub(crate) stream: Arc<dyn Stream>,
     closing: AtomicBool,
+    /// Set when no reply can reach the client any more; never cleared.
+    gone: AtomicBool,
     /// The export that the client asked for last, from before it is opened.
     export: Mutex<String>,
     made: Instant,
@@ -42,6 +44,7 @@ impl Connection {
         Self {
             stream,
             closing: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             export: Mutex::default(),
             made: Instant::now(),
             sending: Clock::default(),
@@ -85,8 +88,22 @@ impl Connection {
         self.stream.shutdown_recv();
     }
 
-    /// Ends both directions now.
+    /// True if the connection is known to be down. Does not ask the system.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    /// True if no reply can reach the client. Asks the system, and ends the connection if so.
+    pub(crate) fn look_for_client(&self) -> bool {
+        if !self.is_gone() && self.stream.hung_up() {
+            self.drop_now();
+        }
+        self.is_gone()
+    }
+
+    /// Ends both directions now. Queued reads are dropped; queued changes are still carried out.
     pub(crate) fn drop_now(&self) {
+        self.gone.store(true, Relaxed);
         self.closing.store(true, Relaxed);
         self.stream.shutdown();
     }

@@ -85,4 +85,7 @@ impl Stream for Replay {
         let left = self.0.lock();
         left.unwrap_or_else(PoisonError::into_inner).clear();
     }
+    fn hung_up(&self) -> bool {
+        false
+    }
 }

@@ -1,13 +1,15 @@
 //! Memory for requests: what each connection owns, and what all of them share.
 //!
 //! Invariant: a request's payload and reply are leased before they are allocated. Small requests
-//! fit what their connection owns, so they never wait for other connections; larger ones take
-//! turns at the pool. Reads and changes have pools of their own, so that writes which wait leave
+//! fit what their connection owns, so they never wait for other connections. Larger ones take
+//! turns at the pool by weighted fair queueing: who has had few bytes of it goes before who has had
+//! many, whatever came first, so several greedy clients cost a modest one its share and no more. Who
+//! is gone waits no longer. Reads and changes have pools of their own, so that writes which wait leave
 //! reads alone. When somebody waits, a client that holds memory of the pool and neither finishes
 //! its request nor takes its reply is dropped. Sessions and workers call this.
 
 use crate::connection::Connection;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,9 +28,12 @@ pub(crate) struct Pool {
 
 struct PoolState {
     free_bytes: u64,
-    /// Turns given out, and whose turn it is: first come, first served.
-    turns: u64,
-    turn: u64,
+    /// Who waits: when it would be served if all were served at once, a byte each in turn; then the
+    /// order of arrival.
+    waiting: BTreeSet<(u64, u64)>,
+    arrivals: u64,
+    /// The same clock: bytes that everybody who waited has had.
+    clock: u64,
     holders: HashMap<u64, Holder>,
 }
 
@@ -43,6 +48,8 @@ pub(crate) struct Share {
     number: u64,
     connection: Arc<Connection>,
     own_free: AtomicU64,
+    /// Until when on the pool's clock it has been served. Changed under the pool's lock.
+    served: AtomicU64,
 }
 
 /// The right to use memory, until dropped.
@@ -60,8 +67,9 @@ impl Pool {
             stall_limit,
             state: Mutex::new(PoolState {
                 free_bytes: bytes,
-                turns: 0,
-                turn: 0,
+                waiting: BTreeSet::new(),
+                arrivals: 0,
+                clock: 0,
                 holders: HashMap::new(),
             }),
             returned: Condvar::new(),
@@ -75,6 +83,7 @@ impl Pool {
             number,
             connection,
             own_free: AtomicU64::new(OWN_BYTES),
+            served: AtomicU64::new(0),
         })
     }
 
@@ -84,8 +93,18 @@ impl Pool {
 }
 
 impl PoolState {
+    /// When a request of so many bytes would be served.
+    fn due(&self, share: &Share, bytes: u64) -> u64 {
+        let start = self.clock.max(share.served.load(Relaxed));
+        start.saturating_add(bytes)
+    }
+
     fn grant(&mut self, share: &Share, bytes: u64) {
         self.free_bytes -= bytes;
+        share.served.store(self.due(share, bytes), Relaxed);
+        // It moves on however many small requests come, so large ones get their turn.
+        let sharing = self.waiting.len() as u64 + 1;
+        self.clock = self.clock.saturating_add(bytes / sharing);
         let holder = self.holders.entry(share.number).or_insert_with(|| Holder {
             bytes: 0,
             connection: share.connection.clone(),
@@ -101,7 +120,7 @@ impl Share {
         let own = self.own_free.fetch_update(Relaxed, Relaxed, less).is_ok();
         if !own {
             let mut state = self.pool.lock();
-            if state.turn != state.turns || state.free_bytes < bytes {
+            if !state.waiting.is_empty() || state.free_bytes < bytes {
                 return None;
             }
             state.grant(self, bytes);
@@ -109,17 +128,18 @@ impl Share {
         Some(self.lease(bytes, !own))
     }
 
-    /// Leases `bytes`; waits for them. The caller holds nothing that others wait for, except
+    /// Leases `bytes`; waits for them. `None` if the client went meanwhile. The caller holds nothing that others wait for, except
     /// requests that are being carried out.
-    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Lease {
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
         if let Some(lease) = self.try_take(bytes) {
-            return lease;
+            return Some(lease);
         }
         let pool = &*self.pool;
         let mut state = pool.lock();
-        let turn = state.turns;
-        state.turns += 1;
-        while state.turn != turn || state.free_bytes < bytes {
+        let place = (state.due(self, bytes), state.arrivals);
+        state.arrivals += 1;
+        state.waiting.insert(place);
+        while state.waiting.first() != Some(&place) || state.free_bytes < bytes {
             let waited = pool.returned.wait_timeout(state, LOOK_PERIOD);
             let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = again;
@@ -129,14 +149,20 @@ impl Share {
                         holder.connection.drop_now();
                     }
                 }
+                if self.connection.look_for_client() {
+                    state.waiting.remove(&place);
+                    drop(state);
+                    pool.returned.notify_all();
+                    return None;
+                }
             }
         }
-        state.turn += 1;
+        state.waiting.remove(&place);
         state.grant(self, bytes);
         drop(state);
         // The next in turn may fit as well.
         pool.returned.notify_all();
-        self.lease(bytes, true)
+        Some(self.lease(bytes, true))
     }
 
     fn lease(self: &Arc<Self>, bytes: u64, pooled: bool) -> Lease {
@@ -188,9 +214,9 @@ mod tests {
         let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_secs(60)));
         let (greedy, _, _far) = share(&pool, 1);
         let (modest, _, _far) = share(&pool, 2);
-        let all = greedy.take(POOL_BYTES);
+        let all = greedy.take(POOL_BYTES).unwrap();
         assert!(modest.try_take(OWN_BYTES + 1).is_none());
-        let own = modest.take(OWN_BYTES);
+        let own = modest.take(OWN_BYTES).unwrap();
         assert!(modest.try_take(1).is_none());
         drop(own);
         assert!(modest.try_take(1).is_some());
@@ -201,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_are_served_in_turn() {
+    fn who_wants_less_goes_first_and_nobody_starves() {
         let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_secs(60)));
         let (first, _, _far) = share(&pool, 1);
-        let all = first.take(POOL_BYTES);
+        let all = first.take(POOL_BYTES).unwrap();
         thread::scope(|scope| {
             let waiting = |number: u64, bytes: u64| {
                 let (share, _, far) = share(&pool, number);
-                let turns = pool.lock().turns;
-                let handle = scope.spawn(move || (share.take(bytes), far));
-                while pool.lock().turns == turns {
+                let arrivals = pool.lock().arrivals;
+                let handle = scope.spawn(move || (share.take(bytes).unwrap(), far));
+                while pool.lock().arrivals == arrivals {
                     thread::yield_now();
                 }
                 handle
@@ -218,13 +244,25 @@ mod tests {
             let large = waiting(2, POOL_BYTES - OWN_BYTES);
             let small = waiting(3, 2 * OWN_BYTES);
             drop(all);
-            let held = large.join().unwrap();
-            assert!(
-                !small.is_finished(),
-                "there is no room beside the large one"
-            );
-            drop(held);
-            drop(small.join().unwrap());
+            let mut held = small.join().unwrap();
+            // Others who want little, each for the first time, may pass the large one, but not for
+            // ever.
+            let mut passed = 0;
+            loop {
+                let next = waiting(10 + passed, 2 * OWN_BYTES);
+                // There is room for it: if it waits, it stands behind the large one.
+                let is_behind = pool.lock().waiting.len() == 2;
+                if is_behind {
+                    drop(held);
+                    drop(large.join().unwrap());
+                    drop(next.join().unwrap());
+                    break;
+                }
+                held = next.join().unwrap();
+                passed += 1;
+                assert!(passed < POOL_BYTES / OWN_BYTES, "the large one starves");
+            }
+            assert!(passed > 8, "{passed} small ones passed");
         });
         assert_eq!(pool.lock().free_bytes, POOL_BYTES);
     }
@@ -233,11 +271,11 @@ mod tests {
     fn who_stalls_while_others_wait_is_dropped() {
         let pool = Arc::new(Pool::new(POOL_BYTES, Duration::from_millis(50)));
         let (stalling, connection, _far) = share(&pool, 1);
-        let held = stalling.take(POOL_BYTES);
+        let held = stalling.take(POOL_BYTES).unwrap();
         connection.sending.start(&connection);
         let (waiting, _, _far) = share(&pool, 2);
         thread::scope(|scope| {
-            let served = scope.spawn(|| drop(waiting.take(2 * OWN_BYTES)));
+            let served = scope.spawn(|| drop(waiting.take(2 * OWN_BYTES).unwrap()));
             while !connection.closing() {
                 thread::yield_now();
             }

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod export_tests;
 #[cfg(test)]
+mod gone_tests;
+#[cfg(test)]
 mod hostile_tests;
 mod listener;
 mod options;

@@ -217,6 +217,7 @@ impl Session {
             arrived: Instant::now(),
             deep: 0,
             taken: 0,
+            unseen: 0,
             incoming: None,
         };
         let end = transmission.run(input).unwrap_or(End::Dropped);

@@ -28,6 +28,8 @@ pub struct Stats {
     pub connections_dropped_total: u64,
     /// Requests by command, in the order of [`Command::ALL`].
     pub requests_total: [u64; COMMANDS],
+    /// Reads dropped before they began, because their client was gone.
+    pub reads_abandoned_total: u64,
     /// Requests answered with an error.
     pub errors_total: u64,
     /// Bytes given to clients by reads, holes included.
@@ -49,6 +51,7 @@ pub(crate) struct Counters {
     pub(crate) refused: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
     pub(crate) dropped: AtomicU64,
+    pub(crate) abandoned: AtomicU64,
     requests: [AtomicU64; COMMANDS],
     errors: AtomicU64,
     read_bytes: AtomicU64,
@@ -111,6 +114,7 @@ impl Counters {
             connections_refused_total: self.refused.load(Relaxed),
             handshakes_failed_total: self.handshakes_failed.load(Relaxed),
             connections_dropped_total: self.dropped.load(Relaxed),
+            reads_abandoned_total: self.abandoned.load(Relaxed),
             requests_total: self.requests.each_ref().map(|n| n.load(Relaxed)),
             errors_total: self.errors.load(Relaxed),
             read_bytes_total: self.read_bytes.load(Relaxed),

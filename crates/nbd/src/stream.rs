@@ -3,6 +3,7 @@
 //! Invariant: all methods may be called from several threads; a send is one system call. The
 //! server makes streams from accepted sockets, the fuzzers from bytes.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -26,6 +27,9 @@ pub(crate) trait Stream: Send + Sync {
     fn shutdown_recv(&self);
     /// Ends both directions; whoever waits returns.
     fn shutdown(&self);
+    /// True if nobody can take a reply any more. A peer that only stopped sending still can. Never
+    /// waits; what arrived and was not received stays there.
+    fn hung_up(&self) -> bool;
 }
 
 fn recv(socket: impl AsFd, into: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
@@ -44,6 +48,16 @@ fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
             Err(rustix::io::Errno::INTR) => {}
             done => return Ok(done?),
         }
+    }
+}
+
+/// A unix socket hangs up when its peer closes it. A TCP socket does after the first reply that
+/// the peer's system refuses: until then a peer that closed looks like one that stopped sending.
+fn hung_up(socket: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&socket, PollFlags::empty())];
+    match poll(&mut fds, Some(&Timespec::default())) {
+        Ok(0) | Err(_) => false,
+        Ok(_) => fds.iter().any(|fd| !fd.revents().is_empty()),
     }
 }
 
@@ -73,6 +87,9 @@ macro_rules! stream {
             }
             fn shutdown(&self) {
                 let _ = <$socket>::shutdown(self, Shutdown::Both);
+            }
+            fn hung_up(&self) -> bool {
+                hung_up(self)
             }
         }
     )*};

@@ -3,8 +3,9 @@
 //! Invariant: reads, changes and flushes have lanes of their own, each with its threads and its
 //! queue, so that writes which wait for room stop neither reads nor flushes. In each lane at most
 //! [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one request) are under way;
-//! whoever hands in more waits, so the client does. A worker's panic ends its connection and no
-//! other. Sessions call this; threads start with the first need.
+//! whoever hands in more waits, so the client does. Reads of a client that is gone are dropped
+//! before they are begun; changes and flushes that were handed in are carried out. A worker's panic
+//! ends its connection and no other. Sessions call this; threads start with the first need.
 
 use crate::buffers::{Output, Payload};
 use crate::command::Export;
@@ -134,11 +135,15 @@ impl Shared {
         &self.lanes[lane as usize]
     }
 
-    fn run(&self, lane: Lane) {
+    fn run(&self, kind: Lane) {
         let mut out = Output::new(OUTPUT_KEPT_BYTES);
-        let lane = self.lane(lane);
+        let lane = self.lane(kind);
         while let Some(job) = lane.next() {
             let _running = Running(self, lane, job.cost_bytes);
+            if kind == Lane::Reads && self.writer.client_is_gone() {
+                self.counters.abandoned.fetch_add(1, Relaxed);
+                continue;
+            }
             let mut tally = Tally::default();
             let payload = job.payload.as_bytes();
             self.export

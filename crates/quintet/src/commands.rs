@@ -28,6 +28,7 @@ mod mount;
 mod new_snapshot;
 mod parity;
 mod qos;
+mod readers;
 mod repair;
 mod replica;
 mod restore;
@@ -43,6 +44,7 @@ mod tag;
 mod top;
 mod tree;
 mod undelete;
+mod unlocking;
 mod volume;
 
 use crate::caller::Caller;
@@ -142,8 +144,13 @@ fn start(
     let settings = Settings::new(&cli.global, &caller.environment)?;
     if held.is_none() && Need::of(&cli.command) != Need::Nothing {
         let passphrase = settings.password.descriptor();
+        let environment = &caller.environment;
+        let runs_programs = lending::runs_programs(&cli.command, arguments, environment);
+        let lent = environment.lent(runs_programs);
         for pool in lending::pools_of(&cli.command, &settings, &caller.environment) {
-            if let Asked::Ran(exit) = control::ask(&pool, &caller, arguments, passphrase)? {
+            if let Asked::Ran(exit) =
+                control::ask(&pool, &caller, arguments, passphrase, lent.clone())?
+            {
                 return Ok(exit);
             }
         }
@@ -153,6 +160,7 @@ fn start(
     let outcome = dispatch(&invocation, cli.command);
     invocation.leave_hints();
     invocation.tell_restored();
+    invocation.remember_pools();
     outcome
 }
 

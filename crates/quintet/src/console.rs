@@ -1,12 +1,13 @@
 //! Everything that leaves the program by standard output and standard error.
 //!
 //! Invariant: standard output carries results (or JSON lines) and nothing else; notes, warnings and
-//! the progress line go to standard error; the progress line never mixes with other lines. Commands
-//! and [`crate::progress`] write through this.
+//! the progress line go to standard error; the progress line never mixes with other lines. No name
+//! that comes from a file system or a pool moves a terminal's cursor, in whatever line it stands.
+//! Commands and [`crate::progress`] write through this.
 
 mod printable;
 
-pub use printable::printable;
+pub use printable::{printable, tamed, tamed_name};
 
 use crate::caller::Caller;
 use crate::filesystem::PathError;
@@ -96,7 +97,11 @@ impl Console {
         if self.json() {
             return Ok(());
         }
-        self.put(&[text.as_ref(), b"\n"])
+        // Names in it are exact for programs; a terminal is told nothing but text.
+        match self.out_is_terminal {
+            true => self.put(&[&tamed(text.as_ref()), b"\n"]),
+            false => self.put(&[text.as_ref(), b"\n"]),
+        }
     }
 
     /// A JSON line; silent when people read.
@@ -177,7 +182,7 @@ impl Console {
         let mut streams = self.lock();
         streams.unpaint();
         if let Some(line) = line {
-            streams.complain(line.as_bytes());
+            streams.complain(&tamed(line.as_bytes()));
             streams.painted = true;
         }
     }
@@ -221,7 +226,9 @@ impl Console {
     pub(crate) fn say(&self, text: &str) {
         let mut streams = self.lock();
         streams.unpaint();
-        streams.complain(format!("{text}\n").as_bytes());
+        // Also where no terminal is: who reads a log has one.
+        streams.complain(&tamed(text.as_bytes()));
+        streams.complain(b"\n");
     }
 
     fn lock(&self) -> MutexGuard<'_, Streams> {

@@ -159,8 +159,9 @@ impl Held {
     /// The pool, for reading.
     pub fn for_reading(&self) -> OpenPool {
         OpenPool {
+            // Before any name is read: what it leads to stays while the command runs.
+            _hold: Some(self.pool.hold()),
             pool: Arc::clone(&self.pool),
-            _hold: None,
             _turn: None,
         }
     }

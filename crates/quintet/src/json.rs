@@ -156,8 +156,11 @@ fn quote(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_control() => {
-                // Control characters are all below U+10000: one escape each.
+            // Those that turn the direction of text too: a message may stand on a terminal.
+            c if c.is_control()
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                // They are all below U+10000: one escape each.
                 let _ = write!(out, "\\u{:04x}", u32::from(c));
             }
             c => out.push(c),

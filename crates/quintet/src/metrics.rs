@@ -78,6 +78,7 @@ table! {
     ACCEPTED: Counter = "quintet_nbd_connections_total", "NBD connections that were accepted.";
     REFUSED: Counter = "quintet_nbd_connections_refused_total", "NBD connections too many.";
     DROPPED: Counter = "quintet_nbd_connections_dropped_total", "NBD connections ended for what the client did.";
+    ABANDONED: Counter = "quintet_nbd_reads_abandoned_total", "NBD reads dropped before they began, as their client was gone.";
     REQUESTS: Counter = "quintet_nbd_requests_total", "NBD requests that were answered.";
     SENT: Counter = "quintet_nbd_sent_bytes_total", "Bytes sent to NBD clients.";
     MEMORY: Gauge = "quintet_memory_bytes", "Memory that counts in the budget, by owner.";
@@ -226,11 +227,12 @@ fn durations(text: &mut Text, labels: &[(&str, &str)], kind: &KindReading) {
 }
 
 fn nbd(text: &mut Text, stats: &Stats) {
-    let values: [(Metric, u64); 5] = [
+    let values: [(Metric, u64); 6] = [
         (CONNECTIONS, stats.connections),
         (ACCEPTED, stats.connections_total),
         (REFUSED, stats.connections_refused_total),
         (DROPPED, stats.connections_dropped_total),
+        (ABANDONED, stats.reads_abandoned_total),
         (SENT, stats.sent_bytes_total),
     ];
     for (metric, value) in values {

@@ -39,8 +39,8 @@ pub use error::{Result, StoreError, StoreErrorKind};
 pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
 pub use journal::{Journal, JournalDamage, JournalOptions, JournalUsage, Record};
 pub use pool::{
-    DamageHints, Damaged, Hold, InitOptions, KnownDamage, OpenMode, Pool, RecordSlots, Repair,
-    SpaceCounts, Verification, is_no_pool,
+    DamageHints, Damaged, HeldBack, Hold, InitOptions, KnownDamage, OpenMode, Pool, ReaderSeen,
+    RecordSlots, Repair, SpaceCounts, Unlocked, Verification, is_no_pool,
 };
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: at most one live writer (an advisory lock that dies with its process) and, should the
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
-//! reaches never changes.
+//! reaches never changes, and is not deleted while they hold it (`readers`).
 
 use crate::catalog::{InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable};
 use crate::chunk_map::{ChunkMap, LookupCounts};
@@ -32,6 +32,7 @@ mod holds;
 mod known_damage;
 mod moved;
 mod parity;
+mod readers;
 mod records;
 mod repair;
 mod scrub;
@@ -39,6 +40,8 @@ mod sessions;
 #[cfg(test)]
 pub(crate) mod small;
 mod trash;
+mod trash_minimum;
+mod unlocking;
 mod volumes;
 
 pub(crate) use sessions::Purpose;
@@ -48,9 +51,12 @@ pub use hints::DamageHints;
 pub use holds::Hold;
 use holds::Holds;
 pub use known_damage::KnownDamage;
+pub use readers::{HeldBack, ReaderSeen};
+use readers::{Probing, ReadersHold};
 pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
+pub use unlocking::Unlocked;
 
 const LOCK: &str = "lock";
 
@@ -143,7 +149,13 @@ pub struct Pool {
     notes: Notes,
     lost_commits: Vec<Generation>,
     hints: Arc<DamageHints>,
+    /// The newest commit, for who outlives the pool.
+    newest: Arc<AtomicU64>,
     holds: Arc<Holds>,
+    /// Of a process that reads, as others see it.
+    _reading: Option<ReadersHold>,
+    unheld: Option<String>,
+    probing: Probing,
     /// Lives as long as a collector does.
     collecting: Mutex<Weak<()>>,
     /// Of new containers.
@@ -171,8 +183,9 @@ impl Pool {
         }
         let mut pool = PoolId::default();
         media.random.fill(&mut pool.0);
-        let mut master = MasterKey([0; 32]);
-        media.random.fill(&mut master.0);
+        let mut bytes = [0; 32];
+        media.random.fill(&mut bytes);
+        let master = MasterKey::new(bytes);
         let encrypted = !options.secrets.is_empty();
         let config = Config {
             pool,
@@ -185,7 +198,7 @@ impl Pool {
             } else {
                 Seal::None
             },
-            clear_master_key: if encrypted { [0; 32] } else { master.0 },
+            clear_master_key: if encrypted { [0; 32] } else { bytes },
             splitter: SPLITTER_NUMBER,
             chunk_bytes_average: options.chunk_bytes_average,
             parity_percent: options.parity_percent,
@@ -196,7 +209,7 @@ impl Pool {
         forget_slots(media)?;
         put_config(&*media.blobs, &config)?;
         for secret in options.secrets {
-            add_slot(media, pool, &master, secret, Barrier::PoolBeforeRoot)?;
+            add_slot(media, &config, &master, secret, Barrier::PoolBeforeRoot)?;
         }
         media.blobs.barrier(Barrier::PoolBeforeRoot)?;
         let record = RootRecord {
@@ -206,51 +219,76 @@ impl Pool {
         commit_root(media, pool, &master, config.seal, Generation(1), &record)
     }
 
-    /// Opens a pool. `secret` is not needed (and not looked at) without encryption.
-    /// `memory_bytes` bounds index, directories and decoded regions together.
+    /// Opens a pool: one that is not encrypted without a secret, one that is with one of its own;
+    /// else `WrongKey`. `memory_bytes` bounds index, directories and decoded regions together.
     pub fn open(
         media: Media,
         secret: Option<&SecretKey>,
         mode: OpenMode,
         memory_bytes: usize,
     ) -> Result<Self> {
-        let mut notes = Notes::new();
-        let config = read_config(&*media.blobs, &mut notes)?;
-        if config.splitter != SPLITTER_NUMBER {
-            let why = format!("splitter {}", config.splitter);
-            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
-        }
+        let unlocked = Self::unlock(&media, secret)?;
+        Self::open_unlocked(media, unlocked, mode, memory_bytes)
+    }
+
+    /// The same, of a pool whose key is known.
+    pub fn open_unlocked(
+        media: Media,
+        unlocked: Unlocked,
+        mode: OpenMode,
+        memory_bytes: usize,
+    ) -> Result<Self> {
+        Self::open_as(media, unlocked, mode, memory_bytes, None)
+    }
+
+    /// Opens a pool for reading, and keeps what its newest commit reaches from being deleted while it
+    /// is open: `label` says who reads. [`Pool::unheld`] says if that was not possible.
+    pub fn open_holding(
+        media: Media,
+        unlocked: Unlocked,
+        memory_bytes: usize,
+        label: &str,
+    ) -> Result<Self> {
+        Self::open_as(media, unlocked, OpenMode::Read, memory_bytes, Some(label))
+    }
+
+    fn open_as(
+        media: Media,
+        unlocked: Unlocked,
+        mode: OpenMode,
+        memory_bytes: usize,
+        reader: Option<&str>,
+    ) -> Result<Self> {
+        let Unlocked {
+            config,
+            master,
+            opened_with,
+            mut notes,
+        } = unlocked;
         let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
         if mode == OpenMode::Write && unknown != 0 {
             let why = format!("writing needs features {unknown:#x}");
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
-        // Before anybody is asked for a key, or told that the keys are damaged.
-        if is_empty(&*media.blobs)? {
-            return Err(unfinished());
-        }
-        let (master, opened_with) = match (config.seal, secret) {
-            (Seal::None, _) => (MasterKey(config.clear_master_key), None),
-            (_, Some(secret)) => {
-                let (master, slot) = unlock(&media, config.pool, secret, &mut notes)?;
-                (master, Some(slot))
-            }
-            (_, None) => {
-                let why = "the pool is encrypted and no key was given";
-                return Err(StoreError::new(StoreErrorKind::WrongKey, why));
-            }
-        };
         let lock = match mode {
             OpenMode::Read => None,
             OpenMode::Write => Some(media.disk.lock(LOCK)?),
         };
-        let containers =
-            ContainerReader::new(Arc::clone(&media.blobs), config.pool, master.clone());
+        // Before the newest commit is looked for: see `readers`.
+        let taken = reader.map(|label| ReadersHold::take(&media, config.pool, label));
+        let (mut reading, unheld) = match taken {
+            Some(Ok(hold)) => (Some(hold), None),
+            Some(Err(e)) => (None, Some(e.to_string())),
+            None => (None, None),
+        };
+        let (blobs, seal) = (Arc::clone(&media.blobs), config.seal);
+        let containers = ContainerReader::new(blobs, config.pool, master.clone(), seal);
         let writable = mode == OpenMode::Write;
         let basis = Basis {
             media,
             pool: config.pool,
             master,
+            seal,
             containers: Arc::new(containers),
             memory_bytes,
             writable,
@@ -269,6 +307,9 @@ impl Pool {
             generation_highest,
             unreadable,
         } = newest;
+        if let Some(reading) = &mut reading {
+            reading.narrow(generation);
+        }
         let mut load = |f: &Fingerprint| reader.map_node(f);
         match read_set_aside(record.catalog, &mut load) {
             Ok(places) => places.into_iter().for_each(|p| chunks.set_aside(p)),
@@ -305,8 +346,8 @@ impl Pool {
         if writable {
             media.blobs.sweep()?;
             heal_config(&*media.blobs, &config)?;
-            heal_slots(&media, config.pool)?;
-            heal_root(&media, config.pool, generation)?;
+            heal_slots(&media, config.pool, opened_with.as_ref())?;
+            heal_root(&media, config.pool, (&master, seal), generation)?;
             for (writer, state) in WRITERS.into_iter().zip(&mut head.writers) {
                 let record = &head.record;
                 let adopted = adopt(&media, writer, record, &containers, &chunks, &mut notes)?;
@@ -334,7 +375,11 @@ impl Pool {
             notes,
             lost_commits: unreadable,
             hints,
+            newest: Arc::new(AtomicU64::new(generation.0)),
             holds: Arc::default(),
+            _reading: reading,
+            unheld,
+            probing: Probing::default(),
             collecting: Mutex::default(),
             parity_percent: AtomicU8::new(parity_percent),
             replacing: parity::Replacing::default(),
@@ -347,6 +392,10 @@ impl Pool {
         let hints = Arc::clone(&pool.hints);
         pool.chunks.tell_of_damage(move |place| hints.note(place));
         Ok(pool)
+    }
+
+    fn sealing(&self) -> (&MasterKey, Seal) {
+        (&self.master, self.config.seal)
     }
 
     /// Settings of the pool.
@@ -374,6 +423,11 @@ impl Pool {
     /// Number of the newest commit.
     pub fn generation(&self) -> Generation {
         self.head().generation
+    }
+
+    /// Number of the newest commit, kept up to date, also after the pool was closed.
+    pub fn generation_cell(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.newest)
     }
 
     /// The newest commit.
@@ -476,7 +530,7 @@ impl Pool {
         self.key_change_allowed()?;
         add_slot(
             &self.media,
-            self.config.pool,
+            &self.config,
             &self.master,
             new,
             Barrier::KeyBeforeAck,

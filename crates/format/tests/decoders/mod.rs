@@ -19,16 +19,19 @@ use format::index::{Bucket, Geometry, Header, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
 use format::key_slot::KeySlot;
+use format::known::KnownPool;
 use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
 use format::parity::{PARITY_SECTOR_BYTES, damaged_in_section, restore};
 use format::preamble::{Kind, Preamble};
+use format::reader_hold::ReaderHold;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
 use format::snapshot::Snapshot;
 use format::trace::TraceRecord;
+use format::trash_minimum::TrashMinimum;
 use format::tree::Entry;
 use std::fmt::Debug;
 use units::PoolId;
@@ -57,9 +60,12 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("scrub", scrub),
     ("collect", collect),
     ("damage_hints", damage_hints),
+    ("reader_hold", reader_hold),
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
+    ("known", known),
+    ("trash_minimum", trash_minimum),
 ];
 
 /// The pool that bucket and tail samples belong to.
@@ -364,6 +370,29 @@ pub fn damage_hints(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));
+    }
+}
+/// What a process that reads holds.
+pub fn reader_hold(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| ReaderHold::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// The minimum trash period.
+pub fn trash_minimum(bytes: &[u8]) {
+    if let Ok(minimum) = TrashMinimum::decode(bytes) {
+        same(&minimum, TrashMinimum::decode(&minimum.encode()));
+    }
+}
+
+/// What a machine remembers of a pool.
+pub fn known(bytes: &[u8]) {
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(known) = decode_mended(bytes, sum_at, KnownPool::decode) {
+        same(&known, KnownPool::decode(&known.encode()));
     }
 }
 

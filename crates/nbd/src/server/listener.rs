@@ -43,14 +43,15 @@ impl Listener {
         let socket = rustix::net::socket_with(family, kind, flags, None);
         let socket = socket.map_err(io("make a socket"))?;
         let address = SocketAddrUnix::new(path).map_err(io("use the socket's path"))?;
+        // The path gets the mode of what is bound to it: at no moment can others connect.
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::fchmod(&socket, mode).map_err(io("protect the socket"))?;
         rustix::net::bind(&socket, &address).map_err(io("bind the socket"))?;
         // From here on the path is ours, and drop removes it.
         let listener = Self {
             socket: Socket::Unix(UnixListener::from(socket)),
             path: Some(path.to_owned()),
         };
-        let mode = Mode::RUSR | Mode::WUSR;
-        rustix::fs::chmod(path, mode).map_err(io("protect the socket"))?;
         rustix::net::listen(listener.fd(), BACKLOG).map_err(io("listen on the socket"))?;
         listener.prepare()
     }
@@ -174,8 +175,13 @@ fn remove_stale(path: &Path) -> Result<(), ServerError> {
     if !found.file_type().is_socket() {
         return Err(ServerError::NotASocket(path.to_owned()));
     }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+    // Who listens and never accepts is in use as well, and nobody waits for it.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let connected = rustix::net::socket_with(family, kind, flags, None)
+        .and_then(|socket| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?));
+    match connected {
+        Err(rustix::io::Errno::CONNREFUSED) => {
             fs::remove_file(path).map_err(ServerError::io("remove a dead server's socket"))
         }
         _ => Err(ServerError::SocketInUse(path.to_owned())),

@@ -3,7 +3,8 @@
 //! Invariant: this thread carries out only what needs no waiting, except a read while the client
 //! has nothing else under way; all that may wait goes to the workers, so later requests pass it.
 //! Memory beyond what the connection owns is leased before it is used, and while that waits,
-//! nothing that could be sent is held back. The session calls this after the handshake.
+//! nothing that could be sent is held back. No read of a client that is gone is begun: before a
+//! large one, and before one in [`LOOK_REQUESTS`] small ones, this thread looks. The session calls this after the handshake.
 
 use super::{BATCH_BYTES, DEEP_REQUESTS, End, SMALL_REPLY_BYTES, Session};
 use crate::REQUEST_BYTES_MAX;
@@ -16,6 +17,9 @@ use crate::workers::{Job, Lane, Workers};
 use crate::writer::{Gone, Writer};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Small reads between two looks for the client.
+const LOOK_REQUESTS: u32 = 64;
 
 /// The state of a connection after the handshake.
 pub(super) struct Transmission<'a> {
@@ -31,6 +35,8 @@ pub(super) struct Transmission<'a> {
     pub(super) deep: u32,
     /// Payload of requests since the last replies were sent, bytes.
     pub(super) taken: usize,
+    /// Small reads until the next look for the client.
+    pub(super) unseen: u32,
     /// For the large request that is coming in.
     pub(super) incoming: Option<Lease>,
 }
@@ -87,7 +93,7 @@ impl Transmission<'_> {
             return Ok(lease);
         }
         self.flush()?;
-        Ok(share.take(bytes))
+        share.take(bytes).ok_or(Gone)
     }
 
     /// Carries out the first request of the input, or hands it on, and removes it.
@@ -95,7 +101,11 @@ impl Transmission<'_> {
         let payload_bytes = request.payload_bytes(self.export.extended()) as usize;
         let total = header + payload_bytes;
         let reply_bytes = self.export.reply_bytes(request);
-        let large = match reply_bytes > SMALL_REPLY_BYTES {
+        let is_large = reply_bytes > SMALL_REPLY_BYTES;
+        if Lane::of(request.command) == Lane::Reads {
+            self.look_for_client(is_large)?;
+        }
+        let large = match is_large {
             true => Some(self.lease(Lane::Reads, reply_bytes)?),
             false => None,
         };
@@ -144,6 +154,23 @@ impl Transmission<'_> {
             self.flush()?;
         }
         Ok(())
+    }
+
+    /// Fails if the client is gone: at once if somebody knows it, or if what comes is large.
+    fn look_for_client(&mut self, is_large: bool) -> Result<(), Gone> {
+        let connection = &*self.session.connection;
+        self.unseen = self.unseen.saturating_sub(1);
+        let gone = match is_large || self.unseen == 0 {
+            true => {
+                self.unseen = LOOK_REQUESTS;
+                connection.look_for_client()
+            }
+            false => connection.is_gone(),
+        };
+        match gone {
+            true => Err(Gone),
+            false => Ok(()),
+        }
     }
 
     /// A read that waits, while nothing else is under way: without a change of threads.

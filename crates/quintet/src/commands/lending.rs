@@ -15,6 +15,8 @@ use crate::held::Held;
 use crate::settings::{Environment, Settings, receiving_pool};
 use clap::Parser;
 use media::Asker;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::DeviceQueue;
@@ -51,6 +53,7 @@ impl Need {
                 unless(args.dry_run, Self::Writing { files })
             }
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
+            Command::Gc(args) if args.set_trash_minimum.is_some() => Self::Writing { files },
             Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Defrag(args) if matches!(args.command, Some(DefragCommand::Status)) => {
                 Self::Live
@@ -113,6 +116,22 @@ pub(super) fn pools_of(
     }
     pools.extend(settings.pool().ok().map(Path::to_owned));
     pools
+}
+
+/// Whether the user's own programs would run in the server: they need the variables that the user
+/// has.
+pub(super) fn runs_programs(
+    command: &Command,
+    arguments: &[OsString],
+    environment: &Environment,
+) -> bool {
+    let names_one = |argument: &OsString| {
+        let argument = argument.as_bytes();
+        argument.starts_with(b"--") && argument.windows(16).any(|w| w == b"password-command")
+    };
+    matches!(command, Command::Backup(args) if args.stdin_from_command)
+        || arguments.iter().any(names_one)
+        || environment.has_password_command()
 }
 
 /// The commands of a server's clients.

@@ -1,4 +1,7 @@
-//! Columns for people: as wide as needed, two spaces apart.
+//! Columns for people: as wide as needed, two spaces apart. What would move a terminal's cursor is
+//! escaped, wherever they go: hosts, tags and labels are whatever their writers liked.
+
+use crate::console::tamed_name;
 
 /// Rows of cells. The last column is not padded.
 pub(super) struct Table {
@@ -17,7 +20,8 @@ impl Table {
 
     /// One more row.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.to_vec());
+        self.rows
+            .push(cells.iter().map(|cell| tamed_name(cell)).collect());
     }
 
     /// All lines, without their ends.
@@ -58,5 +62,13 @@ mod tests {
             table.lines(),
             ["ID   Size  Path", "abc     1  /x", "\u{fc}    1000"]
         );
+    }
+
+    #[test]
+    fn cells_stay_in_their_places() {
+        let mut table = Table::new(["Host"], &[]);
+        table.row(["a\u{1b}[2J\nb\u{202e}\u{9b}".into()]);
+        let escaped = "a\\u{1b}[2J\\nb\\u{202e}\\u{9b}";
+        assert_eq!(table.lines(), ["Host", escaped]);
     }
 }

@@ -10,7 +10,7 @@ pub(super) use frame::{cache_object, uptime};
 
 use super::invocation::Invocation;
 use crate::cli::TopArgs;
-use crate::console::Console;
+use crate::console::{Console, tamed_name};
 use crate::exit::Exit;
 use crate::findings::worst;
 use crate::held::Live;
@@ -94,6 +94,7 @@ impl<'a> Screen<'a> {
             if number > 0 {
                 picture.extend(b"\r\n");
             }
+            let line = tamed_name(line);
             picture.extend(line.chars().take(columns).collect::<String>().bytes());
             picture.extend(b"\x1b[K");
         }

@@ -1,4 +1,6 @@
-//! Bytes from file systems as text that may stand on a terminal.
+//! Bytes from file systems and pools as text that may stand on a terminal.
+
+use std::borrow::Cow;
 
 /// Text for people: what is not text, and what would move a terminal's cursor, is escaped.
 pub fn printable(bytes: &[u8]) -> String {
@@ -7,7 +9,7 @@ pub fn printable(bytes: &[u8]) -> String {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => out.push_str("\\\\"),
-                c if c.is_control() => out.extend(c.escape_default()),
+                c if moves(c) => out.extend(c.escape_default()),
                 c => out.push(c),
             }
         }
@@ -16,4 +18,45 @@ pub fn printable(bytes: &[u8]) -> String {
         }
     }
     out
+}
+
+/// Words of this program among which a name may stand, for a terminal: nothing in them moves its
+/// cursor, but for the ends of lines.
+pub fn tamed(text: &[u8]) -> Cow<'_, [u8]> {
+    let is_wild = |c: char| moves(c) && c != '\n';
+    let chunks = || text.utf8_chunks();
+    if chunks().all(|chunk| chunk.invalid().is_empty() && !chunk.valid().contains(is_wild)) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for chunk in chunks() {
+        for c in chunk.valid().chars() {
+            match is_wild(c) {
+                true => out.extend(c.escape_default()),
+                false => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    Cow::Owned(out.into_bytes())
+}
+
+/// A cell of a table, or a name in a line: stays on its line too.
+pub fn tamed_name(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match moves(c) {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Control characters, and those that turn the direction of what follows.
+fn moves(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

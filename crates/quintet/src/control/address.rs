@@ -1,54 +1,119 @@
 //! Where the control socket is: `control` in the pool's directory.
 //!
-//! Invariant: pools whose paths are too long for a socket's address are reached through a handle of
-//! their directory. Only who holds the pool's lock binds: what is there then is stale.
+//! Invariant: reached through a handle of that directory, however long its path is, and never
+//! through a symbolic link. Who connects learns whose process listens before a byte is sent. Only
+//! who holds the pool's lock binds: what is there then is stale. The socket has its mode from the
+//! start.
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
 const NAME: &str = "control";
-/// Longest path that a socket's address holds with its end, bytes.
-const PATH_BYTES_MAX: usize = 107;
 const BACKLOG: i32 = 64;
 
-/// A path that is short enough, for as long as this lives.
-struct Address {
-    path: PathBuf,
-    _directory: Option<OwnedFd>,
-}
+/// The directory that a control socket is in, held.
+pub(super) struct Place(OwnedFd);
 
-impl Address {
-    fn of(pool: &Path) -> io::Result<Self> {
-        let path = pool.join(NAME);
-        if path.as_os_str().as_bytes().len() <= PATH_BYTES_MAX {
-            return Ok(Self {
-                path,
-                _directory: None,
-            });
-        }
+impl Place {
+    /// Of a pool.
+    pub fn of(pool: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(pool, flags, Mode::empty())?;
-        let short = format!("/proc/self/fd/{}/{NAME}", directory.as_raw_fd());
-        Ok(Self {
-            path: short.into(),
-            _directory: Some(directory),
-        })
+        Ok(Self(rustix::fs::open(pool, flags, Mode::empty())?))
+    }
+
+    /// Listens for the commands of the pool. The caller holds the pool's lock.
+    pub fn listen(&self) -> io::Result<UnixListener> {
+        self.remove()?;
+        let socket = socket()?;
+        // The name gets the mode of what it is bound to: nobody else can connect at any moment, and
+        // no path is followed.
+        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+        let path = format!("/proc/self/fd/{}/{NAME}", self.0.as_raw_fd());
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(UnixListener::from(socket))
+    }
+
+    /// Removes the socket. The caller still holds the pool's lock.
+    pub fn remove(&self) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.0, NAME, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// `None` when nobody listens, or nobody whom this user may ask.
+    fn connect(&self, limit: Duration) -> io::Result<Option<UnixStream>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = match rustix::fs::openat(&self.0, NAME, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::ACCESS) => return Ok(None),
+            opened => opened?,
+        };
+        let found = rustix::fs::fstat(&name)?;
+        // A link would lead to the socket of some other service.
+        if FileType::from_raw_mode(found.st_mode) != FileType::Socket || found.st_nlink > 1 {
+            let why =
+                format!("{NAME} in the pool's directory is not a socket of its own: remove it");
+            return Err(io::Error::other(why));
+        }
+        let socket = socket()?;
+        // Without it, who listens and never accepts would hold us for ever.
+        set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+        let path = format!("/proc/self/fd/{}", name.as_raw_fd());
+        match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+            Ok(()) => {}
+            Err(Errno::CONNREFUSED | Errno::ACCESS | Errno::NOENT) => return Ok(None),
+            Err(Errno::AGAIN) => {
+                let why = "it does not answer: see whether it is stuck, or stop it";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            Err(e) => return Err(e.into()),
+        }
+        set_socket_timeout(&socket, Timeout::Recv, Some(limit))?;
+        // Of the process that listens, as the kernel saw it when that began.
+        let peer = socket_peercred(&socket)?;
+        let own = rustix::process::geteuid();
+        match stranger(peer.uid.as_raw(), own.as_raw()) {
+            None => Ok(Some(UnixStream::from(socket))),
+            Some(why) => {
+                let process = peer.pid.as_raw_pid();
+                Err(io::Error::other(format!("{why} (process {process})")))
+            }
+        }
     }
 }
 
-/// Reaches the pool's server; `None` when there is none, or none that this user may ask.
-pub(super) fn connect(pool: &Path) -> io::Result<Option<UnixStream>> {
-    let connected = Address::of(pool).and_then(|address| UnixStream::connect(&address.path));
-    match connected {
-        Ok(stream) => Ok(Some(stream)),
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    Ok(socket?)
+}
+
+/// Why `peer` is told nothing: what it is sent are secrets and a terminal.
+fn stranger(peer: u32, own: u32) -> Option<String> {
+    (peer != own && peer != 0).then(|| {
+        format!(
+            "who answers there is user {peer}, and this is user {own}: nothing was sent. If it is a server of yours, \
+             run this as user {peer}; else stop it and remove {NAME} in the pool's directory"
+        )
+    })
+}
+
+/// Reaches the pool's server; `None` when there is none, or none that this user may ask. Whatever
+/// takes longer than `limit`, the sending and receiving on it too, is an error, and so is a server
+/// of another user than this one or root.
+pub(super) fn connect(pool: &Path, limit: Duration) -> io::Result<Option<UnixStream>> {
+    match Place::of(pool) {
+        Ok(place) => place.connect(limit),
         Err(e) => match e.kind() {
             io::ErrorKind::NotFound
-            | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::PermissionDenied
             | io::ErrorKind::NotADirectory => Ok(None),
             _ => Err(e),
@@ -56,53 +121,92 @@ pub(super) fn connect(pool: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// Listens for the commands of a pool. The caller holds the pool's lock.
-pub(super) fn listen(pool: &Path) -> io::Result<UnixListener> {
-    let address = Address::of(pool)?;
-    remove_at(&address.path)?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(&address.path)?)?;
-    // Nobody can connect before it listens.
-    rustix::fs::chmod(&address.path, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
-}
-
-/// Removes the socket. The caller still holds the pool's lock.
-pub(super) fn remove(pool: &Path) -> io::Result<()> {
-    remove_at(&Address::of(pool)?.path)
-}
-
-fn remove_at(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::time::Instant;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn listen(pool: &Path) -> UnixListener {
+        Place::of(pool).unwrap().listen().unwrap()
+    }
 
     #[test]
     fn long_paths_and_dead_servers() {
         let top = tempfile::tempdir().unwrap();
         let pool = top.path().join("x".repeat(100)).join("y".repeat(100));
-        assert!(connect(&pool).unwrap().is_none());
+        assert!(connect(&pool, LIMIT).unwrap().is_none());
         std::fs::create_dir_all(&pool).unwrap();
-        assert!(connect(&pool).unwrap().is_none());
-        let listener = listen(&pool).unwrap();
-        assert!(connect(&pool).unwrap().is_some());
+        assert!(connect(&pool, LIMIT).unwrap().is_none());
+        let listener = listen(&pool);
+        assert!(connect(&pool, LIMIT).unwrap().is_some());
         let mode = pool.join(NAME).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(listener);
         assert!(pool.join(NAME).symlink_metadata().is_ok());
-        assert!(connect(&pool).unwrap().is_none());
-        let _again = listen(&pool).unwrap();
-        assert!(connect(&pool).unwrap().is_some());
-        remove(&pool).unwrap();
-        assert!(connect(&pool).unwrap().is_none());
+        assert!(connect(&pool, LIMIT).unwrap().is_none());
+        let _again = listen(&pool);
+        assert!(connect(&pool, LIMIT).unwrap().is_some());
+        Place::of(&pool).unwrap().remove().unwrap();
+        assert!(connect(&pool, LIMIT).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_no_socket_of_its_own_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let (pool, other) = (top.path().join("pool"), top.path().join("other"));
+        std::fs::create_dir(&pool).unwrap();
+        let elsewhere = UnixListener::bind(&other).unwrap();
+        elsewhere.set_nonblocking(true).unwrap();
+        let refused = || connect(&pool, LIMIT).unwrap_err().to_string();
+        std::os::unix::fs::symlink(&other, pool.join(NAME)).unwrap();
+        assert!(refused().contains("not a socket"));
+        std::fs::remove_file(pool.join(NAME)).unwrap();
+        std::fs::hard_link(&other, pool.join(NAME)).unwrap();
+        assert!(refused().contains("not a socket"));
+        std::fs::remove_file(pool.join(NAME)).unwrap();
+        std::fs::write(pool.join(NAME), "x").unwrap();
+        assert!(refused().contains("not a socket"));
+        assert!(elsewhere.accept().is_err(), "nobody came");
+        // Whoever binds takes the name, and touches nothing else.
+        std::fs::remove_file(pool.join(NAME)).unwrap();
+        std::os::unix::fs::symlink(&other, pool.join(NAME)).unwrap();
+        let before = other.metadata().unwrap().permissions();
+        let _listener = listen(&pool);
+        assert!(connect(&pool, LIMIT).unwrap().is_some());
+        assert_eq!(other.metadata().unwrap().permissions(), before);
+    }
+
+    #[test]
+    fn who_never_accepts_holds_nobody() {
+        let top = tempfile::tempdir().unwrap();
+        let bound = socket().unwrap();
+        let address = SocketAddrUnix::new(top.path().join(NAME)).unwrap();
+        rustix::net::bind(&bound, &address).unwrap();
+        rustix::net::listen(&bound, 0).unwrap();
+        let limit = Duration::from_millis(200);
+        let started = Instant::now();
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect(top.path(), limit) {
+                Ok(stream) => waiting.push(stream),
+                Err(e) => break e,
+            }
+            assert!(waiting.len() < 100);
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
+        assert!(started.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn only_ones_own_and_roots_servers_are_told_anything() {
+        assert_eq!(stranger(1000, 1000), None);
+        assert_eq!(stranger(0, 1000), None);
+        assert_eq!(stranger(0, 0), None);
+        let why = stranger(1000, 0).unwrap();
+        assert!(why.contains("user 1000") && why.contains("nothing was sent"));
+        assert!(stranger(1001, 1000).is_some());
     }
 }

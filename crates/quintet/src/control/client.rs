@@ -1,7 +1,9 @@
 //! A command that asks the server of its pool to run it.
 //!
-//! Invariant: the command runs once: here when no server took it, there when one did. Signals go to
-//! the server's command; a second one ends this process, which the server hears.
+//! Invariant: nothing is sent but to a server of this user or of root, and of the variables only
+//! what a command there reads. A server that does not answer is not waited for. The command runs
+//! once: here when no server took it, there when one did. Signals go to the server's command; a
+//! second one ends this process, which the server hears.
 
 use super::address;
 use super::view::View;
@@ -16,6 +18,13 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
+
+/// Longer than this nobody waits at the door: a server lets its clients in at once.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// A server says at once whether it takes a command, and that it began; one on a busy machine needs
+/// some seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 /// What came of asking.
 pub enum Asked {
@@ -26,27 +35,55 @@ pub enum Asked {
 }
 
 /// Lets the pool's server run the command, if there is one. `passphrase` is the number of the open
-/// file that the user gave for the password.
+/// file that the user gave for the password, `environment` the variables for the command.
 pub fn ask(
     pool: &Path,
     caller: &Caller,
     arguments: &[OsString],
     passphrase: Option<u32>,
+    environment: Vec<(OsString, OsString)>,
 ) -> anyhow::Result<Asked> {
-    let connected = address::connect(pool).context("the control socket of the pool")?;
+    let wanted = Wanted {
+        arguments,
+        passphrase,
+        environment,
+    };
+    ask_within(ANSWER_LIMIT, pool, caller, wanted)
+}
+
+/// What a client wants.
+struct Wanted<'a> {
+    arguments: &'a [OsString],
+    passphrase: Option<u32>,
+    environment: Vec<(OsString, OsString)>,
+}
+
+fn ask_within(
+    limit: Duration,
+    pool: &Path,
+    caller: &Caller,
+    wanted: Wanted<'_>,
+) -> anyhow::Result<Asked> {
+    let connected = address::connect(pool, limit.min(CONNECT_LIMIT))
+        .with_context(|| no_answer(pool, "the control socket"))?;
     let Some(stream) = connected else {
         return Ok(Asked::Nobody);
     };
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
     let request = Request {
         view: View::own()?,
         umask: umask().as_raw_mode(),
-        arguments: arguments.to_vec(),
-        environment: caller.environment.all().clone().into_iter().collect(),
+        arguments: wanted.arguments.to_vec(),
+        environment: wanted.environment,
     };
-    let sent = request.send(&stream, &descriptors(caller, passphrase)?);
+    let sent = request.send(&stream, &descriptors(caller, wanted.passphrase)?);
+    let receive = || {
+        Answer::receive(&stream).with_context(|| no_answer(pool, "the server that has the pool"))
+    };
     if let Err(e) = sent {
         // It ends just now, or it refuses: then it has said why.
-        return match Answer::receive(&stream)? {
+        return match receive()? {
             Some(Answer::Refused(why)) => bail!("{why}"),
             _ if is_gone(&e) => Ok(Asked::Nobody),
             _ => Err(e).context("the server of the pool"),
@@ -55,8 +92,12 @@ pub fn ask(
     relay_signals(caller, &stream)?;
     let mut started = false;
     loop {
-        match Answer::receive(&stream).context("the server of the pool")? {
-            Some(Answer::Started) => started = true,
+        match receive()? {
+            Some(Answer::Started) => {
+                started = true;
+                // From here on it takes as long as it takes.
+                stream.set_read_timeout(None)?;
+            }
             Some(Answer::Refused(why)) => bail!("{why}"),
             Some(Answer::Ended(code)) => {
                 return Ok(Asked::Ran(Exit::of_code(code).unwrap_or(Exit::Failed)));
@@ -65,6 +106,10 @@ pub fn ask(
             None => return Ok(Asked::Nobody),
         }
     }
+}
+
+fn no_answer(pool: &Path, what: &str) -> String {
+    format!("{}: {what}", pool.display())
 }
 
 fn is_gone(e: &io::Error) -> bool {
@@ -124,4 +169,33 @@ fn relay_signals(caller: &Caller, to: &UnixStream) -> io::Result<()> {
             }
         })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::address::Place;
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_server_that_does_not_answer_is_not_waited_for() {
+        let top = tempfile::tempdir().unwrap();
+        let listener = Place::of(top.path()).unwrap().listen().unwrap();
+        let started = Instant::now();
+        let wanted = Wanted {
+            arguments: &["quintet".into(), "gc".into()],
+            passphrase: None,
+            environment: Vec::new(),
+        };
+        let limit = Duration::from_millis(200);
+        let Err(error) = ask_within(limit, top.path(), &Caller::detached(), wanted) else {
+            panic!("somebody answered");
+        };
+        assert!(
+            format!("{error:#}").contains("does not answer"),
+            "{error:#}"
+        );
+        assert!(started.elapsed() < Duration::from_secs(60));
+        drop(listener);
+    }
 }

@@ -1,11 +1,12 @@
 //! A process that reads a pool beside the server that has it, and takes turns there.
 //!
-//! Invariant: what it reads it reads itself; only when depends on the server. One round trip for each lease:
-//! some hundred KiB, some MiB where nobody else is. Beside others a lease is given back when its reads have ended,
-//! not while some are at the device still. Without a server, and when the server refuses, ends or
-//! does not answer, everything passes; it is looked for again later. Reads wait here only; the wish to stop ends the
-//! waiting. Who may have a turn at another server's device meanwhile waits a limited time, as two servers that wait
-//! so for each other would for ever. Plugged into the disk of a pool that a command opens for reading.
+//! Invariant: what it reads it reads itself; only when depends on the server. One round trip for
+//! each lease: some hundred KiB, some MiB where nobody else is. Beside others a lease is given back
+//! when its reads have ended, not while some are at the device still. Without a server, and when
+//! the server refuses, ends or does not answer, or is another user's, everything passes; it is
+//! looked for again later. Reads wait here only; the wish to stop ends the waiting. Who may have a
+//! turn at another server's device meanwhile waits a limited time, as two servers that wait so for
+//! each other would for ever. Plugged into the disk of a pool that a command opens for reading.
 
 use super::address;
 use crate::interrupt::Interrupt;
@@ -164,11 +165,9 @@ impl Leases {
     }
 
     fn connect(&self) -> io::Result<Option<UnixStream>> {
-        let Some(mut server) = address::connect(&self.pool)? else {
+        let Some(mut server) = address::connect(&self.pool, PATIENCE)? else {
             return Ok(None);
         };
-        server.set_read_timeout(Some(PATIENCE))?;
-        server.set_write_timeout(Some(PATIENCE))?;
         server.write_all(&Hello { flow: self.flow }.encode())?;
         Ok(Some(server))
     }

@@ -4,7 +4,7 @@
 //! so long as it may. The socket is removed while the pool's lock is still held. The program's server
 //! starts this.
 
-use super::address;
+use super::address::Place;
 use super::connection::{self, Connections};
 use super::view::View;
 use super::wire::Request;
@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,17 +38,16 @@ pub trait Commands: Send + Sync + 'static {
 /// A socket that clients can connect to; they wait until [`ControlSocket::serve`].
 pub struct ControlSocket {
     listener: UnixListener,
-    /// Absolute.
-    pool: PathBuf,
+    place: Place,
 }
 
 impl ControlSocket {
     /// The pool's lock must be held: a socket that is there is taken for a dead server's.
     pub fn bind(pool: &Path) -> io::Result<Self> {
-        let pool = std::path::absolute(pool)?;
-        let listener = address::listen(&pool)?;
+        let place = Place::of(pool)?;
+        let listener = place.listen()?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, pool })
+        Ok(Self { listener, place })
     }
 
     /// Accepts from now on, on a thread of its own.
@@ -73,7 +72,7 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         // What stays is refused by the system and replaced by the next server.
-        let _ = address::remove(&self.pool);
+        let _ = self.place.remove();
     }
 }
 

@@ -52,6 +52,8 @@ impl Commands for Spoken {
     }
 }
 
+const LIMIT: Duration = Duration::from_secs(10);
+
 struct Client {
     stream: UnixStream,
     said: std::io::PipeReader,
@@ -72,7 +74,7 @@ fn serve_device(pool: &Path, device: Arc<DeviceQueue>) -> Control {
 }
 
 fn ask(pool: &Path, line: &str, directory: &Path, view: View) -> Client {
-    let stream = address::connect(pool).unwrap().unwrap();
+    let stream = address::connect(pool, LIMIT).unwrap().unwrap();
     let (said, output) = std::io::pipe().unwrap();
     let output: std::os::fd::OwnedFd = output.into();
     let file = || std::fs::File::from(output.try_clone().unwrap());
@@ -127,7 +129,7 @@ fn a_command_has_the_clients_streams_variables_and_directory() {
     assert_eq!(client.rest(), expected);
     assert_eq!(std::env::current_dir().unwrap(), before);
     assert!(control.stop(Duration::from_secs(10)));
-    assert!(address::connect(top.path()).unwrap().is_none());
+    assert!(address::connect(top.path(), LIMIT).unwrap().is_none());
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn what_is_not_run_is_said() {
         ..own
     };
     assert!(refused("say", elsewhere).contains("other files"));
-    let nonsense = address::connect(top.path()).unwrap().unwrap();
+    let nonsense = address::connect(top.path(), LIMIT).unwrap().unwrap();
     (&nonsense).write_all(&[b'x'; 100]).unwrap();
     let answer = Answer::receive(&nonsense).unwrap();
     assert!(matches!(answer, Some(Answer::Refused(why)) if why.contains("another version")));

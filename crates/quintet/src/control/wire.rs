@@ -299,11 +299,17 @@ impl Answer {
         to.write_all(&bytes)
     }
 
-    /// Hears the next one; `None` when the server is gone.
+    /// Hears the next one; `None` when the server is gone. One that is silent for as long as the
+    /// stream waits is an error.
     pub fn receive(mut from: &UnixStream) -> io::Result<Option<Self>> {
         let mut kind = [0];
-        if from.read_exact(&mut kind).is_err() {
-            return Ok(None);
+        match from.read_exact(&mut kind) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let why = "it does not answer: see whether it is stuck, or stop it";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            Err(_) => return Ok(None),
         }
         match kind {
             [b'S'] => Ok(Some(Self::Started)),

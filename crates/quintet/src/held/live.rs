@@ -130,6 +130,7 @@ fn together(mut sum: Stats, more: &Stats) -> Stats {
     sum.connections_refused_total += more.connections_refused_total;
     sum.handshakes_failed_total += more.handshakes_failed_total;
     sum.connections_dropped_total += more.connections_dropped_total;
+    sum.reads_abandoned_total += more.reads_abandoned_total;
     sum.errors_total += more.errors_total;
     sum.read_bytes_total += more.read_bytes_total;
     sum.written_bytes_total += more.written_bytes_total;

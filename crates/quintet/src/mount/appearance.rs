@@ -56,13 +56,14 @@ fn of_entry(place: &Place, entry: &Entry) -> Attributes {
     }
 }
 
-/// Of the file of an image or stream.
+/// Of the file of an image or stream. What could be read at the source a snapshot does not say: a
+/// disk's bytes are its owner's, however others see the mount.
 fn of_single(inode: u64, len: u64, taken: UnixNanos) -> Attributes {
     let directory = Attributes::of_directory(inode, moment(taken));
     Attributes {
         size_bytes: len,
         blocks: blocks(len, true),
-        mode: file_type::REGULAR | 0o444,
+        mode: file_type::REGULAR | 0o400,
         block_bytes: BLOCK_BYTES,
         ..directory
     }

@@ -7,11 +7,19 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 /// Longest line of a file that holds a location or a secret.
 const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Variables that a command reads, wherever it runs, ...
+const LENT: [&str; 13] = [
+    "COLUMNS", "HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TERM",
+    "TMPDIR", "TZ", "TZDIR", "USER",
+];
+/// ... and beginnings of their names.
+const LENT_PREFIXES: [&str; 4] = ["AWS_", "LC_", "QUINTET_", "XDG_"];
 
 /// A copy of the environment.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +42,27 @@ impl Environment {
     /// Of these.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         Self(pairs.into_iter().collect())
+    }
+
+    /// What a server is told that runs a command for us: what this program and the libraries in it
+    /// read. Where the user's own programs run, that is all; elsewhere it is nobody's business.
+    pub fn lent(&self, runs_programs: bool) -> Vec<(OsString, OsString)> {
+        let is_ours = |name: &OsStr| {
+            let name = name.as_bytes();
+            LENT.iter().any(|known| known.as_bytes() == name)
+                || LENT_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
+        };
+        let pairs = self.0.iter();
+        let pairs = pairs.filter(|(name, _)| runs_programs || is_ours(name));
+        pairs.map(|(n, v)| (n.clone(), v.clone())).collect()
+    }
+
+    /// Whether a variable names a command to be run for a password.
+    pub fn has_password_command(&self) -> bool {
+        self.0.keys().any(|name| {
+            let name = name.as_bytes();
+            name.starts_with(b"QUINTET_") && name.ends_with(b"_COMMAND")
+        })
     }
 
     /// All of them, empty ones too.
@@ -80,5 +109,36 @@ pub(super) fn first_line_of(
     match line.is_empty() {
         true => Err(refuse(&"its first line is empty")),
         false => Ok(OsString::from_vec(line.to_vec())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_what_is_ours() {
+        let environment = Environment::of(&[
+            ("QUINTET_PASSWORD", "p"),
+            ("AWS_REGION", "r"),
+            ("LC_ALL", "C"),
+            ("TZ", "UTC"),
+            ("GITHUB_TOKEN", "secret"),
+            ("PGPASSWORD", "secret"),
+            ("TERMINAL", "x"),
+        ]);
+        let names = |runs_programs| {
+            let lent = environment.lent(runs_programs).into_iter();
+            lent.map(|(name, _)| name.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(false),
+            ["AWS_REGION", "LC_ALL", "QUINTET_PASSWORD", "TZ"]
+        );
+        assert_eq!(names(true).len(), 7);
+        assert!(!environment.has_password_command());
+        let with = Environment::of(&[("QUINTET_TO_PASSWORD_COMMAND", "pass")]);
+        assert!(with.has_password_command());
     }
 }

@@ -115,7 +115,7 @@ impl ContainerBuilder {
                 generation,
                 parity: None,
             },
-            key: (seal == Seal::Aes256Gcm).then(|| master.container_key(&salt)),
+            key: master.container_key(seal, &salt),
             blob,
             directory: Directory::default(),
             directory_bytes: 0,

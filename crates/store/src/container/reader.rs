@@ -88,6 +88,8 @@ pub(crate) struct ContainerReader {
     blobs: Arc<dyn Blobs>,
     pool: PoolId,
     master: MasterKey,
+    /// How all containers of the pool are sealed.
+    seal: Seal,
     fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
     /// Containers that were there when somebody asked.
@@ -97,12 +99,13 @@ pub(crate) struct ContainerReader {
 }
 
 impl ContainerReader {
-    pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey) -> Self {
+    pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey, seal: Seal) -> Self {
         let fingerprints = master.fingerprint_key();
         Self {
             blobs,
             pool,
             master,
+            seal,
             fingerprints,
             shapes: Mutex::default(),
             seen: Mutex::default(),
@@ -185,7 +188,7 @@ impl ContainerReader {
     }
 
     fn shape_with(&self, header: ContainerHeader) -> Shape {
-        let key = (header.seal == Seal::Aes256Gcm).then(|| self.master.container_key(&header.salt));
+        let key = self.master.container_key(self.seal, &header.salt);
         Shape { header, key }
     }
 
@@ -225,6 +228,11 @@ impl ContainerReader {
         let header = ContainerHeader::decode(bytes, footer).map_err(|e| damaged(&at, e))?;
         if header.pool != self.pool || header.id != id {
             let found = format!("holds container {} of pool {}", header.id, header.pool);
+            return Err(StoreError::corruption("container", at, found));
+        }
+        // Anybody could make an unsealed one.
+        if header.seal != self.seal {
+            let found = "is not sealed as the pool is";
             return Err(StoreError::corruption("container", at, found));
         }
         Ok(header)

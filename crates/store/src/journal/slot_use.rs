@@ -6,7 +6,6 @@
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::SealKey;
-use format::config::Seal;
 use format::journal::{BLOCK_BYTES, RecordHeader, Seed, SlotHeader};
 use media::DiskFile;
 use std::sync::{Arc, OnceLock};
@@ -117,7 +116,7 @@ impl std::fmt::Display for Unsound {
 }
 
 fn key_of(header: &SlotHeader, master: &MasterKey) -> Option<SealKey> {
-    (header.seal == Seal::Aes256Gcm).then(|| master.journal_key(&header.salt))
+    master.journal_key(header.seal, &header.salt)
 }
 
 /// The nonce of a record: its position, which no two records share.

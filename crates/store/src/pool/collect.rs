@@ -31,9 +31,11 @@ impl Pool {
         (head.generation, head.record.clone())
     }
 
-    /// The oldest commit that somebody holds.
+    /// The oldest commit that somebody holds, in this process or as a reader in another one.
     pub(crate) fn held_oldest(&self) -> Option<Generation> {
-        self.holds.oldest()
+        let readers = self.readers();
+        let read = readers.iter().map(|reader| reader.generation);
+        read.chain(self.holds.oldest()).min()
     }
 
     /// True when volumes are open over this pool and have written.

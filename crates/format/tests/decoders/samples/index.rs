@@ -1,6 +1,6 @@
 //! Samples of the index: header, bucket, tail.
 
-use crate::decoders::POOL;
+use super::POOL;
 use format::bytes::Writer;
 use format::index::{Bucket, Geometry, Header, Key, Place, Record, Run, Seed, Tail};
 use units::{ContainerId, WriterId};

@@ -1,6 +1,6 @@
 //! Samples of the journal: header pages, headers of batches and records.
 
-use crate::decoders::POOL;
+use super::POOL;
 use format::config::Seal;
 use format::journal::{BatchHeader, RecordHeader, RecordKind, Seed, SlotHeader};
 use units::{JournalPosition, VolumeId};

@@ -49,7 +49,7 @@ struct Raw(UnixStream);
 
 impl Raw {
     fn new(pool: &Path, flow: Flow) -> Self {
-        let stream = address::connect(pool).unwrap().unwrap();
+        let stream = address::connect(pool, LIMIT).unwrap().unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();
         (&stream).write_all(&Hello { flow }.encode()).unwrap();
         Self(stream)
@@ -246,7 +246,7 @@ fn who_has_a_turn_elsewhere_waits_a_limited_time() {
 #[test]
 fn the_wish_to_stop_ends_the_waiting_for_a_stuck_server() {
     let top = tempfile::tempdir().unwrap();
-    let _never_answers = address::listen(top.path()).unwrap();
+    let _never_answers = address::Place::of(top.path()).unwrap().listen().unwrap();
     let interrupt = Interrupt::of_command().unwrap();
     let stops = Leases::new(top.path().to_owned(), Flow::Restore, interrupt.clone());
     std::thread::scope(|scope| {

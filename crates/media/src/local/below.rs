@@ -1,0 +1,282 @@
+//! Names below the top of a [`LocalDisk`](super::LocalDisk): resolved from a handle of that
+//! directory.
+//!
+//! Invariant: no symbolic link is followed and no name leads out of the top. What is opened is a
+//! regular file or a directory that belongs to this user, to root or to the owner of the top or of
+//! its `containers`. A file with a second name (hard link) is never opened for writing. Nothing is
+//! truncated before it was looked at, and neither a FIFO nor a lease makes the caller wait for
+//! ever. Called by local files.
+//!
+//! The owner of the top may be another user when root maintains their pool. They can put files of
+//! their own there, and nothing of anybody else.
+
+use super::io;
+use crate::MediaError;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A directory that every pool has.
+const INNER: &str = "containers";
+
+/// This kernel, or what stands in front of it, has no `openat2`.
+static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+/// What is to be done with an opened file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// See the module's head.
+pub(super) struct Below {
+    path: PathBuf,
+    top: OnceLock<Top>,
+    /// As if there were no `openat2`.
+    walks: bool,
+}
+
+struct Top {
+    handle: OwnedFd,
+    /// Users whose files may be there.
+    owners: [u32; 4],
+}
+
+/// A held directory and a name in it.
+pub(super) struct Named<'a> {
+    top: &'a OwnedFd,
+    /// `None`: the top.
+    directory: Option<OwnedFd>,
+    pub name: &'a str,
+}
+
+impl Named<'_> {
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_ref().unwrap_or(self.top).as_fd()
+    }
+}
+
+impl Below {
+    /// Of a directory, which need not exist yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            top: OnceLock::new(),
+            walks: false,
+        }
+    }
+
+    /// Where the tree stands.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The top's handle: opened once, so that who renames or replaces directories above it changes
+    /// nothing.
+    pub fn top(&self) -> std::io::Result<BorrowedFd<'_>> {
+        Ok(self.held()?.handle.as_fd())
+    }
+
+    fn held(&self) -> std::io::Result<&Top> {
+        if let Some(top) = self.top.get() {
+            return Ok(top);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(&self.path, flags, Mode::empty())?;
+        let owner = rustix::fs::fstat(&handle)?.st_uid;
+        // Of a service that may only write to the top, this is. Directories have no hard links:
+        // nobody can have put one of somebody else here.
+        let inner = rustix::fs::statat(&handle, INNER, AtFlags::SYMLINK_NOFOLLOW)
+            .ok()
+            .filter(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+            .map_or(owner, |found| found.st_uid);
+        let owners = [rustix::process::geteuid().as_raw(), 0, owner, inner];
+        Ok(self.top.get_or_init(|| Top { handle, owners }))
+    }
+
+    /// Opens a regular file.
+    pub fn file(
+        &self,
+        operation: &'static str,
+        path: &str,
+        access: Access,
+        more: OFlags,
+    ) -> Result<File, MediaError> {
+        let rights = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR,
+        };
+        let flags = rights | more | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let (file, found) = self.opened(operation, path, flags)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+            return Err(refused(operation, path, "it is not a regular file"));
+        }
+        if access == Access::Write && found.st_nlink > 1 {
+            let why = "it has another name (hard link), whose file would change too";
+            return Err(refused(operation, path, why));
+        }
+        Ok(file.into())
+    }
+
+    /// Opens a directory.
+    pub fn directory(
+        &self,
+        operation: &'static str,
+        path: &str,
+        rights: OFlags,
+    ) -> Result<OwnedFd, MediaError> {
+        let flags = rights | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(self.opened(operation, path, flags)?.0)
+    }
+
+    /// The directory of a name, held.
+    pub fn named<'a>(
+        &'a self,
+        operation: &'static str,
+        path: &'a str,
+    ) -> Result<Named<'a>, MediaError> {
+        is_plain(operation, path)?;
+        let top = &io(operation, path, self.held())?.handle;
+        let (directory, name) = match path.rsplit_once('/') {
+            Some((above, name)) => (Some(self.directory(operation, above, OFlags::PATH)?), name),
+            None => (None, path),
+        };
+        Ok(Named {
+            top,
+            directory,
+            name,
+        })
+    }
+
+    fn opened(
+        &self,
+        operation: &'static str,
+        path: &str,
+        flags: OFlags,
+    ) -> Result<(OwnedFd, Stat), MediaError> {
+        if !path.is_empty() {
+            is_plain(operation, path)?;
+        }
+        let top = io(operation, path, self.held())?;
+        let opened = match self.open(top.handle.as_fd(), path, flags) {
+            Err(Errno::LOOP) => {
+                let why = "it is a symbolic link, or lies behind one";
+                return Err(refused(operation, path, why));
+            }
+            Err(Errno::AGAIN) => {
+                let why = "another program has a lease on it: try again";
+                return Err(refused(operation, path, why));
+            }
+            // A FIFO without a reader, a socket, a device without a driver.
+            Err(Errno::NXIO) => {
+                return Err(refused(operation, path, "it is not a regular file"));
+            }
+            opened => io(operation, path, opened.map_err(Into::into))?,
+        };
+        let found = io(
+            operation,
+            path,
+            rustix::fs::fstat(&opened).map_err(Into::into),
+        )?;
+        // What is new is ours, whatever a file server calls us.
+        if !flags.contains(OFlags::EXCL) && !top.owners.contains(&found.st_uid) {
+            let [us, _, owner, _] = top.owners;
+            let why = format!(
+                "it belongs to user {}, neither to you (user {us}) nor to root nor to the owner of the pool's \
+                 directory (user {owner})",
+                found.st_uid
+            );
+            return Err(refused(operation, path, &why));
+        }
+        Ok((opened, found))
+    }
+
+    fn open(&self, top: BorrowedFd<'_>, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let mode = match flags.contains(OFlags::CREATE) {
+            true => Mode::RUSR | Mode::WUSR,
+            false => Mode::empty(),
+        };
+        loop {
+            let opened = match self.walks || WITHOUT_OPENAT2.load(Ordering::Relaxed) {
+                true => walk(top, path, flags, mode),
+                false => resolve(top, path, flags, mode),
+            };
+            if opened.as_ref().err() != Some(&Errno::INTR) {
+                return opened;
+            }
+        }
+    }
+}
+
+/// The kernel does it all.
+fn resolve(
+    top: BorrowedFd<'_>,
+    path: &str,
+    flags: OFlags,
+    mode: Mode,
+) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(top, or_itself(path), flags, mode, resolve) {
+        // Before Linux 5.6, and behind filters that do not know the call.
+        Err(e @ (Errno::NOSYS | Errno::PERM)) => {
+            let walked = walk(top, path, flags, mode);
+            if e == Errno::NOSYS || walked.is_ok() {
+                WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
+            }
+            walked
+        }
+        opened => opened,
+    }
+}
+
+/// A component at a time, none of which may be a link.
+fn walk(top: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
+    let mut held: Option<OwnedFd> = None;
+    let between = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    for part in above.split('/').filter(|part| !part.is_empty()) {
+        let at = held.as_ref().map_or(top, AsFd::as_fd);
+        held = Some(step(at, part, between, Mode::empty())?);
+    }
+    let at = held.as_ref().map_or(top, AsFd::as_fd);
+    step(at, or_itself(last), flags, mode)
+}
+
+fn step(at: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, mode) {
+        // How the system calls a link where a directory is wanted.
+        Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP),
+        opened => opened,
+    }
+}
+
+fn is_link(at: BorrowedFd<'_>, name: &str) -> bool {
+    let found = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode as RawMode) == FileType::Symlink)
+}
+
+fn or_itself(path: &str) -> &str {
+    if path.is_empty() { "." } else { path }
+}
+
+/// Only plain names stay below the top.
+fn is_plain(operation: &'static str, path: &str) -> Result<(), MediaError> {
+    let plain = |name: &str| !matches!(name, "" | "." | "..");
+    if path.split('/').all(plain) {
+        return Ok(());
+    }
+    let source = std::io::ErrorKind::InvalidInput.into();
+    Err(MediaError::from_io(operation, path, source))
+}
+
+fn refused(operation: &'static str, path: &str, why: &str) -> MediaError {
+    MediaError::refused(operation, path, why)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Clients that left with requests queued, and greedy ones beside a modest one. Work is counted, not
+//! timed.
+
+use super::tests::{Place, connect};
+use super::*;
+use crate::exports::FixedExports;
+use crate::test_client::Client;
+use crate::wire::requests::{Command, Request, encode};
+use std::io::Read;
+use std::net::TcpStream;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
+
+const LARGE: usize = crate::REQUEST_BYTES_MAX as usize;
+const LONG: Duration = Duration::from_secs(60);
+
+/// Nothing is in memory, reads wait while the gate is shut, and both kinds are counted as they begin.
+struct Slow {
+    inner: MemoryVolume,
+    shut: Mutex<bool>,
+    opened: Condvar,
+    reads: AtomicU64,
+    large_reads: AtomicU64,
+    writes: AtomicU64,
+}
+
+impl Slow {
+    fn new(shut: bool) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryVolume::new(64 << 20),
+            shut: Mutex::new(shut),
+            opened: Condvar::new(),
+            reads: AtomicU64::new(0),
+            large_reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        })
+    }
+
+    fn pass(&self) {
+        let shut = self.shut.lock().unwrap();
+        drop(self.opened.wait_while(shut, |shut| *shut).unwrap());
+    }
+
+    fn open(&self) {
+        *self.shut.lock().unwrap() = false;
+        self.opened.notify_all();
+    }
+}
+
+impl Volume for Slow {
+    fn info(&self) -> VolumeInfo {
+        self.inner.info()
+    }
+    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
+        self.reads.fetch_add(1, SeqCst);
+        if into.len() == LARGE {
+            self.large_reads.fetch_add(1, SeqCst);
+        }
+        self.pass();
+        self.inner.read(context, at, into)
+    }
+    fn write(
+        &self,
+        context: RequestContext,
+        at: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.writes.fetch_add(1, SeqCst);
+        self.pass();
+        self.inner.write(context, at, data, durability)
+    }
+    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
+        self.inner.flush(context)
+    }
+    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
+        self.inner.discard(context, at, len)
+    }
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> Result<(), VolumeError> {
+        self.inner
+            .write_zeroes(context, at, len, may_free, durability)
+    }
+    fn extents(
+        &self,
+        context: RequestContext,
+        at: u64,
+        len: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> Result<(), VolumeError> {
+        self.inner.extents(context, at, len, visit)
+    }
+    fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
+        false
+    }
+}
+
+fn served(volume: &Arc<Slow>) -> Arc<dyn Exports> {
+    Arc::new(FixedExports::default().with("disk", volume.clone()))
+}
+
+fn start(place: &Place, volume: &Arc<Slow>, pool_bytes: u64) -> ServerHandle {
+    let options = ServerOptions {
+        pool_bytes,
+        ..ServerOptions::default()
+    };
+    let server = Server::bind_unix(&place.0, served(volume), options).unwrap();
+    server.start().unwrap()
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "{what}: it takes too long");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Hundreds of reads.
+fn reads(len: usize) -> Vec<u8> {
+    let request = Request {
+        flags: 0,
+        command: Command::Read as u16,
+        cookie: 1,
+        offset_bytes: 0,
+        len_bytes: len as u64,
+    };
+    encode(&request, false).repeat(600)
+}
+
+/// All at once: whoever sends does not wait for the server to take some.
+fn flood(client: &mut Client, len: usize) {
+    client.send(&reads(len));
+}
+
+/// Hundreds of reads in every buffer on the way, and the client closes: with and without a goodbye.
+#[test]
+fn reads_of_a_client_that_left_are_dropped() {
+    for (len, goodbye) in [(LARGE, false), (LARGE, true), (4096, false), (4096, true)] {
+        let place = Place::new();
+        let volume = Slow::new(true);
+        let handle = start(&place, &volume, 0);
+        let mut client = connect(&place);
+        flood(&mut client, len);
+        if goodbye {
+            client.ask(Command::Disconnect, 0, 0, 0);
+        }
+        wait_until("a read begins", || volume.reads.load(SeqCst) > 0);
+        let mut witness = connect(&place);
+        drop(client);
+        volume.open();
+        wait_until("the session ends", || handle.stats().connections == 1);
+        let begun = volume.reads.load(SeqCst);
+        // What had begun: a large one, or one for each thread.
+        let most = if len == LARGE { 1 } else { 16 };
+        assert!(begun <= most, "{begun} reads of {len} bytes");
+        witness.ask(Command::Read, 0, 0, LARGE as u64);
+        assert_eq!(witness.reply(LARGE).error, 0);
+        if len < LARGE {
+            assert!(handle.stats().reads_abandoned_total > 100);
+        }
+    }
+}
+
+/// A TCP peer that closed is noticed at the first reply that its system refuses.
+#[test]
+fn reads_of_a_tcp_client_that_left_are_dropped() {
+    let volume = Slow::new(true);
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::bind_tcp(address, served(&volume), ServerOptions::default()).unwrap();
+    let handle = server.start().unwrap();
+    let mut stream = TcpStream::connect(handle.tcp_address().unwrap()).unwrap();
+    // A client that asks for the default export by the shortest handshake.
+    stream.read_exact(&mut [0; 18]).unwrap();
+    let hello = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat();
+    io_write(&mut stream, &hello);
+    stream.read_exact(&mut [0; 10]).unwrap();
+    io_write(&mut stream, &reads(LARGE));
+    wait_until("a read begins", || volume.reads.load(SeqCst) > 0);
+    drop(stream);
+    volume.open();
+    wait_until("the session ends", || handle.stats().connections == 0);
+    let begun = volume.reads.load(SeqCst);
+    assert!(begun <= 3, "{begun} reads");
+}
+
+fn io_write(stream: &mut TcpStream, bytes: &[u8]) {
+    std::io::Write::write_all(stream, bytes).unwrap();
+}
+
+/// Writes that arrived whole are carried out, and what follows them in the queue as well.
+#[test]
+fn writes_of_a_client_that_left_are_done() {
+    let place = Place::new();
+    let volume = Slow::new(true);
+    let handle = start(&place, &volume, 0);
+    let mut client = connect(&place);
+    for number in 0..100 {
+        client.ask(Command::Write, 0, number << 12, 4096);
+        client.send(&[7; 4096]);
+    }
+    client.ask(Command::Disconnect, 0, 0, 0);
+    wait_until("a write begins", || volume.writes.load(SeqCst) > 0);
+    drop(client);
+    volume.open();
+    wait_until("the session ends", || handle.stats().connections == 0);
+    assert_eq!(volume.writes.load(SeqCst), 100);
+    let mut bytes = vec![0; 100 << 12];
+    let context = RequestContext::default();
+    volume.inner.read(context, 0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 7));
+}
+
+/// A client that stops reading, while others want its memory, is dropped with all that it asked for.
+#[test]
+fn a_client_that_takes_nothing_costs_what_is_under_way() {
+    let place = Place::new();
+    let volume = Slow::new(false);
+    let options = ServerOptions {
+        pool_bytes: 0,
+        stall_limit: Duration::from_millis(300),
+        ..ServerOptions::default()
+    };
+    let server = Server::bind_unix(&place.0, served(&volume), options).unwrap();
+    let handle = server.start().unwrap();
+    let mut greedy = connect(&place);
+    flood(&mut greedy, LARGE);
+    wait_until("it reads", || volume.large_reads.load(SeqCst) > 0);
+    let mut witness = connect(&place);
+    witness.ask(Command::Read, 0, 0, 2 << 20);
+    assert_eq!(witness.reply(2 << 20).error, 0);
+    wait_until("it is dropped", || handle.stats().connections == 1);
+    let begun = volume.large_reads.load(SeqCst);
+    assert!(begun <= 2, "{begun} large reads");
+    drop(greedy);
+}
+
+/// Six clients that read 32 MiB without end, memory for one such read: a modest client's requests do
+/// not each wait for all of them.
+#[test]
+fn modest_clients_wait_for_one_large_request_not_for_all() {
+    const GREEDY: u64 = 6;
+    const ROUNDS: u64 = 12;
+    let place = Place::new();
+    let volume = Slow::new(false);
+    let _handle = start(&place, &volume, 0);
+    let greedy: Vec<Client> = (0..GREEDY)
+        .map(|_| {
+            let mut client = connect(&place);
+            flood(&mut client, LARGE);
+            client
+        })
+        .collect();
+    let takers: Vec<_> = greedy
+        .iter()
+        .map(|client| {
+            let mut stream = client.stream.try_clone().unwrap();
+            thread::spawn(move || {
+                let mut bytes = vec![0; 1 << 20];
+                while matches!(stream.read(&mut bytes), Ok(1..)) {}
+            })
+        })
+        .collect();
+    wait_until("they all read", || volume.large_reads.load(SeqCst) > GREEDY);
+    let mut witness = connect(&place);
+    let before = volume.large_reads.load(SeqCst);
+    for _ in 0..ROUNDS {
+        witness.ask(Command::Read, 0, 0, 2 << 20);
+        assert_eq!(witness.reply(2 << 20).error, 0);
+    }
+    let beside = volume.large_reads.load(SeqCst) - before;
+    // One that is under way, and one that begins while the witness is not waiting. In the order of
+    // arrival it would be all six for each.
+    assert!(beside <= ROUNDS * 2 + GREEDY, "{beside} large reads beside");
+    for client in &greedy {
+        let _ = client.stream.shutdown(std::net::Shutdown::Both);
+    }
+    takers.into_iter().for_each(|taker| taker.join().unwrap());
+}

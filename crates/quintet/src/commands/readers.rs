@@ -1,0 +1,79 @@
+//! Who reads a pool, as others are told: what keeps `gc` from deleting what a command reads.
+//!
+//! Invariant: every pool that a process opens for reading is opened here, so that each reader holds
+//! what it reads or knows that it does not. Called by `Invocation` and `gc`.
+
+use crate::cli::Cli;
+use crate::console::Console;
+use crate::json::Object;
+use clap::CommandFactory;
+use media::Media;
+use std::fmt::Display;
+use store::{HeldBack, OpenMode, Pool, Result, Unlocked};
+
+/// Opens a pool; for reading it is held.
+pub(super) fn open(
+    media: Media,
+    unlocked: Unlocked,
+    mode: OpenMode,
+    memory_bytes: usize,
+) -> Result<Pool> {
+    match mode {
+        OpenMode::Write => Pool::open_unlocked(media, unlocked, mode, memory_bytes),
+        OpenMode::Read => Pool::open_holding(media, unlocked, memory_bytes, &label()),
+    }
+}
+
+/// The command, the process and the machine.
+fn label() -> String {
+    let known = Cli::command();
+    let verb = std::env::args_os()
+        .skip(1)
+        .find(|argument| known.find_subcommand(argument).is_some());
+    let verb = verb.map_or("quintet".into(), |verb| verb.to_string_lossy().into_owned());
+    let name = rustix::system::uname();
+    let host = name.nodename().to_string_lossy();
+    format!("{verb}, process {} on {host}", std::process::id())
+}
+
+/// For people whose command holds nothing.
+pub(super) fn unheld(why: impl Display) -> String {
+    format!(
+        "cannot hold what is read ({why}): gc may delete it after its time in the trash, \
+         a day by default"
+    )
+}
+
+/// Says which readers keep what in the trash.
+pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
+    for HeldBack {
+        reader,
+        containers,
+        bytes,
+        snapshots,
+    } in pool.held_back_by_readers()?
+    {
+        let seconds = match reader.since.0 {
+            0 => None,
+            since => Some(pool.now().0.saturating_sub(since).max(0) / 1_000_000_000),
+        };
+        console.message(
+            Object::message("held_by_reader")
+                .text("reader", &reader.label)
+                .integer("generation", reader.generation.0)
+                .integer("seconds", seconds.unwrap_or(0) as u64)
+                .integer("containers", containers)
+                .integer("bytes", bytes)
+                .integer("snapshots", snapshots),
+        )?;
+        let age = seconds.map_or("an unknown time".to_owned(), |s| format!("{s} s"));
+        console.warn(format_args!(
+            "{containers} containers of {} and {snapshots} forgotten snapshots stay in the trash \
+             while a reader needs them: {}; it reads commit {} since {age}",
+            crate::sizes::display(bytes),
+            reader.label,
+            reader.generation,
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Readers in other processes, and a collector that does not wait for the trash.
+//!
+//! Invariant: while a reader lives, everything that the commit it opened reaches can be read; when it
+//! is gone, however that came, nothing of it keeps anything.
+
+mod specimen;
+
+use chunking::Compression;
+use sim::SimDisk;
+use specimen::{Specimen, options};
+use std::sync::Arc;
+use store::{CheckDepth, Collector, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+
+const MEMORY_BYTES: usize = 8 << 20;
+
+fn collect(pool: &Pool) -> GcCounts {
+    let policy = GcPolicy {
+        live_percent_max: 100,
+        unused_percent_max: 0,
+        ..GcPolicy::with_trash_period(0)
+    };
+    let mut counts = GcCounts::default();
+    for _ in 0..4 {
+        let mut run = Collector::new(pool, policy, options(Compression::Lz4)).expect("alone");
+        while run.step(pool, None, &NothingCached, 10_000).expect("step") == GcStep::Working {}
+        counts = counts.followed_by(run.counts());
+    }
+    counts
+}
+
+fn reads(disk: &Arc<SimDisk>, seed: u64) -> Pool {
+    let media = specimen::media(disk, seed);
+    let unlocked = Pool::unlock(&media, None).expect("unlock");
+    Pool::open_holding(media, unlocked, MEMORY_BYTES, "a test").expect("open for reading")
+}
+
+fn files(disk: &SimDisk) -> usize {
+    let files = disk.image().files();
+    files
+        .iter()
+        .filter(|(n, _)| n.starts_with("readers/"))
+        .count()
+}
+
+fn is_whole(pool: &Pool, specimen: &Specimen) {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = pool.check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()));
+    assert!(report.expect("check").is_sound());
+    for truth in &specimen.truths {
+        assert_eq!(truth.restore(pool).expect("as stored"), [].into());
+    }
+}
+
+#[test]
+fn a_reader_outlives_trash_and_collection() {
+    let specimen = Specimen::new(7, false);
+    let disk = specimen.disk();
+    let reader = reads(&disk, 2);
+    assert_eq!(reader.unheld(), None);
+    let writer = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    let all: Vec<_> = specimen.truths.iter().map(|t| t.snapshot.clone()).collect();
+    writer.forget(&all).expect("forget");
+    let counts = collect(&writer);
+    assert_eq!((counts.snapshots_purged, counts.containers_deleted), (0, 0));
+    let held = writer.held_back_by_readers().expect("trash");
+    assert_eq!(held.len(), 1);
+    assert_eq!(held[0].reader.label, "a test");
+    assert_eq!(held[0].reader.generation, reader.generation());
+    assert_eq!(held[0].snapshots, all.len() as u64);
+    is_whole(&reader, &specimen);
+    // One that opens now needs nothing of what was forgotten.
+    let late = reads(&disk, 3);
+    drop(reader);
+    let counts = collect(&writer);
+    assert_eq!(counts.snapshots_purged, all.len() as u64);
+    let held = writer.held_back_by_readers().expect("trash");
+    assert!(
+        held.iter()
+            .all(|h| h.reader.generation == late.generation())
+    );
+    drop(late);
+    assert!(collect(&writer).containers_deleted > 0);
+    assert_eq!((writer.readers(), files(&disk)), (Vec::new(), 0));
+}
+
+/// The same by a reader without a hold: it loses what it reads. So the test above can fail.
+#[test]
+fn who_holds_nothing_loses_what_it_reads() {
+    let specimen = Specimen::new(7, false);
+    let disk = specimen.disk();
+    let reader = specimen.open(&disk, 2, OpenMode::Read).expect("open");
+    let writer = specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    let all: Vec<_> = specimen.truths.iter().map(|t| t.snapshot.clone()).collect();
+    writer.forget(&all).expect("forget");
+    assert!(collect(&writer).containers_deleted > 0);
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = reader.check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()));
+    assert!(report.is_err() || !report.unwrap().is_sound());
+}
+
+/// Its file is there and nobody has it locked: after a kill, and in a copy of a pool.
+#[test]
+fn what_a_dead_reader_leaves_holds_nothing() {
+    let specimen = Specimen::new(7, false);
+    let disk = specimen.disk();
+    let reader = reads(&disk, 2);
+    assert_eq!(files(&disk), 1);
+    let copied = SimDisk::unrecorded(disk.image());
+    let writer = specimen.open(&copied, 1, OpenMode::Write).expect("open");
+    assert_eq!(writer.readers(), Vec::new());
+    assert_eq!(files(&copied), 0);
+    drop(reader);
+    assert_eq!(files(&disk), 0);
+}
