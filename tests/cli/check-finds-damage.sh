@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 mkdir "$dir/src"
 for n in 1 2 3 4 5 6; do noise "$dir/src/noise$n" 8; done
-new_pool
+new_pool --parity 0
 exits 0 q backup "$dir/src"
 for part in 1 2 3; do exits 0 q check --read-data --subset $part/3; done
 container=$(find "$pool/containers" -type f -size +1M | sort | sed -n 1p)

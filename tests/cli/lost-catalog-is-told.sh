@@ -2,7 +2,7 @@
 # The newest commit's catalog is damaged: the commit before is the pool, it is said, what was stored is used again, and after that all is well.
 . "$(dirname "$0")/common.sh"
 mkdir "$dir/src" && noise "$dir/src/one" 1
-new_pool
+new_pool --parity 0
 exits 0 q backup "$dir/src"
 noise "$dir/src/two" 3
 exits 0 q backup "$dir/src"

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh"
 mkdir "$dir/src"
 for n in 1 2 3 4 5 6; do noise "$dir/src/noise$n" 8; done
-new_pool
+new_pool --parity 0
 exits 0 q backup "$dir/src"
 container=$(find "$pool/containers" -type f -size +1M | sort | sed -n 1p)
 printf '\377\376\375' | dd of="$container" bs=1 seek=$(($(stat -c %s "$container") / 2)) conv=notrunc status=none

@@ -4,7 +4,7 @@
 mkdir "$dir/src"
 for n in 1 2 3; do noise "$dir/src/noise$n" 6; done
 noise "$dir/disk" 5
-new_pool
+new_pool --parity 0
 exits 0 q repair
 says "no damage"
 exits 0 q backup "$dir/src"

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 mkdir "$dir/src"
 for n in 1 2 3; do noise "$dir/src/noise$n" 8; done
-new_pool
+new_pool --parity 0
 exits 0 q scrub status
 says 'at rest'
 says 'never in full'

@@ -6,7 +6,7 @@ requires nbdcopy
 mkdir "$dir/src"
 noise "$dir/src/noise" 8
 noise "$dir/image" 32
-new_pool
+new_pool --parity 0
 exits 0 q backup "$dir/src"
 exits 0 q import "$dir/image" disk
 
@@ -42,8 +42,11 @@ says 'verified: in full'
 all=$(field read_bytes)
 [ "$all" -gt $((40 << 20)) ] || fail "read only $all"
 
-# What a client reads while the pass waits is not read again.
+# What a client reads from the device while the pass waits is not read again. What was just written is in the system's
+# page cache, and reading that says nothing about the device: the system lets go of it first.
 exits 0 q scrub start --limit 1
+sync -f "$pool"
+find "$pool/containers" -type f -exec dd if={} iflag=nocache count=0 status=none \;
 nbdcopy "nbd+unix:///disk?socket=$dir/nbd" "$dir/copy"
 cmp "$dir/image" "$dir/copy"
 exits 0 q scrub start

@@ -32,7 +32,7 @@ real_tree "$dir/src/real" 8
 noise "$dir/src/large" 12
 noise "$dir/image" 20
 truncate -s 64M "$dir/image"
-new_pool
+new_pool --parity 0
 exits 0 o init
 exits 0 q backup "$dir/src"
 tree=$(q snapshots --json | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p')

@@ -2,6 +2,7 @@
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::mirrored;
+use crate::parity::PARITY_PERCENT_MAX;
 use crate::preamble::Kind;
 use units::{PoolId, UnixNanos};
 
@@ -87,6 +88,8 @@ pub struct Config {
     pub splitter: u8,
     /// Average content-defined chunk, bytes; half as much at least, half more at most.
     pub chunk_bytes_average: u32,
+    /// Parity of new containers when the pool was made, percent; the catalog may say another one since.
+    pub parity_percent: u8,
 }
 
 /// What of a config never changes: key slots bind it, with the pool's id. Feature bits are no part
@@ -123,7 +126,8 @@ impl Config {
             .i64(self.created.0)
             .u8(self.seal as u8)
             .u8(self.splitter)
-            .u16(0)
+            .u8(self.parity_percent)
+            .u8(0)
             .u32(self.chunk_bytes_average)
             .bytes(&self.clear_master_key);
         mirrored::encode(Kind::Config, CONFIG_VERSION, self.pool, 0, &w.0)
@@ -144,7 +148,8 @@ impl Config {
             Some(seal) => seal,
             None => return r.invalid("seal"),
         };
-        let (splitter, _reserved, chunk_bytes_average) = (r.u8()?, r.u16()?, r.u32()?);
+        let (splitter, parity_percent, _reserved) = (r.u8()?, r.u8()?, r.u8()?);
+        let chunk_bytes_average = r.u32()?;
         if !chunk_bytes_average.is_power_of_two()
             || !(4096..=256 << 10).contains(&chunk_bytes_average)
         {
@@ -160,6 +165,7 @@ impl Config {
             clear_master_key: r.array()?,
             splitter,
             chunk_bytes_average,
+            parity_percent: parity_percent.min(PARITY_PERCENT_MAX),
         };
         r.finish()?;
         Ok((config, copy.damaged))

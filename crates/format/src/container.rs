@@ -5,13 +5,14 @@
 //! each part can be lost without the others. Regions start at sector boundaries.
 //!
 //! ```text
-//! header 512 | region | region | ... | directory | footer 512
+//! header 512 | region | region | ... | directory | parity, perhaps | footer 512
 //! region = region header 48 | stored payload | zeroes up to a multiple of 512
 //! raw region = chunk bytes ... | chunk lengths, u32 each
 //! ```
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::config::{Codec, Seal};
+use crate::parity::ParityShape;
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 
@@ -70,6 +71,8 @@ pub struct ContainerHeader {
     pub blob_bytes: u32,
     /// The generation that its writer was working towards.
     pub generation: Generation,
+    /// How its parity is laid out; `None`: it has none that we understand.
+    pub parity: Option<ParityShape>,
 }
 
 impl ContainerHeader {
@@ -87,6 +90,9 @@ impl ContainerHeader {
             .bytes(&[0; 3])
             .u64(self.generation.0)
             .bytes(&self.salt);
+        if let Some(parity) = self.parity {
+            w.u32(parity.data).u32(parity.groups).u32(parity.per_group);
+        }
         w.0.resize(HEADER_BYTES - 8, 0);
         let sum = checksum(Kind::Container.seed(), &w.0);
         w.u64(sum);
@@ -115,6 +121,12 @@ impl ContainerHeader {
             return Err(r.error(Fault::Misplaced));
         }
         r.take(3)?;
+        let (generation, salt) = (Generation(r.u64()?), r.array()?);
+        let parity = ParityShape {
+            data: r.u32()?,
+            groups: r.u32()?,
+            per_group: r.u32()?,
+        };
         let header = Self {
             pool: preamble.pool,
             id,
@@ -123,8 +135,12 @@ impl ContainerHeader {
             region_count,
             directory_sector,
             blob_bytes,
-            generation: Generation(r.u64()?),
-            salt: r.array()?,
+            generation,
+            salt,
+            // A shape that does not fit is none: the rest of the container is read without it.
+            parity: parity
+                .checked()
+                .filter(|shape| shape.blob_bytes() == blob_bytes as usize),
         };
         if header.blob_bytes > CONTAINER_BYTES_MAX
             || u64::from(header.directory_sector) * u64::from(SECTOR_BYTES)

@@ -17,6 +17,7 @@ pub mod known;
 pub mod map_node;
 pub mod mirrored;
 pub mod moved;
+pub mod parity;
 pub mod phase;
 pub mod preamble;
 pub mod reach;

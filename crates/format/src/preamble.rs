@@ -43,6 +43,8 @@ pub enum Kind {
     Collect = 11,
     /// How far the journal is known to reach.
     JournalReach = 12,
+    /// Checksums of the sectors of a container, beside its parity.
+    Parity = 13,
     /// What was found damaged and no commit says yet.
     DamageHints = 24,
     /// What a process that reads holds.

@@ -39,6 +39,7 @@ fn aged(generations: u64) -> (Arc<SimDisk>, Snapshot, Vec<u8>) {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 16 << 10,
+        parity_percent: 0,
     };
     Pool::init(&specimen::media(&disk, 1), &init).expect("init");
     let mut bytes = specimen::noise(2, BYTES);

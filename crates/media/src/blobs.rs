@@ -1,6 +1,6 @@
 //! Whole objects under a name: a local directory now, object storage later.
 
-use crate::{Barrier, MediaError, Reserve, Reserved};
+use crate::{Barrier, MediaError, ReadFrom, Reserve, Reserved};
 
 /// How a put treats a name that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,9 @@ pub enum Put {
     New,
     /// Fails with `Exists` when the name is taken, also by a concurrent writer.
     IfAbsent,
+    /// A blob that is damaged is replaced by its own content: whoever reads it meanwhile finds the one
+    /// or the other. The blob is visible on return. A failure leaves what was there, and poisons nothing.
+    Restore,
 }
 
 /// A flat name space of immutable blobs. Names are relative, `/`-separated, ASCII.
@@ -29,7 +32,7 @@ pub trait Blobs: Send + Sync {
 
     /// Stores `bytes` under `name`. With [`Put::Replace`] and [`Put::New`] an error may also surface
     /// at the next call, barriers included; the blob becomes visible some time before the next
-    /// barrier returns. With [`Put::IfAbsent`] the blob is visible on return.
+    /// barrier returns. With [`Put::IfAbsent`] and [`Put::Restore`] the blob is visible on return.
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError>;
 
     /// Fills `into` from `offset` of the blob. `Io` with an unexpected-end source when the blob
@@ -45,6 +48,21 @@ pub trait Blobs: Send + Sync {
         into: &mut [u8],
     ) -> Result<(), MediaError> {
         self.read_range(name, offset, into)
+    }
+
+    /// Reads like the one (`past_cache`) or the other, and says whether the device gave all of it.
+    fn read_range_told(
+        &self,
+        name: &str,
+        offset: u64,
+        into: &mut [u8],
+        past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        match past_cache {
+            true => self.read_range_past_cache(name, offset, into)?,
+            false => self.read_range(name, offset, into)?,
+        }
+        Ok(ReadFrom::Cache)
     }
 
     /// Length in bytes.

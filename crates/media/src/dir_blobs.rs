@@ -12,7 +12,7 @@ mod open_files;
 mod queue;
 mod spare;
 
-use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put, Reserve};
+use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put, ReadFrom, Reserve};
 use open_files::OpenFiles;
 use queue::Queue;
 use spare::SpareBuffers;
@@ -158,14 +158,18 @@ impl Shared {
         let (unnamed, file) = self.create_unnamed(name)?;
         let written = file
             .write_at(0, bytes)
-            .and_then(|()| self.synced(file.sync(Barrier::BlobBeforeName)))
+            .and_then(|()| match (how, file.sync(Barrier::BlobBeforeName)) {
+                // The bytes go, and nobody counts on them.
+                (Put::Restore, synced) => synced,
+                (_, synced) => self.synced(synced),
+            })
             // Users know the blob, not the file that it was to become.
             .map_err(|e| MediaError {
                 name: name.to_owned(),
                 ..e
             })
             .and_then(|()| match how {
-                Put::Replace => self.disk.rename(&unnamed, name),
+                Put::Replace | Put::Restore => self.disk.rename(&unnamed, name),
                 Put::New | Put::IfAbsent => self.disk.rename_new(&unnamed, name),
             });
         if let Err(e) = written {
@@ -218,7 +222,8 @@ impl Blobs for DirBlobs {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
-        if self.inline || how == Put::IfAbsent || self.shared.disk.is_paced() {
+        let waits = matches!(how, Put::IfAbsent | Put::Restore);
+        if self.inline || waits || self.shared.disk.is_paced() {
             self.shared.queue.accept("put", name)?;
             let stored = self.shared.store(name, &bytes, how);
             self.shared.spare.give(bytes);
@@ -273,6 +278,16 @@ impl Blobs for DirBlobs {
         into: &mut [u8],
     ) -> Result<(), MediaError> {
         self.file(name)?.read_at_past_cache(offset, into)
+    }
+
+    fn read_range_told(
+        &self,
+        name: &str,
+        offset: u64,
+        into: &mut [u8],
+        past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        self.file(name)?.read_at_told(offset, into, past_cache)
     }
 
     fn len(&self, name: &str) -> Result<u64, MediaError> {

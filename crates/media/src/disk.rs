@@ -79,6 +79,15 @@ pub trait Disk: Send + Sync {
     }
 }
 
+/// Where the bytes of a read were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// On the device: what it gives now.
+    Device,
+    /// In the system's page cache, in part at least; or nobody knows.
+    Cache,
+}
+
 /// An open file.
 #[allow(clippy::len_without_is_empty)]
 pub trait DiskFile: Send + Sync {
@@ -89,6 +98,21 @@ pub trait DiskFile: Send + Sync {
     /// has a cache of his own.
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.read_at(offset, into)
+    }
+
+    /// Reads like the one (`past_cache`) or the other, and says whether the device gave all of it: who
+    /// counts something as verified has to know. May take one more system call.
+    fn read_at_told(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        match past_cache {
+            true => self.read_at_past_cache(offset, into)?,
+            false => self.read_at(offset, into)?,
+        }
+        Ok(ReadFrom::Cache)
     }
 
     /// The same, and of what lies behind it the system reads `ahead_bytes` and no more, where that is

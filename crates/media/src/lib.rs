@@ -22,7 +22,7 @@ pub use barrier::Barrier;
 pub use blobs::{Blobs, Put};
 pub use clock::{Clock, FixedClock, SystemClock, SystemTicks, Ticks};
 pub use dir_blobs::{DirBlobs, Syncing};
-pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, Room};
+pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, ReadFrom, Room};
 pub use error::{MediaError, MediaErrorKind};
 pub use local::LocalDisk;
 pub use random::{Random, SeededRandom, SystemRandom};

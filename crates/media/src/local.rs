@@ -3,7 +3,9 @@
 //! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched, whoever
 //! may change what is in it: every name is resolved from a held handle of the top ([`below`]).
 
-use crate::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Room};
+use crate::{
+    Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, ReadFrom, Room,
+};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -14,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 mod ahead;
 mod below;
 mod past_cache;
+mod told;
 
 use ahead::Ahead;
 use below::{Access, Below};
@@ -228,19 +231,46 @@ impl LocalFile {
     }
 }
 
+impl LocalFile {
+    /// False if `into` could not be filled this way.
+    fn reads_past_cache(&self, offset: u64, into: &mut [u8]) -> bool {
+        let open = || PastCache::open(&self.file, past_cache::Access::Read);
+        let opened = self.past_cache.get_or_init(open);
+        opened
+            .as_ref()
+            .is_some_and(|file| file.read_at(offset, into))
+    }
+}
+
 impl DiskFile for LocalFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         io("read", &self.name, self.file.read_exact_at(into, offset))
     }
 
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        let open = || PastCache::open(&self.file, past_cache::Access::Read);
-        let opened = self.past_cache.get_or_init(open);
-        match opened.as_ref().map(|file| file.read_at(offset, into)) {
-            Some(true) => Ok(()),
-            // Whatever is wrong, the usual way says it.
-            Some(false) | None => self.read_at(offset, into),
+        if self.reads_past_cache(offset, into) {
+            return Ok(());
         }
+        // Whatever is wrong, the usual way says it; from the device, if the system lets go of its copy.
+        told::let_go(&self.file, offset, into.len());
+        self.read_at(offset, into)
+    }
+
+    fn read_at_told(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        if past_cache {
+            if self.reads_past_cache(offset, into) {
+                return Ok(ReadFrom::Device);
+            }
+            told::let_go(&self.file, offset, into.len());
+        }
+        let opened = self.ahead.get_or_init(|| Ahead::open(&self.file));
+        let file = opened.as_ref().map_or(&self.file, Ahead::file);
+        io("read", &self.name, told::read_exact_at(file, offset, into))
     }
 
     fn read_at_ahead(

@@ -32,7 +32,7 @@ pub use inspect::{DiffArgs, DumpArgs, FilterArgs, FindArgs, LsArgs, SnapshotsArg
 pub use keys::{KeyCommand, NewKeyArgs};
 pub use maintain::{CheckArgs, RepairArgs, StatsArgs, StatsBy, SubsetArg};
 pub use mount::{MountArgs, MountGuardArgs};
-pub use pool::{GenerateArgs, GenerateWhat, InitArgs};
+pub use pool::{GenerateArgs, GenerateWhat, InitArgs, ParityCommand};
 pub use qos::{QosCommand, QosSetArgs};
 pub use replica::{ReplicaArgs, ReplicaPasswordArgs};
 pub use restore::{OverwriteArg, RestoreArgs};
@@ -180,6 +180,9 @@ pub enum Command {
     /// Passwords and recovery keys of a pool
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Show or set how much parity new containers get, which repairs what the disk loses
+    #[command(subcommand)]
+    Parity(ParityCommand),
     /// Store file trees, or a stream
     Backup(BackupArgs),
     /// Bring files of a snapshot back

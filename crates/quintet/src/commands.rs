@@ -26,6 +26,7 @@ mod listing;
 mod ls;
 mod mount;
 mod new_snapshot;
+mod parity;
 mod qos;
 mod readers;
 mod repair;
@@ -158,6 +159,7 @@ fn start(
     let invocation = Invocation::new(settings, caller, Arc::clone(console), held, origin);
     let outcome = dispatch(&invocation, cli.command);
     invocation.leave_hints();
+    invocation.tell_restored();
     invocation.remember_pools();
     outcome
 }
@@ -166,6 +168,7 @@ fn dispatch(invocation: &Invocation, command: Command) -> anyhow::Result<Exit> {
     match command {
         Command::Init(args) => init::run(invocation, &args),
         Command::Key(command) => keys::run(invocation, &command),
+        Command::Parity(command) => parity::run(invocation, &command),
         Command::Backup(args) => backup::run(invocation, &args),
         Command::Restore(args) => restore::run(invocation, &args),
         Command::Snapshots(args) => snapshots::run(invocation, &args),

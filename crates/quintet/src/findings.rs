@@ -86,7 +86,7 @@ pub struct Finding {
 }
 
 /// All kinds, for metrics that are there before anything is wrong.
-pub const KINDS: [&str; 11] = [
+pub const KINDS: [&str; 12] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",

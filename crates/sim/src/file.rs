@@ -7,7 +7,7 @@ use crate::content::LEN_MAX;
 use crate::image::FileId;
 use crate::record::Op;
 use crate::state::{State, alive, error};
-use media::{Barrier, DiskFile, MediaError};
+use media::{Barrier, DiskFile, MediaError, ReadFrom};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -58,6 +58,17 @@ impl DiskFile for SimFile {
             return Ok(());
         }
         Err(error("read", &self.path, io::ErrorKind::UnexpectedEof))
+    }
+
+    /// There is no cache above this disk.
+    fn read_at_told(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        _past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        self.read_at(offset, into)?;
+        Ok(ReadFrom::Device)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {

@@ -79,6 +79,7 @@ impl Setup {
         let init = InitOptions {
             secrets: &secrets,
             chunk_bytes_average: 32 << 10,
+            parity_percent: 0,
         };
         Pool::init(&self.media(), &init)?;
         let volumes = self.open(AccessOptions::default())?;

@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = InitOptions {
         secrets: &[],
         chunk_bytes_average: 32 << 10,
+        parity_percent: 0,
     };
     Pool::init(&media, &options)?;
     let pool = Pool::open(media, None, OpenMode::Write, 64 << 20)?;

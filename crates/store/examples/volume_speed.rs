@@ -39,6 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = InitOptions {
         secrets: if plain { &[] } else { &secrets },
         chunk_bytes_average: 32 << 10,
+        parity_percent: 0,
     };
     Pool::init(&media, &options)?;
     let pool = Pool::open(media, Some(&secret), OpenMode::Write, 128 << 20)?;

@@ -2,17 +2,19 @@
 //!
 //! Invariant: a change copies the path from leaf to root; old roots stay valid. Keys: `s` + time +
 //! id for snapshots, `c` + container id for the inventory, `d` + place for what was found damaged,
-//! `f` and `g` for the trash, `m` for the minimum trash period.
+//! `f` and `g` for the trash, `m` for the minimum trash period, `parity` for the parity of new containers.
 //! Called by pool, recovery and check.
 
 mod inventory;
 mod map;
+mod parity;
 mod set_aside;
 mod trash;
 
 pub use inventory::InventoryEntry;
 pub(crate) use inventory::{inventory_key, parse_inventory};
 pub(crate) use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
+pub(crate) use parity::{parity_edit, read_parity};
 pub(crate) use set_aside::{
     harmless_edits, read_harmless, read_set_aside, set_aside_edits, set_aside_key,
 };

@@ -8,7 +8,9 @@ mod affected;
 
 use crate::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
 use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
-use crate::container::{ContainerReader, Contents, RegionPlace, container_name, visit_containers};
+use crate::container::{
+    ContainerReader, Contents, Copies, RegionPlace, container_name, visit_containers,
+};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::Reader;
 use crate::space::{Marking, Sources, Unfollowed, mark_snapshots};
@@ -71,12 +73,21 @@ pub struct CheckReport {
     pub bad: BTreeSet<RegionPlace>,
     /// Those that are set aside, and of which all was read and is as it was written.
     pub verified: BTreeSet<RegionPlace>,
+    /// Containers whose damage, part of `damage`, their parity makes good: nothing of them is lost.
+    pub restorable: BTreeSet<ContainerId>,
 }
 
 impl CheckReport {
     /// True when everything is as it was written.
     pub fn is_sound(&self) -> bool {
         self.damage.is_empty() && self.affected.is_empty()
+    }
+
+    /// Damage that parity makes good.
+    fn restorable(&mut self, id: ContainerId, why: &str) {
+        self.damage
+            .push(format!("{why}; its parity restores it (quintet scrub)"));
+        self.restorable.insert(id);
     }
 
     /// Damage at a place, which is news unless it is set aside already.
@@ -241,7 +252,7 @@ impl Checked<'_> {
     ) -> Result<()> {
         let whole = RegionPlace::whole(id);
         let mut trouble = Vec::new();
-        let contents = match self.describe(id, known_bytes, &mut trouble) {
+        let contents = match self.describe(id, known_bytes, Copies::InSystem, &mut trouble) {
             Err(e) if e.is_corruption() => {
                 trouble.push(e.to_string());
                 None
@@ -249,16 +260,22 @@ impl Checked<'_> {
             other => Some(other?),
         };
         report.containers += 1;
-        let is_described = trouble.is_empty();
-        for why in trouble {
-            report.found(whole, self.is_noted(whole), why);
-        }
-        let Some(contents) = contents else {
-            return Ok(());
-        };
         let is_read = match depth {
             CheckDepth::Structure => false,
             CheckDepth::Data { part, parts } => id.sequence() % parts == part - 1,
+        };
+        if is_read && trouble.is_empty() {
+            trouble.extend(self.containers.parity_trouble(id)?);
+        }
+        let is_described = trouble.is_empty();
+        for why in trouble {
+            match self.containers.restored(id) {
+                Some(_) => report.restorable(id, &why),
+                None => report.found(whole, self.is_noted(whole), why),
+            }
+        }
+        let Some(contents) = contents else {
+            return Ok(());
         };
         let mut all_sound = is_described;
         for region in &contents.directory.regions {
@@ -300,6 +317,7 @@ impl Checked<'_> {
         &self,
         id: ContainerId,
         known_bytes: u64,
+        copies: Copies,
         trouble: &mut Vec<String>,
     ) -> Result<Contents> {
         let len = self.containers.stored_len(id)?;
@@ -308,7 +326,7 @@ impl Checked<'_> {
                 "container {id}: {len} bytes, expected {known_bytes}"
             ));
         }
-        let mut contents = self.containers.contents(id)?;
+        let mut contents = self.containers.contents_by(id, copies)?;
         trouble.append(&mut contents.damage);
         let header_bytes = u64::from(self.containers.shape(id)?.header.blob_bytes);
         if header_bytes != len {
@@ -316,7 +334,7 @@ impl Checked<'_> {
                 "container {id}: {len} bytes, its header says {header_bytes}"
             ));
         }
-        if let Err(e) = self.containers.check_footer(id, len)
+        if let Err(e) = self.containers.check_footer(id, len, copies)
             && e.is_corruption()
         {
             trouble.push(e.to_string());
@@ -335,7 +353,7 @@ impl Checked<'_> {
     ) -> Result<bool> {
         report.regions += 1;
         report.data_bytes += u64::from(region.stored_bytes);
-        let why = match self.containers.region(place, 1) {
+        let why = match self.containers.region_as_stored(place, 1) {
             Ok(decoded) => {
                 let found = decoded.chunks.iter().map(|(f, _, len)| (f, len));
                 if found.eq(region.chunks.iter().map(|(f, len)| (f, len))) {
@@ -347,6 +365,10 @@ impl Checked<'_> {
             Err(e) if e.is_corruption() => e.to_string(),
             Err(e) => return Err(e),
         };
+        if self.containers.restored(place.container).is_some() {
+            report.restorable(place.container, &why);
+            return Ok(false);
+        }
         report.found(place, self.is_noted(place), why);
         self.chunks.set_aside(place);
         lost.extend(region.chunks.iter().map(|(f, _)| *f));

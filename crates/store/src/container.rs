@@ -14,7 +14,7 @@ pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
 pub(crate) use reader::flip;
 pub(crate) use reader::{
     Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
-    ProvenRegion,
+    ProvenRegion, ReadBy,
 };
 pub use reader::{Region, RegionPlace};
 

@@ -4,7 +4,7 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes, and is not deleted while they hold it (`readers`).
 
-use crate::catalog::{InventoryEntry, read_set_aside, read_trash, visit_readable};
+use crate::catalog::{InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable};
 use crate::chunk_map::{ChunkMap, LookupCounts};
 use crate::container::ContainerReader;
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -21,7 +21,7 @@ use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
 use media::{Barrier, DiskLock, Media, MediaErrorKind};
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
@@ -31,6 +31,7 @@ mod hints;
 mod holds;
 mod known_damage;
 mod moved;
+mod parity;
 mod readers;
 mod records;
 mod repair;
@@ -65,6 +66,8 @@ pub struct InitOptions<'a> {
     pub secrets: &'a [NewSecret<'a>],
     /// Average content-defined chunk, bytes, a power of two.
     pub chunk_bytes_average: u32,
+    /// Parity of containers, percent of their data; 0: none.
+    pub parity_percent: u8,
 }
 
 /// How a pool is opened.
@@ -155,6 +158,11 @@ pub struct Pool {
     probing: Probing,
     /// Lives as long as a collector does.
     collecting: Mutex<Weak<()>>,
+    /// Of new containers.
+    parity_percent: AtomicU8,
+    replacing: parity::Replacing,
+    /// Containers put back that readers had found damaged.
+    restored: AtomicU64,
     /// Held while a writer lives.
     lock: Option<DiskLock>,
 }
@@ -193,6 +201,7 @@ impl Pool {
             clear_master_key: if encrypted { [0; 32] } else { bytes },
             splitter: SPLITTER_NUMBER,
             chunk_bytes_average: options.chunk_bytes_average,
+            parity_percent: options.parity_percent,
         };
         if let Err(e) = Config::decode(&config.encode()) {
             return Err(StoreError::new(StoreErrorKind::Invalid, e.to_string()));
@@ -307,6 +316,11 @@ impl Pool {
             Err(e) if e.is_corruption() => notes.push(format!("notes of damage: {e}")),
             Err(e) => return Err(e),
         }
+        let parity_percent = match read_parity(record.catalog, &mut load) {
+            Ok(percent) => percent.unwrap_or(config.parity_percent),
+            Err(e) if e.is_corruption() => config.parity_percent,
+            Err(e) => return Err(e),
+        };
         match read_trash(record.catalog, &mut load) {
             Ok((_, containers)) if containers.is_empty() => {}
             Ok((_, containers)) => {
@@ -367,6 +381,9 @@ impl Pool {
             unheld,
             probing: Probing::default(),
             collecting: Mutex::default(),
+            parity_percent: AtomicU8::new(parity_percent),
+            replacing: parity::Replacing::default(),
+            restored: AtomicU64::new(0),
             lock,
         };
         pool.load_moved()?;

@@ -34,7 +34,9 @@ fn disk(name: &str) -> Arc<SimDisk> {
         stored += bytes.len();
         disk.plant(file.to_str().expect("our names are ASCII"), &bytes);
     }
-    assert!(stored <= 60_000, "{name} has {stored} bytes");
+    // Parity takes four sectors of each small container.
+    let bytes_max = if name == "v1-parity" { 300_000 } else { 60_000 };
+    assert!(stored <= bytes_max, "{name} has {stored} bytes");
     disk
 }
 
@@ -95,6 +97,33 @@ fn v1_encrypted() {
     let recovery = SecretKey::Recovery(RECOVERY);
     let password = SecretKey::Password(PASSWORD.to_vec());
     reads_as_it_was("v1-encrypted", &[Some(recovery), Some(password)]);
+}
+
+/// Every container of it has parity that restores a lost sector.
+#[test]
+fn v1_parity() {
+    let recovery = SecretKey::Recovery(RECOVERY);
+    reads_as_it_was("v1-parity", &[Some(recovery)]);
+    let disk = disk("v1-parity");
+    let expected = std::fs::read_to_string(golden("v1-parity").with_extension("manifest"));
+    for (name, _) in disk.image().files() {
+        if name.starts_with("containers") {
+            let zero = Damage::Zero {
+                offset: 0,
+                len: 4096,
+            };
+            disk.damage(&name, &zero).expect("there");
+        }
+    }
+    let recovery = SecretKey::Recovery(RECOVERY);
+    let pool = Pool::open(
+        media(&disk, 1),
+        Some(&recovery),
+        OpenMode::Read,
+        MEMORY_BYTES,
+    )
+    .unwrap();
+    assert_eq!(manifest_of(&pool), expected.expect("manifest"));
 }
 
 /// How many regions there are of each codec.
@@ -158,13 +187,14 @@ fn canary_one_changed_byte_is_not_as_it_was() {
 #[ignore = "run once for a new version of the format"]
 fn make_golden_pools() {
     let pools = [
-        ("v1-clear", false, false),
-        ("v1-encrypted", true, false),
-        ("v1-x86", false, true),
+        ("v1-clear", false, false, 0),
+        ("v1-encrypted", true, false, 0),
+        ("v1-x86", false, true, 0),
+        ("v1-parity", true, false, 2),
     ];
-    for (name, encrypted, code) in pools {
+    for (name, encrypted, code, parity_percent) in pools {
         if !golden(name).exists() {
-            contents::make(&golden(name), encrypted, code);
+            contents::make(&golden(name), encrypted, code, parity_percent);
         }
     }
 }

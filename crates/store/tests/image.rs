@@ -15,6 +15,7 @@ fn pool() -> Pool {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&media, &init).unwrap();
     Pool::open(media, None, OpenMode::Write, 32 << 20).unwrap()

@@ -34,6 +34,7 @@ fn empty() -> Arc<SimDisk> {
     let options = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&specimen::media(&disk, 1), &options).expect("init");
     disk

@@ -19,6 +19,7 @@ fn a_reader_without_index_and_memory_finds_everything() {
     let options = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&media(&disk, 1), &options).unwrap();
     let bytes = noise(3, 40_000 * 24);

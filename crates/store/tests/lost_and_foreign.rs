@@ -129,6 +129,7 @@ fn init_leaves_every_pool_alone_and_finishes_what_it_began() {
         let options = InitOptions {
             secrets,
             chunk_bytes_average: 4096,
+            parity_percent: 0,
         };
         Pool::init(&media(disk, 9), &options).map_err(|e| e.kind)
     };

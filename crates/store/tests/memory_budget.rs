@@ -107,6 +107,7 @@ fn opened(place: &Place) -> Volumes {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&place.media(), &init).expect("init");
     let pool = Pool::open(place.media(), None, OpenMode::Write, POOL_BYTES).expect("open");

@@ -122,6 +122,7 @@ fn images_come_back_after_reopening_and_duplicates_are_stored_once() {
     let init = InitOptions {
         secrets: &secrets,
         chunk_bytes_average: 32 << 10,
+        parity_percent: 0,
     };
     Pool::init(&place.media(), &init).unwrap();
     assert_eq!(

@@ -14,6 +14,7 @@ fn pool(disk: &Arc<SimDisk>) -> Pool {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&specimen::media(disk, 1), &init).expect("init");
     specimen::open(disk, 2, None, OpenMode::Write).expect("open")

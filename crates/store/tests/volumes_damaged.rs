@@ -98,7 +98,7 @@ fn a_shutdown_over_a_damaged_chunk_ends() {
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert_eq!(
         (kept[0].name.as_str(), &kept[0].ranges),
-        ("one", &vec![4096..8192])
+        ("one", &std::iter::once(4096..8192).collect())
     );
     assert!(!kept[0].refuses, "{kept:?}");
     // Beside what can be taken: one commit.

@@ -108,6 +108,7 @@ pub fn run(settings: &Settings, upkeep: Upkeep) -> Result<Vec<Generation>> {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 16 << 10,
+        parity_percent: 0,
     };
     Pool::init(&media(0), &init)?;
     let mut history = History::new(settings.pieces, settings.seed);

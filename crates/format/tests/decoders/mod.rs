@@ -9,7 +9,7 @@
 
 pub mod samples;
 
-use format::bytes::{Fault, FormatError, Reader, Writer};
+use format::bytes::{Fault, FormatError, Reader, Writer, checksum};
 use format::collect::CollectRecord;
 use format::config::{Config, Seal};
 use format::container::{ContainerHeader, Directory, RegionHeader, split_region};
@@ -23,6 +23,7 @@ use format::known::KnownPool;
 use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
+use format::parity::{PARITY_SECTOR_BYTES, damaged_in_section, restore};
 use format::preamble::{Kind, Preamble};
 use format::reach::ReachRecord;
 use format::reader_hold::ReaderHold;
@@ -47,6 +48,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("mirrored", mirrored_blob),
     ("container", container),
     ("directory", directory),
+    ("parity", parity),
     ("recipe_node", recipe_node),
     ("map_node", map_node),
     ("tree", tree),
@@ -152,6 +154,36 @@ pub fn mirrored_blob(bytes: &[u8]) {
             ..copy
         };
         same(&sound, decode(&again));
+    }
+}
+
+/// A container with parity: what is restored is whole, and restores to itself. Checksums of its sectors of
+/// checksums are put right, so that any shape is believed.
+pub fn parity(bytes: &[u8]) {
+    const SUM_AT: usize = PARITY_SECTOR_BYTES - 512 - 8;
+    let pool = POOL;
+    let id = samples::parity_id();
+    let mut forged = bytes.to_vec();
+    for sector in forged.chunks_exact_mut(PARITY_SECTOR_BYTES) {
+        let is_table = Preamble::decode(sector).is_ok_and(|p| p.kind == Kind::Parity as u16);
+        if is_table && let Some((covered, rest)) = sector.split_at_mut_checked(SUM_AT) {
+            let sum = checksum(Kind::Parity.seed(), covered).to_le_bytes();
+            rest[..8].copy_from_slice(&sum);
+        }
+    }
+    for blob in [bytes, &forged] {
+        let all = &|_| true;
+        if let Ok(restored) = restore(pool, id, blob, all) {
+            let again = restore(pool, id, &restored.blob, all).expect("it is whole");
+            assert!(again.damaged == 0 && again.blob == restored.blob);
+        }
+        let _ = restore(pool, id, blob, &|sector| sector % 3 != 0);
+        if let Ok(header) = ContainerHeader::decode(blob, false)
+            && let Some(shape) = header.parity
+        {
+            let section = blob.get(shape.section_at()..).unwrap_or_default();
+            damaged_in_section(pool, id, shape, section);
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use format::key_slot::{KeyDerivation, KeySlot};
 use format::known::KnownPool;
 use format::map_node::{MapChild, MapNode};
 use format::moved::MovedRecord;
+use format::parity::{ParityShape, append};
 use format::phase::TaskPhase;
 use format::reach::{ReachRange, ReachRecord};
 use format::reader_hold::ReaderHold;
@@ -43,6 +44,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "key_slot" => slots().map(|slot| slot.encode()).to_vec(),
         "root" | "mirrored" => roots(),
         "container" => container(),
+        "parity" => parity(),
         "directory" => vec![directory().encode(), Directory::default().encode()],
         "recipe_node" => recipes(),
         "map_node" => maps().map(|node| node.encode()).to_vec(),
@@ -241,6 +243,7 @@ fn config(seal: Seal) -> Vec<u8> {
         clear_master_key: [if seal == Seal::None { 3 } else { 0 }; 32],
         splitter: 1,
         chunk_bytes_average: 16 << 10,
+        parity_percent: 2,
     };
     config.encode()
 }
@@ -297,6 +300,36 @@ fn roots() -> Vec<Vec<u8>> {
     blobs.chain(bodies).collect()
 }
 
+/// The container of the samples with parity.
+pub fn parity_id() -> ContainerId {
+    ContainerId::new(WriterId(1), 9)
+}
+
+/// A container of one sector of data, and the same with sectors damaged.
+fn parity() -> Vec<Vec<u8>> {
+    let id = parity_id();
+    let shape = ParityShape::plan(3000, 2).expect("a shape");
+    let header = ContainerHeader {
+        pool: POOL,
+        id,
+        class: ContainerClass::Data,
+        seal: Seal::None,
+        salt: [6; 32],
+        region_count: 1,
+        directory_sector: 4,
+        blob_bytes: shape.blob_bytes() as u32,
+        generation: Generation(8),
+        parity: Some(shape),
+    };
+    let mut blob = header.encode(false);
+    blob.resize(3000, 0x5a);
+    append(POOL, id, shape, &mut blob);
+    let mut without_header = blob.clone();
+    without_header[..4096].fill(0);
+    let table = blob[4096..8192].to_vec();
+    vec![blob, without_header, table]
+}
+
 fn container() -> Vec<Vec<u8>> {
     let header = ContainerHeader {
         pool: POOL,
@@ -308,6 +341,7 @@ fn container() -> Vec<Vec<u8>> {
         directory_sector: 40,
         blob_bytes: 50 * 512,
         generation: Generation(8),
+        parity: None,
     };
     let payload = b"payload";
     let region = RegionHeader {

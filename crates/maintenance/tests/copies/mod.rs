@@ -26,6 +26,7 @@ pub fn receiver(seed: u64) -> Arc<SimDisk> {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&specimen::media(&disk, seed), &init).unwrap();
     disk

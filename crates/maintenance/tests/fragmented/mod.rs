@@ -101,6 +101,7 @@ pub fn make(disk: &Arc<SimDisk>, blocks: u64) -> Vec<u8> {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&media(disk, 1), &init).expect("init");
     let volumes = open(disk, 2);

@@ -24,6 +24,11 @@ impl Ahead {
         Some(Self(same))
     }
 
+    /// The file, of which the system reads ahead nothing by itself.
+    pub fn file(&self) -> &File {
+        &self.0
+    }
+
     /// Fills `into` from `offset`; so many bytes behind it come along.
     pub fn read_at(&self, offset: u64, into: &mut [u8], ahead_bytes: u64) -> io::Result<()> {
         let all = ahead_bytes.saturating_add(into.len() as u64);

@@ -1,7 +1,7 @@
-//! Arguments of `init`, and of the hidden `generate`.
+//! Arguments of `init`, of `parity`, and of the hidden `generate`.
 
 use crate::sizes;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Make a pool.
@@ -26,6 +26,31 @@ pub struct InitArgs {
     /// Average size of content-defined chunks, a power of two
     #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = sizes::parse)]
     pub chunk_size: u64,
+    /// Parity of what is stored, percent: repairs sectors that the disk loses; 0: none
+    #[arg(long, value_name = "PERCENT", default_value_t = PARITY_PERCENT,
+          value_parser = clap::value_parser!(u8).range(0..=50))]
+    pub parity: u8,
+}
+
+/// Parity of new pools, percent: measured (docs/evaluation/damage.md).
+pub const PARITY_PERCENT: u8 = 2;
+
+/// How much parity containers get.
+#[derive(Debug, Subcommand)]
+pub enum ParityCommand {
+    /// Parity of containers that are stored from now on, percent of their data; 0: none
+    #[command(after_help = "\
+Example:
+  quintet parity set 5
+
+Containers that are there stay as they are; gc gives it to those that it copies.")]
+    Set {
+        /// 0 to 50
+        #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=50))]
+        percent: u8,
+    },
+    /// Show it
+    Show,
 }
 
 /// Write man pages or a completion script.

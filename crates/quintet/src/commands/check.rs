@@ -133,6 +133,7 @@ fn show(
             .integer("chunks", chunks)
             .integer("mark_memory_bytes", report.mark_bytes)
             .integer("damaged", report.damage.len() as u64)
+            .integer("restorable_containers", report.restorable.len() as u64)
             .integer("affected", report.affected.len() as u64),
     )?;
     let counted = report.snapshots;
@@ -146,6 +147,16 @@ fn show(
     console.line(format!(
         "DAMAGE FOUND: {damage} places, {affected} files or images affected"
     ))?;
+    if !report.restorable.is_empty() {
+        let restorable = report.restorable.len();
+        console.line(format!(
+            "{restorable} containers are damaged and their parity restores them: nothing of them is lost; \
+             run quintet scrub or quintet repair"
+        ))?;
+    }
+    if report.bad.is_empty() && affected == 0 && !report.restorable.is_empty() {
+        return Ok(());
+    }
     console.line(
         "action: run quintet repair (--replica POOL if another pool has copies), then back up again the \
          sources that you still have: what is damaged is stored anew, and the snapshots named above \

@@ -54,6 +54,7 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     let options = InitOptions {
         secrets: &secrets,
         chunk_bytes_average,
+        parity_percent: args.parity,
     };
     if let Err(e) = Pool::init(&media, &options) {
         if let Some((file, _)) = &recovery {

@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use store::{
     DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
@@ -54,6 +55,8 @@ pub(super) struct Invocation {
     origin: Origin,
     /// Where the pools that it opened leave what was found damaged.
     hints: Mutex<Vec<Arc<DamageHints>>>,
+    /// Of the pools that it opened: containers that parity restored for it.
+    restored: Mutex<Vec<Arc<AtomicU64>>>,
     /// Pools that were opened here.
     visits: Mutex<Vec<Visit>>,
 }
@@ -96,6 +99,19 @@ impl Invocation {
             origin,
             hints: Mutex::default(),
             visits: Mutex::default(),
+            restored: Mutex::default(),
+        }
+    }
+
+    /// Says at the end what readers of the command could only have with parity.
+    pub fn tell_restored(&self) {
+        let opened = self.restored.lock().unwrap_or_else(|e| e.into_inner());
+        let containers: u64 = opened.iter().map(|n| n.load(Ordering::Relaxed)).sum();
+        if containers > 0 {
+            self.console.warn(format_args!(
+                "{containers} containers are damaged, and parity restored what was read of them; \
+                 put them back with quintet scrub, and look after the disk"
+            ));
         }
     }
 
@@ -288,6 +304,9 @@ impl Invocation {
         let mut hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
         hints.push(Arc::clone(pool.damage_hints()));
         drop(hints);
+        let mut opened = self.restored.lock().unwrap_or_else(|e| e.into_inner());
+        opened.push(pool.found_restorable());
+        drop(opened);
         Ok(pool)
     }
 

@@ -7,7 +7,7 @@
 use super::run_for;
 use crate::caller::Caller;
 use crate::cli::{
-    Cli, Command, DefragCommand, KeyCommand, QosCommand, ScrubCommand, VolumeCommand,
+    Cli, Command, DefragCommand, KeyCommand, ParityCommand, QosCommand, ScrubCommand, VolumeCommand,
 };
 use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
@@ -79,6 +79,8 @@ impl Need {
                 Self::Writing { files }
             }
             Command::Volume(_) => Self::Writing { files: false },
+            Command::Parity(ParityCommand::Show) => Self::Nothing,
+            Command::Parity(_) => Self::Writing { files: false },
             Command::Key(KeyCommand::List) => Self::Nothing,
             Command::Key(_) => Self::Writing { files },
             Command::Init(_)

@@ -45,7 +45,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     }
     let (snapshots, _) = pool.snapshots_readable()?;
     show(invocation, &repair, &snapshots)?;
-    let had_work = repair.set_aside + repair.taken_back > 0;
+    let had_work = repair.set_aside + repair.taken_back + repair.restored > 0;
     Ok(
         match (repair.remaining.is_sound(), repair.found.is_sound()) {
             (true, true) if !had_work => Exit::Done,
@@ -76,6 +76,7 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
         found,
         set_aside,
         taken_back,
+        restored,
         salvaged,
         remaining,
     } = repair;
@@ -92,6 +93,7 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
             .integer("damaged", found.damage.len() as u64)
             .integer("set_aside", *set_aside)
             .integer("taken_back", *taken_back)
+            .integer("restored", *restored)
             .integer("salvaged_bytes", salvaged.new_bytes)
             .integer("affected", remaining.affected.len() as u64),
     )?;
@@ -111,6 +113,11 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
         if count > 0 {
             console.line(format!("{count} regions or containers {what}"))?;
         }
+    }
+    if *restored > 0 {
+        console.line(format!(
+            "{restored} containers put back as they were written: parity restored them"
+        ))?;
     }
     if salvaged.new_bytes > 0 {
         let bytes = sizes::display(salvaged.new_bytes);

@@ -264,6 +264,7 @@ mod tests {
         let options = InitOptions {
             secrets: &[new],
             chunk_bytes_average: 32 << 10,
+            parity_percent: 0,
         };
         Pool::init(&media, &options).unwrap();
         forge_slot(dir.path());

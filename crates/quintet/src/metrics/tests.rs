@@ -19,6 +19,7 @@ pub(crate) fn held(top: &std::path::Path) -> Held {
     let options = InitOptions {
         secrets: &[],
         chunk_bytes_average: 32 << 10,
+        parity_percent: 0,
     };
     Pool::init(&media, &options).unwrap();
     let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();

@@ -38,6 +38,7 @@ pub fn init_options<'a>(secrets: &'a [NewSecret<'a>]) -> InitOptions<'a> {
     InitOptions {
         secrets,
         chunk_bytes_average: 4 << 10,
+        parity_percent: 0,
     }
 }
 

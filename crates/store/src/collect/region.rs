@@ -115,6 +115,15 @@ impl SourceRegion {
         }
     }
 
+    /// What parity makes of a region that could not be read; its chunks are looked at.
+    fn restored(&self, containers: &ContainerReader, why: StoreError) -> Found {
+        let is_damage = why.is_corruption();
+        match containers.opened_restored(self.place).filter(|_| is_damage) {
+            Some(opened) => self.unpack(containers, opened),
+            None => Found::Failed(why),
+        }
+    }
+
     fn unpack(&self, containers: &ContainerReader, opened: OpenedRegion) -> Found {
         match containers.unpacked(opened, &self.chunks) {
             Ok(raw) if containers.is_called(&self.wanted_spans(&raw)) => Found::Chunks(raw),
@@ -138,11 +147,11 @@ impl ReadRegion {
         let Self { of, read } = self;
         let found = match read {
             Read::Cached => Found::Cached,
-            Read::Failed(e) => Found::Failed(e),
+            Read::Failed(e) => of.restored(containers, e),
             Read::Fetched { region, is_whole } => match region.open() {
                 Ok(opened) if is_whole && opened.is_of(&of.chunks) => of.prove(containers, opened),
                 Ok(opened) => of.unpack(containers, opened),
-                Err(e) => Found::Failed(e),
+                Err(e) => of.restored(containers, e),
             },
         };
         LookedRegion { of, found }

@@ -11,6 +11,7 @@ use format::container::{
     ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory, DirectoryRegion, HEADER_BYTES,
     REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES,
 };
+use format::parity::{self, ParityShape};
 use media::Random;
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 
@@ -69,6 +70,8 @@ pub(crate) struct ContainerBuilder {
     directory: Directory,
     /// What the directory takes unpacked.
     directory_bytes: usize,
+    /// Of the data, percent; 0: none.
+    parity_percent: u8,
 }
 
 /// A full container, ready to be put.
@@ -80,7 +83,7 @@ pub(crate) struct Finished {
 
 impl ContainerBuilder {
     /// An empty container with a fresh salt, in the memory of `blob`. `capacity` is what it is
-    /// expected to reach.
+    /// expected to reach without parity.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         pool: PoolId,
@@ -92,11 +95,12 @@ impl ContainerBuilder {
         random: &dyn Random,
         mut blob: Vec<u8>,
         capacity: usize,
+        parity_percent: u8,
     ) -> Self {
         let mut salt = [0; 32];
         random.fill(&mut salt);
         blob.clear();
-        blob.reserve(capacity);
+        blob.reserve(with_parity(capacity, parity_percent));
         blob.resize(HEADER_BYTES, 0);
         Self {
             header: ContainerHeader {
@@ -109,11 +113,13 @@ impl ContainerBuilder {
                 directory_sector: 0,
                 blob_bytes: 0,
                 generation,
+                parity: None,
             },
             key: master.container_key(seal, &salt),
             blob,
             directory: Directory::default(),
             directory_bytes: 0,
+            parity_percent,
         }
     }
 
@@ -260,18 +266,26 @@ impl ContainerBuilder {
         ((start as u32) / SECTOR_BYTES, header.stored_bytes)
     }
 
-    /// Appends directory and footer, fills the header in.
+    /// Appends directory, parity and footer, fills the header in.
     pub fn finish(mut self, with: &mut Compressor) -> Finished {
         let mut raw = self.directory.encode();
         let chunk_count = self.directory.chunk_count();
         let (sector, _) = self.append_payload(DIRECTORY_INDEX, &mut raw, chunk_count, with);
         self.header.region_count = self.directory.regions.len() as u16;
         self.header.directory_sector = sector;
-        self.header.blob_bytes = (self.blob.len() + HEADER_BYTES) as u32;
-        self.blob.extend_from_slice(&self.header.encode(true));
+        let parity = ParityShape::plan(self.blob.len(), self.parity_percent);
+        let without = self.blob.len() + HEADER_BYTES;
+        self.header.parity = parity;
+        self.header.blob_bytes = parity.map_or(without, |p| p.blob_bytes()) as u32;
         let head = self.header.encode(false);
         if let Some(place) = self.blob.get_mut(..HEADER_BYTES) {
             place.copy_from_slice(&head);
+        }
+        match parity {
+            Some(shape) => {
+                parity::append(self.header.pool, self.header.id, shape, &mut self.blob);
+            }
+            None => self.blob.extend_from_slice(&self.header.encode(true)),
         }
         Finished {
             id: self.header.id,
@@ -279,6 +293,11 @@ impl ContainerBuilder {
             blob: self.blob,
         }
     }
+}
+
+/// What a container takes with its parity, bytes.
+fn with_parity(bytes: usize, percent: u8) -> usize {
+    ParityShape::plan(bytes, percent).map_or(bytes, |shape| shape.blob_bytes().max(bytes))
 }
 
 /// Nonce of a region: its number. The key is the container's own.

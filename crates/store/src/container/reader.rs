@@ -1,9 +1,12 @@
 //! Reading containers back, verified.
 
 mod ahead;
+mod by;
 mod opened;
+mod restoring;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use by::{Copies, ReadBy};
 #[cfg(test)]
 pub(crate) use opened::flip;
 pub(crate) use opened::{FetchedRegion, OpenedRegion, ProvenRegion};
@@ -19,7 +22,8 @@ use format::container::{
     CONTAINER_BYTES_MAX, ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory,
     DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, split_region,
 };
-use media::{Blobs, MediaErrorKind};
+use media::{Blobs, MediaErrorKind, ReadFrom};
+use restoring::RestoredContainers;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, PoolId};
@@ -67,16 +71,6 @@ pub struct RegionPlace {
     pub sector: u32,
 }
 
-/// Whether the system's page cache gets a copy of what is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Copies {
-    /// It does: memory that nobody else uses.
-    #[default]
-    InSystem,
-    /// It does not, where that is possible.
-    Nowhere,
-}
-
 /// Header facts that reading a region needs.
 pub(crate) struct Shape {
     pub header: ContainerHeader,
@@ -103,6 +97,7 @@ pub(crate) struct ContainerReader {
     /// Containers that were there when somebody asked.
     seen: Mutex<HashSet<ContainerId>>,
     spare: SpareBuffers,
+    restored: RestoredContainers,
 }
 
 impl ContainerReader {
@@ -117,6 +112,7 @@ impl ContainerReader {
             shapes: Mutex::default(),
             seen: Mutex::default(),
             spare: SpareBuffers::default(),
+            restored: RestoredContainers::default(),
         }
     }
 
@@ -135,7 +131,7 @@ impl ContainerReader {
         if let Some(shape) = lock(&self.shapes).get(&id) {
             return Ok(Arc::clone(shape));
         }
-        let shape = Arc::new(self.read_shape(id, &mut Vec::new())?);
+        let shape = Arc::new(self.read_shape(id, &mut Vec::new(), Copies::InSystem)?);
         self.keep_shape(id, &shape);
         Ok(shape)
     }
@@ -148,11 +144,35 @@ impl ContainerReader {
         shapes.insert(id, Arc::clone(shape));
     }
 
-    fn read_shape(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Shape> {
+    fn read_shape(
+        &self,
+        id: ContainerId,
+        damage: &mut Vec<String>,
+        copies: Copies,
+    ) -> Result<Shape> {
+        match self.read_shape_as_stored(id, damage, copies) {
+            Err(why) if why.is_corruption() => {
+                let Some(blob) = self.restored(id) else {
+                    return Err(why);
+                };
+                damage.push(why.to_string());
+                self.shape_of(id, &blob)
+            }
+            shape => shape,
+        }
+    }
+
+    /// From header or footer.
+    fn read_shape_as_stored(
+        &self,
+        id: ContainerId,
+        damage: &mut Vec<String>,
+        copies: Copies,
+    ) -> Result<Shape> {
         let name = container_name(id);
         let mut bytes = vec![0; HEADER_BYTES];
         let head = self
-            .read_end(&name, 0, &mut bytes)
+            .read_end(&name, 0, &mut bytes, copies)
             .and_then(|()| self.check_end(id, &bytes, false));
         let header = match head {
             Ok(header) => header,
@@ -162,12 +182,16 @@ impl ContainerReader {
                 }
                 damage.push(why.to_string());
                 let at = self.stored_len(id)?.saturating_sub(HEADER_BYTES as u64);
-                self.read_end(&name, at, &mut bytes)?;
+                self.read_end(&name, at, &mut bytes, copies)?;
                 self.check_end(id, &bytes, true)?
             }
         };
+        Ok(self.shape_with(header))
+    }
+
+    fn shape_with(&self, header: ContainerHeader) -> Shape {
         let key = self.master.container_key(self.seal, &header.salt);
-        Ok(Shape { header, key })
+        Shape { header, key }
     }
 
     /// False when there is no such container; one that was there is not asked for again, and may have gone.
@@ -193,10 +217,12 @@ impl ContainerReader {
         self.blobs.len(&name).map_err(|e| unreadable(&name, e))
     }
 
-    fn read_end(&self, name: &str, at: u64, bytes: &mut [u8]) -> Result<()> {
-        self.blobs
-            .read_range(name, at, bytes)
-            .map_err(|e| unreadable(name, e))
+    fn read_end(&self, name: &str, at: u64, bytes: &mut [u8], copies: Copies) -> Result<()> {
+        let read = match copies {
+            Copies::InSystem => self.blobs.read_range(name, at, bytes),
+            Copies::Nowhere => self.blobs.read_range_past_cache(name, at, bytes),
+        };
+        read.map_err(|e| unreadable(name, e))
     }
 
     fn check_end(&self, id: ContainerId, bytes: &[u8], footer: bool) -> Result<ContainerHeader> {
@@ -215,16 +241,41 @@ impl ContainerReader {
     }
 
     /// The footer, which reading only needs when the header is damaged.
-    pub fn check_footer(&self, id: ContainerId, len: u64) -> Result<()> {
+    pub fn check_footer(&self, id: ContainerId, len: u64, copies: Copies) -> Result<()> {
         let name = container_name(id);
         let mut bytes = vec![0; HEADER_BYTES];
-        self.read_end(&name, len.saturating_sub(HEADER_BYTES as u64), &mut bytes)?;
+        let at = len.saturating_sub(HEADER_BYTES as u64);
+        self.read_end(&name, at, &mut bytes, copies)?;
         self.check_end(id, &bytes, true).map(drop)
     }
 
-    /// Reads, verifies and decodes the region whose header starts at `sector`.
+    /// Reads, verifies and decodes the region whose header starts at `sector`; what is damaged parity
+    /// restores, if it can.
     pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
-        self.region_by(place, sectors_hint, Copies::InSystem, None)
+        self.region_restored_by(place, sectors_hint, &mut ReadBy::default(), None)
+    }
+
+    /// The same as [`Self::region_by`], for who knows that a region is there: what is damaged parity
+    /// restores, if it can.
+    pub fn region_restored_by(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        by: &mut ReadBy,
+        only: Option<&Fingerprint>,
+    ) -> Result<Region> {
+        match self.region_by(place, sectors_hint, by, only) {
+            Err(e) if e.is_corruption() => {
+                by.is_from_device = false;
+                self.restored_region(place, only).ok_or(e)
+            }
+            region => region,
+        }
+    }
+
+    /// A region as the device or the system's cache gives it: parity is not asked.
+    pub fn region_as_stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
+        self.region_by(place, sectors_hint, &mut ReadBy::default(), None)
     }
 
     /// The same, by a caller who says whether the system may keep a copy of the stored bytes, and
@@ -233,11 +284,11 @@ impl ContainerReader {
         &self,
         place: RegionPlace,
         sectors_hint: u32,
-        copies: Copies,
+        by: &mut ReadBy,
         only: Option<&Fingerprint>,
     ) -> Result<Region> {
         let shape = self.shape(place.container)?;
-        let (header, stored) = self.stored_by(place, sectors_hint, copies)?;
+        let (header, stored) = self.stored_by(place, sectors_hint, by)?;
         self.decoded(&shape, &header, place, stored, only)
     }
 
@@ -305,17 +356,13 @@ impl ContainerReader {
     }
 
     /// A region as it is stored, its header included, checked against its checksum; needs no key.
-    pub fn stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<(RegionHeader, Vec<u8>)> {
-        self.stored_by(place, sectors_hint, Copies::InSystem)
-    }
-
     fn stored_by(
         &self,
         place: RegionPlace,
         sectors_hint: u32,
-        copies: Copies,
+        by: &mut ReadBy,
     ) -> Result<(RegionHeader, Vec<u8>)> {
-        let (header, bytes) = self.read_stored(place, sectors_hint, copies)?;
+        let (header, bytes) = self.read_stored(place, sectors_hint, by)?;
         verify_stored(place, &header, &bytes)?;
         Ok((header, bytes))
     }
@@ -325,17 +372,24 @@ impl ContainerReader {
         &self,
         place: RegionPlace,
         sectors_hint: u32,
-        copies: Copies,
+        by: &mut ReadBy,
     ) -> Result<(RegionHeader, Vec<u8>)> {
         let name = container_name(place.container);
         let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
         let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
         let mut bytes = self.spare.take(hint.max(REGION_HEADER_BYTES));
         bytes.resize(hint.max(REGION_HEADER_BYTES), 0);
-        let read = |at, into: &mut [u8]| {
-            let read = match copies {
-                Copies::InSystem => self.blobs.read_range(&name, at, into),
-                Copies::Nowhere => self.blobs.read_range_past_cache(&name, at, into),
+        by.is_from_device = by.asks;
+        let mut read = |at, into: &mut [u8]| {
+            let read = match (by.asks, by.copies) {
+                (false, Copies::InSystem) => self.blobs.read_range(&name, at, into),
+                (false, Copies::Nowhere) => self.blobs.read_range_past_cache(&name, at, into),
+                (true, copies) => {
+                    let past_cache = copies == Copies::Nowhere;
+                    let from = self.blobs.read_range_told(&name, at, into, past_cache);
+                    by.is_from_device &= matches!(from, Ok(ReadFrom::Device));
+                    from.map(drop)
+                }
             };
             read.map_err(|e| unreadable(&name, e))
         };
@@ -365,20 +419,28 @@ impl ContainerReader {
 
     /// Every chunk of a container. Uses the directory; when that is damaged, walks the regions.
     pub fn contents(&self, id: ContainerId) -> Result<Contents> {
+        self.contents_by(id, Copies::InSystem)
+    }
+
+    /// The same; past the system's cache (`Nowhere`) for who wants to know what the device has.
+    pub fn contents_by(&self, id: ContainerId, copies: Copies) -> Result<Contents> {
         let mut damage = Vec::new();
-        let shape = Arc::new(self.read_shape(id, &mut damage)?);
+        let shape = Arc::new(self.read_shape(id, &mut damage, copies)?);
         // Who asks for a directory reads regions next.
         self.keep_shape(id, &shape);
         let place = RegionPlace {
             container: id,
             sector: shape.header.directory_sector,
         };
-        let directory = match self.directory(&shape, place) {
+        let directory = match self.directory(&shape, place, copies) {
             Ok(directory) => directory,
             Err(why) if is_media_failure(&why) => return Err(why),
             Err(why) => {
                 damage.push(why.to_string());
-                self.walk(id, &mut damage)?
+                match self.restored_directory(place) {
+                    Some(directory) => directory,
+                    None => self.walk(id, &mut damage)?,
+                }
             }
         };
         Ok(Contents {
@@ -388,15 +450,33 @@ impl ContainerReader {
         })
     }
 
-    fn directory(&self, shape: &Shape, place: RegionPlace) -> Result<Directory> {
-        let hint = (shape.header.blob_bytes / SECTOR_BYTES)
-            .saturating_sub(place.sector + 1)
-            .max(1);
-        let (header, stored) = self.stored(place, hint)?;
+    fn directory(&self, shape: &Shape, place: RegionPlace, copies: Copies) -> Result<Directory> {
+        let end = match shape.header.parity {
+            Some(parity) => (parity.section_at() / SECTOR_BYTES as usize) as u32,
+            None => (shape.header.blob_bytes / SECTOR_BYTES).saturating_sub(1),
+        };
+        let hint = end.saturating_sub(place.sector).max(1);
+        let by = &mut ReadBy::leaving(copies);
+        let (header, stored) = self.stored_by(place, hint, by)?;
+        self.directory_of(shape, &header, place, stored)
+    }
+
+    fn restored_directory(&self, place: RegionPlace) -> Option<Directory> {
+        let (shape, header, stored) = self.restored_bytes(place)?;
+        self.directory_of(&shape, &header, place, stored).ok()
+    }
+
+    fn directory_of(
+        &self,
+        shape: &Shape,
+        header: &RegionHeader,
+        place: RegionPlace,
+        stored: Vec<u8>,
+    ) -> Result<Directory> {
         if header.index != DIRECTORY_INDEX {
             return Err(place_error(place, "not a directory"));
         }
-        let raw = self.raw(shape, &header, place, stored)?;
+        let raw = self.raw(shape, header, place, stored)?;
         Directory::decode(&raw).map_err(|e| place_error(place, e))
     }
 
@@ -411,7 +491,7 @@ impl ContainerReader {
         let mut failures = 0;
         while sector < sectors {
             let at = u64::from(sector) * u64::from(SECTOR_BYTES);
-            if let Err(why) = self.read_end(&name, at, &mut head) {
+            if let Err(why) = self.read_end(&name, at, &mut head, Copies::InSystem) {
                 failures += 1;
                 if is_media_failure(&why) || failures > READ_FAILURES_MAX {
                     return Err(why);

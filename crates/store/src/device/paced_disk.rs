@@ -5,7 +5,7 @@
 
 use super::pieces::PIECE_BYTES;
 use super::{RequestQueue, flow_of, is_maintenance};
-use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Room};
+use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, ReadFrom, Room};
 use qos::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,6 +170,24 @@ impl DiskFile for PacedFile {
         self.read(offset, into, |into, _| {
             self.below.read_at_past_cache(offset, into)
         })
+    }
+
+    fn read_at_told(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        if !past_cache && is_maintenance() {
+            self.read_at(offset, into)?;
+            return Ok(ReadFrom::Cache);
+        }
+        let mut from = ReadFrom::Cache;
+        self.read(offset, into, |into, _| {
+            from = self.below.read_at_told(offset, into, past_cache)?;
+            Ok(())
+        })?;
+        Ok(from)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {

@@ -128,6 +128,7 @@ impl Pool {
     }
 
     pub(crate) fn delete_blob(&self, name: &str) -> Result<()> {
+        self.replacing.is_going(name);
         Ok(self.media.blobs.delete(name)?)
     }
 }

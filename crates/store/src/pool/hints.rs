@@ -182,6 +182,10 @@ impl Pool {
         for place in hinted {
             // What is set aside already goes with the next commit.
             let is_known = self.lock.is_none() || self.chunks.quarantine.names(place);
+            if !is_known {
+                // What parity puts back is no damage any more; what it cannot, stays.
+                let _ = self.restore_container(place.container);
+            }
             let is_damaged = is_known || self.is_hint_right(place);
             match is_damaged {
                 true => self.chunks.set_aside(place),

@@ -23,6 +23,8 @@ pub struct Repair {
     pub set_aside: u64,
     /// Those that were set aside and count again.
     pub taken_back: u64,
+    /// Containers that were put back as they were written, with their parity.
+    pub restored: u64,
     /// Chunks that were stored anew, because their containers are set aside as a whole, and what
     /// that took.
     pub salvaged: WriteCounts,
@@ -44,6 +46,15 @@ impl Pool {
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let found = self.check(depth, progress)?;
+        let mut restored = 0;
+        for id in &found.restorable {
+            match self.restore_container(*id) {
+                Ok(_) => restored += 1,
+                // It stays damaged, and the look at the end says so.
+                Err(e) if e.is_corruption() => {}
+                Err(e) => return Err(e),
+            }
+        }
         let (bad, verified) = (&found.bad, &found.verified);
         if found.is_sound() && bad.is_empty() && verified.is_empty() {
             self.note_harmless()?;
@@ -52,6 +63,7 @@ impl Pool {
                 found,
                 set_aside: 0,
                 taken_back: 0,
+                restored: 0,
                 salvaged: WriteCounts::default(),
             });
         }
@@ -74,6 +86,7 @@ impl Pool {
             found,
             set_aside,
             taken_back,
+            restored,
             salvaged,
         })
     }

@@ -10,7 +10,7 @@ use crate::catalog::{
 };
 use crate::check::Checked;
 use crate::chunk_map::Near;
-use crate::container::{Ahead, RegionPlace};
+use crate::container::{Ahead, Copies, RegionPlace};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::write_path::{LaneOptions, WriteCounts};
 use duet::Duet;
@@ -93,12 +93,19 @@ pub struct Damaged {
     pub chunks_elsewhere: u64,
     /// The catalog said so already.
     pub is_known: bool,
+    /// Sectors (4 KiB) that parity restored: the container is as it was written again. 0: it is not.
+    pub restored_sectors: u32,
 }
 
 impl Damaged {
     /// True when nothing is lost with it.
     pub fn is_repaired(&self) -> bool {
-        self.chunks > 0 && self.chunks_elsewhere == self.chunks
+        self.is_restored() || self.chunks > 0 && self.chunks_elsewhere == self.chunks
+    }
+
+    /// True when it was put back as it was written.
+    pub fn is_restored(&self) -> bool {
+        self.restored_sectors > 0
     }
 }
 
@@ -180,12 +187,30 @@ impl Pool {
             noted: &nothing,
         };
         let mut trouble = Vec::new();
-        match checked.describe(id, entry.blob_bytes, &mut trouble) {
-            Ok(contents) => verification.regions = contents.directory.regions,
-            Err(e) if e.is_corruption() => trouble.push(e.to_string()),
-            Err(e) => return Err(e),
-        }
+        let describe = |trouble: &mut Vec<String>| {
+            match checked.describe(id, entry.blob_bytes, Copies::Nowhere, trouble) {
+                Ok(contents) => return Ok(contents.directory.regions),
+                Err(e) if e.is_corruption() => trouble.push(e.to_string()),
+                Err(e) => return Err(e),
+            }
+            Ok(Vec::new())
+        };
+        // What is remembered of earlier damage is not what is there now.
+        self.containers.forget_damage(id);
+        verification.regions = describe(&mut trouble)?;
         verification.read_bytes = DESCRIPTION_BYTES;
+        if trouble.is_empty() {
+            trouble.extend(self.containers.parity_trouble(id)?);
+        }
+        if !trouble.is_empty() {
+            let whole = RegionPlace::whole(id);
+            if let Some(restored) = self.put_back(whole, trouble.join("; "), 0)? {
+                verification.damaged.push(restored);
+                verification.read_bytes += entry.blob_bytes;
+                trouble.clear();
+                verification.regions = describe(&mut trouble)?;
+            }
+        }
         verification.is_sound = trouble.is_empty();
         if !trouble.is_empty() && self.inventory_of(id)?.is_some() {
             let place = RegionPlace::whole(id);
@@ -246,9 +271,23 @@ impl Pool {
                         return Ok(());
                     }
                     Some(why) => {
-                        let damaged = self.set_aside_damaged(place, why, &region.chunks)?;
-                        verification.damaged.push(damaged);
-                        verification.is_sound = false;
+                        let chunks = &region.chunks;
+                        let restored = self.put_back(place, why.clone(), chunks.len())?;
+                        // Read again: what was ahead is what was there before.
+                        let is_sound = |restored: &Damaged| {
+                            let again = self.verify(None, restored.place, region);
+                            again.is_ok_and(|why| why.is_none())
+                        };
+                        if let Some(restored) = restored.filter(is_sound) {
+                            if let Some(stale) = ahead.take() {
+                                self.containers.reuse_ahead(stale);
+                            }
+                            verification.damaged.push(restored);
+                        } else {
+                            let damaged = self.set_aside_damaged(place, why, chunks)?;
+                            verification.damaged.push(damaged);
+                            verification.is_sound = false;
+                        }
                     }
                 }
                 verification.read_bytes += bytes;
@@ -301,6 +340,25 @@ impl Pool {
         }
     }
 
+    /// Puts a container back that its parity restores; `None` when it does not.
+    fn put_back(&self, place: RegionPlace, why: String, chunks: usize) -> Result<Option<Damaged>> {
+        let quarantine = &self.chunks.quarantine;
+        let is_known = quarantine.names(place);
+        match self.restore_container(place.container) {
+            Ok(sectors) => Ok(Some(Damaged {
+                place,
+                why,
+                chunks: chunks as u64,
+                chunks_elsewhere: 0,
+                is_known,
+                // It was read whole this time, if there are none.
+                restored_sectors: sectors.max(1),
+            })),
+            // No parity, too much damage, or nobody may write: it is treated as damage always was.
+            Err(_) => Ok(None),
+        }
+    }
+
     fn set_aside_damaged(
         &self,
         place: RegionPlace,
@@ -324,6 +382,7 @@ impl Pool {
             chunks: chunks.len() as u64,
             chunks_elsewhere,
             is_known,
+            restored_sectors: 0,
         })
     }
 

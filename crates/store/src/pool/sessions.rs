@@ -106,6 +106,7 @@ impl Pool {
             writer: WRITERS[purpose as usize],
             spares_reserve,
             next_sequence: Arc::clone(&state.next_sequence),
+            parity_percent: self.parity(),
             token,
             adopted: state.adopted.clone(),
         };
@@ -195,6 +196,7 @@ impl Pool {
         purpose: Purpose,
         commit: impl FnOnce(Base) -> Result<Committed>,
     ) -> Result<Committed> {
+        self.put_back_restored();
         let _committing = lock(&self.committing);
         // Checkpoints wait for who commits: no turns of maintenance now.
         let is_maintenance = is_maintenance();

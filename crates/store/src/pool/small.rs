@@ -27,6 +27,7 @@ pub(crate) fn make(disk: &Arc<SimDisk>) -> Pool {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&media(disk), &init).expect("init");
     open(disk)

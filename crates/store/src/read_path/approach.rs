@@ -9,7 +9,7 @@ use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::flights::Boarding;
 use crate::chunk_map::ChunkPlace;
-use crate::container::{Copies, PART_BYTES_MAX, RegionPlace};
+use crate::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
 use crate::error::{Result, StoreError};
 use duet::{Events, Page, Space};
 use std::sync::Arc;
@@ -87,6 +87,15 @@ pub(crate) enum Loaded {
     Kept,
 }
 
+/// Who says that a region is at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Belief {
+    /// The index alone: what fails there is worth no repair.
+    Hint,
+    /// A directory.
+    Proof,
+}
+
 /// Who asks, and what for.
 #[derive(Clone, Copy)]
 struct Errand<'a> {
@@ -151,7 +160,7 @@ impl Reader {
                 container: hint.container,
                 sector: hint.sector,
             };
-            match self.at_place(errand, place, hint.sectors) {
+            match self.at_place(errand, place, hint.sectors, Belief::Hint) {
                 Ok(Some(found)) => {
                     count(&self.direct_reads);
                     return Some(found);
@@ -205,7 +214,7 @@ impl Reader {
 
     fn at_proven_place(&self, errand: Errand<'_>, place: ChunkPlace) -> Result<Loaded> {
         let sectors = format::container::region_sectors(place.stored_bytes);
-        let found = self.at_place(errand, place.region, sectors)?;
+        let found = self.at_place(errand, place.region, sectors, Belief::Proof)?;
         found.ok_or_else(|| {
             let at = format!("{} sector {}", place.region.container, place.region.sector);
             let why = format!("does not hold chunk {}", errand.fingerprint);
@@ -219,6 +228,7 @@ impl Reader {
         errand: Errand<'_>,
         place: RegionPlace,
         sectors: u32,
+        belief: Belief,
     ) -> Result<Option<Loaded>> {
         let fingerprint = errand.fingerprint;
         let leader = loop {
@@ -246,13 +256,23 @@ impl Reader {
         }
         count(&self.region_reads);
         let only = errand.keep.takes_one().then_some(fingerprint);
-        let copies = errand.approach.copies;
-        let region = self.containers.region_by(place, sectors, copies, only)?;
+        let told = self.told.get();
+        let mut by = ReadBy {
+            copies: errand.approach.copies,
+            asks: told.is_some(),
+            is_from_device: false,
+        };
+        let containers = &self.containers;
+        let region = match belief {
+            Belief::Hint => containers.region_by(place, sectors, &mut by, only)?,
+            Belief::Proof => containers.region_restored_by(place, sectors, &mut by, only)?,
+        };
         let region = Arc::new(DecodedRegion::new(region));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
-            // All its stored bytes were verified, and it holds what somebody said it holds.
-            if let Some(duet) = self.told.get() {
+            // All its stored bytes were verified, and it holds what somebody said it holds. Of those that
+            // the system remembered this says nothing about the device.
+            if let Some(duet) = told.filter(|_| by.is_from_device) {
                 duet.record(&page_of(place), Events::ADDED);
             }
             // Decoding a long one again for the next chunk costs more than its memory.

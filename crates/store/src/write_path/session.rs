@@ -90,6 +90,7 @@ pub(super) struct Shared {
     next_sequence: Arc<AtomicU64>,
     /// What it stores is new: it leaves the reserve alone.
     pub spares_reserve: bool,
+    parity_percent: u8,
     finished: Mutex<Vec<InventoryEntry>>,
     /// A lane went with chunks that others may have deduplicated against.
     lost_chunks: AtomicBool,
@@ -124,6 +125,7 @@ impl Shared {
             &*self.media.random,
             self.media.blobs.buffer(),
             capacity,
+            self.parity_percent,
         )
     }
 
@@ -160,6 +162,8 @@ pub(crate) struct Start {
     pub spares_reserve: bool,
     /// Container numbers of this process; none is ever given twice.
     pub next_sequence: Arc<AtomicU64>,
+    /// Of its containers.
+    pub parity_percent: u8,
     /// Lives as long as anybody can write for this session.
     pub token: Arc<dyn Any + Send + Sync>,
     /// Containers found after a crash: they enter the inventory with this commit.
@@ -205,6 +209,7 @@ impl WriteSession {
             generation: start.generation,
             next_sequence: Arc::clone(&start.next_sequence),
             spares_reserve: start.spares_reserve,
+            parity_percent: start.parity_percent,
             finished: Mutex::new(start.adopted.clone()),
             lost_chunks: AtomicBool::new(false),
             _token: Arc::clone(&start.token) as _,

@@ -45,6 +45,7 @@ pub fn empty() -> Image {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&media(&disk, 1), &init).expect("init");
     disk.image()

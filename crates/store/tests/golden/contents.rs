@@ -17,7 +17,7 @@ pub const RECOVERY: [u8; 32] = *b"thirty-two bytes of recovery key";
 
 /// Makes a pool below `dir`, and the manifest beside it; with `code`, one more session of machine
 /// code.
-pub fn make(dir: &Path, encrypted: bool, code: bool) {
+pub fn make(dir: &Path, encrypted: bool, code: bool, parity_percent: u8) {
     assert!(!dir.exists(), "golden pools are never written again");
     let disk = SimDisk::unrecorded(Image::new());
     let (password, recovery) = (
@@ -29,6 +29,7 @@ pub fn make(dir: &Path, encrypted: bool, code: bool) {
     let init = InitOptions {
         secrets: if encrypted { &secrets } else { &[] },
         chunk_bytes_average: 4096,
+        parity_percent,
     };
     Pool::init(&media(&disk, 2026), &init).expect("init");
     let secret = encrypted.then_some(&recovery);

@@ -64,6 +64,7 @@ pub fn disk_with_a_pool() -> Arc<SimDisk> {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&specimen::media(&disk, 1), &init).expect("init");
     disk

@@ -65,6 +65,7 @@ pub fn new_pool() -> (Arc<SimDisk>, Pool) {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&media(&disk, 1), &init).expect("init");
     let pool = open(&disk, 2, None, OpenMode::Write).expect("open");
@@ -90,6 +91,11 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
 impl Specimen {
     /// Makes the pool of `seed`.
     pub fn new(seed: u64, encrypted: bool) -> Self {
+        Self::with_parity(seed, encrypted, 0)
+    }
+
+    /// The same, and its containers have parity.
+    pub fn with_parity(seed: u64, encrypted: bool, parity_percent: u8) -> Self {
         let disk = SimDisk::unrecorded(Image::new());
         let recovery = SecretKey::Recovery([seed as u8; 32]);
         let password = SecretKey::Password(b"correct horse".to_vec());
@@ -98,6 +104,7 @@ impl Specimen {
         let init = InitOptions {
             secrets: if encrypted { &secrets } else { &[] },
             chunk_bytes_average: 4096,
+            parity_percent,
         };
         Pool::init(&media(&disk, seed * 100), &init).expect("init");
         let secret = encrypted.then_some(recovery);

@@ -41,6 +41,7 @@ pub fn made() -> Arc<SimDisk> {
     let init = InitOptions {
         secrets: &[],
         chunk_bytes_average: 4096,
+        parity_percent: 0,
     };
     Pool::init(&super::media(&disk, 1), &init).expect("init");
     disk

@@ -31,6 +31,7 @@ fn pool(seed: u64) -> Arc<Pool> {
     let media = || Media::seeded(SimDisk::new(), UnixNanos::default(), seed);
     let media = media();
     let init = InitOptions {
+        parity_percent: 0,
         secrets: &[],
         chunk_bytes_average: 4096,
     };

@@ -29,7 +29,11 @@ impl Findings {
     pub fn add(&mut self, console: &Console, found: ScrubFindings) -> std::io::Result<()> {
         for damaged in &found.damaged {
             self.damaged += 1;
-            if !damaged.is_known {
+            if damaged.is_restored() {
+                self.news += 1;
+                // The pool's note goes.
+                self.is_unnoted |= damaged.is_known;
+            } else if !damaged.is_known {
                 self.news += 1;
                 self.is_unnoted = true;
                 self.whole
@@ -67,7 +71,7 @@ impl Findings {
 fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
     for damaged in &found.damaged {
         let text = words(damaged);
-        if damaged.is_known {
+        if damaged.is_known && !damaged.is_restored() {
             console.note(format_args!("{text} (known)"));
             continue;
         }
@@ -77,7 +81,8 @@ fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
                 .text("message", &damaged.why)
                 .text("place", &damaged.place.to_string())
                 .integer("chunks", damaged.chunks)
-                .integer("chunks_elsewhere", damaged.chunks_elsewhere),
+                .integer("chunks_elsewhere", damaged.chunks_elsewhere)
+                .integer("restored_sectors", damaged.restored_sectors),
         )?;
     }
     for place in &found.taken_back {
@@ -93,6 +98,10 @@ fn words(damaged: &Damaged) -> String {
         chunks_elsewhere,
         ..
     } = damaged;
+    if damaged.is_restored() {
+        let sectors = damaged.restored_sectors;
+        return format!("{why}; parity restored {sectors} sectors of 4 KiB: nothing is lost");
+    }
     match (*chunks, damaged.is_repaired()) {
         (0, _) => format!("{why}; what can be read of it is stored anew"),
         (_, true) => format!("{why}; nothing is lost: its {chunks} chunks lie elsewhere too"),

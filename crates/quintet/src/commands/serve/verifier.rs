@@ -55,6 +55,7 @@ pub fn start(
         recorded: Instant::now(),
         hurried: Instant::now(),
         said: None,
+        put_back: 0,
     };
     let held = Arc::clone(held);
     let wake = move || held.scrub.wake();
@@ -76,6 +77,8 @@ struct Work {
     hurried: Instant,
     /// The failure that was said last.
     said: Option<String>,
+    /// Containers put back for readers, of which it was said.
+    put_back: u64,
 }
 
 impl Work {
@@ -87,6 +90,7 @@ impl Work {
             self.say_failure(self.held.scrub.start(None).err().map(|e| e.to_string()));
         }
         while !self.interrupt.requested() {
+            self.put_back();
             let now_ns = started.elapsed().as_nanos() as u64;
             if !self.held.scrub.scrubber().is_running() {
                 self.settle(true);
@@ -109,6 +113,21 @@ impl Work {
         }
         self.settle(true);
         self.record();
+    }
+
+    /// Puts back what parity restored for readers, and says so.
+    fn put_back(&mut self) {
+        let pool = &self.held.pool;
+        pool.put_back_restored();
+        let restored = pool.restored_for_readers();
+        if restored > self.put_back {
+            self.console.warn(format_args!(
+                "{} containers were found damaged by readers and put back as they were written \
+                 (parity): the disk may be failing",
+                restored - self.put_back
+            ));
+            self.put_back = restored;
+        }
     }
 
     /// Begins a pass when what was verified last was verified too long ago; waits otherwise.

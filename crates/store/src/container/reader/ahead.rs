@@ -4,7 +4,9 @@
 //! as long as the directory says, is read alone. Past the system's page cache, as what the system
 //! remembers is not what the device has. Called by the scrub.
 
-use super::{ContainerReader, Copies, Region, RegionPlace, container_name, header_of, place_error};
+use super::{
+    ContainerReader, Copies, ReadBy, Region, RegionPlace, container_name, header_of, place_error,
+};
 use crate::error::Result;
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
 
@@ -63,6 +65,6 @@ impl ContainerReader {
             }
         }
         let sectors = region_sectors(stored_bytes);
-        self.region_by(place, sectors, Copies::Nowhere, None)
+        self.region_by(place, sectors, &mut ReadBy::leaving(Copies::Nowhere), None)
     }
 }

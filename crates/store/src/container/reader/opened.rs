@@ -6,7 +6,7 @@
 //! looked at. Of a proven one every chunk had its fingerprint, and the payload has not changed
 //! since: whoever seals it again asks. Called by the container reader and the collector.
 
-use super::{ContainerReader, Copies, RegionPlace, Shape, place_error, verify_stored};
+use super::{ContainerReader, ReadBy, RegionPlace, Shape, place_error, verify_stored};
 use crate::container::builder::nonce_of;
 use crate::error::Result;
 use chunking::{Decompressor, Packed};
@@ -166,7 +166,7 @@ impl ContainerReader {
     /// Reads a region.
     pub fn fetched(&self, place: RegionPlace, sectors_hint: u32) -> Result<FetchedRegion> {
         let shape = self.shape(place.container)?;
-        let (header, bytes) = self.read_stored(place, sectors_hint, Copies::InSystem)?;
+        let (header, bytes) = self.read_stored(place, sectors_hint, &mut ReadBy::default())?;
         if header.index == DIRECTORY_INDEX {
             let why = "a directory stands where a region should";
             return Err(place_error(place, why));
@@ -177,6 +177,15 @@ impl ContainerReader {
             header,
             bytes,
         })
+    }
+
+    /// A region as parity restores it, opened; `None` when it cannot.
+    pub fn opened_restored(&self, place: RegionPlace) -> Option<OpenedRegion> {
+        let (shape, header, bytes) = self.restored_bytes(place)?;
+        if header.index == DIRECTORY_INDEX {
+            return None;
+        }
+        OpenedRegion::open(&shape, header, place, bytes).ok()
     }
 
     /// What it holds: chunk bytes, then their lengths.

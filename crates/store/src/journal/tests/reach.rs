@@ -27,7 +27,7 @@ fn flushed(seal: Seal, in_last: u64) -> (Arc<SimDisk>, Vec<Owned>) {
 
 fn inspect(disk: &Arc<SimDisk>, seal: Seal) -> Inspection {
     let media = Media::seeded(Arc::clone(disk) as _, UnixNanos::default(), 1);
-    Journal::inspect(&media, POOL, &MasterKey([4; 32]), seal, START).unwrap()
+    Journal::inspect(&media, POOL, &MasterKey::new([4; 32]), seal, START).unwrap()
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_record_of_another_key_is_not_believed() {
     let (disk, _) = flushed(Seal::Aes256Gcm, 5);
     let media = Media::seeded(Arc::clone(&disk) as _, UnixNanos::default(), 1);
     let none = JournalPosition(0);
-    let other = MasterKey([5; 32]);
+    let other = MasterKey::new([5; 32]);
     let seen = Journal::inspect(&media, POOL, &other, Seal::Aes256Gcm, none).unwrap();
     assert!(
         seen.damage

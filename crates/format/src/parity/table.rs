@@ -1,0 +1,108 @@
+//! Sectors of checksums: each says whose it is, which part of the checksums it holds, and how the
+//! container is divided.
+//!
+//! Invariant: its last 512 bytes are not its own: in the last sector of all they are the footer.
+//! Called by `parity`.
+
+use super::{PARITY_SECTOR_BYTES, PARITY_VERSION, ParityShape};
+use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
+use crate::container::HEADER_BYTES;
+use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
+use units::{ContainerId, PoolId};
+
+const WHAT: &str = "parity";
+/// What is its own, bytes.
+const TABLE_BYTES: usize = PARITY_SECTOR_BYTES - HEADER_BYTES;
+/// Before the checksums.
+const HEAD_BYTES: usize = 64;
+/// Checksums in a sector.
+pub(super) const SUMS_PER_SECTOR: u32 = ((TABLE_BYTES - HEAD_BYTES - 8) / 8) as u32;
+
+/// A sector of checksums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Table {
+    pub shape: ParityShape,
+    pub copy: u8,
+    /// Number of the first checksum.
+    pub first: u32,
+    pub sums: Vec<u64>,
+}
+
+impl Table {
+    fn encode(&self, pool: PoolId, id: ContainerId) -> Vec<u8> {
+        let mut w = Writer::new();
+        Preamble::encode(Kind::Parity, PARITY_VERSION, pool, &mut w);
+        w.u64(id.0)
+            .u32(self.shape.data)
+            .u32(self.shape.groups)
+            .u32(self.shape.per_group)
+            .u32(self.first)
+            .u32(self.sums.len() as u32)
+            .u8(self.copy)
+            .bytes(&[0; 3]);
+        for sum in &self.sums {
+            w.u64(*sum);
+        }
+        w.0.resize(TABLE_BYTES - 8, 0);
+        let sum = checksum(Kind::Parity.seed(), &w.0);
+        w.u64(sum);
+        w.0.resize(PARITY_SECTOR_BYTES, 0);
+        w.0
+    }
+
+    /// From a sector, if it is one of this container.
+    pub fn decode(pool: PoolId, id: ContainerId, sector: &[u8]) -> Result<Self> {
+        let preamble = Preamble::decode(sector)?.expect(WHAT, Kind::Parity, PARITY_VERSION)?;
+        let mut whole = Reader::new(WHAT, sector);
+        let covered = whole.take(TABLE_BYTES - 8)?;
+        verify(WHAT, Kind::Parity.seed(), covered, whole.u64()?)?;
+        let mut r = Reader::new(WHAT, covered);
+        r.take(PREAMBLE_BYTES)?;
+        if preamble.pool != pool || r.u64()? != id.0 {
+            return Err(r.error(Fault::Misplaced));
+        }
+        let shape = ParityShape {
+            data: r.u32()?,
+            groups: r.u32()?,
+            per_group: r.u32()?,
+        };
+        let Some(shape) = shape.checked() else {
+            return r.invalid("shape");
+        };
+        let (first, count, copy) = (r.u32()?, r.u32()?, r.u8()?);
+        r.take(3)?;
+        if copy > 1 || count > SUMS_PER_SECTOR {
+            return r.invalid("count");
+        }
+        let mut sums = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            sums.push(r.u64()?);
+        }
+        Ok(Self {
+            shape,
+            copy,
+            first,
+            sums,
+        })
+    }
+}
+
+/// Appends one copy of the checksums.
+pub(super) fn append(
+    pool: PoolId,
+    id: ContainerId,
+    shape: ParityShape,
+    copy: u8,
+    sums: &[u64],
+    blob: &mut Vec<u8>,
+) {
+    for (number, part) in sums.chunks(SUMS_PER_SECTOR as usize).enumerate() {
+        let table = Table {
+            shape,
+            copy,
+            first: number as u32 * SUMS_PER_SECTOR,
+            sums: part.to_vec(),
+        };
+        blob.extend_from_slice(&table.encode(pool, id));
+    }
+}

@@ -1,0 +1,123 @@
+//! Power losses while damaged containers are put back: each is the damaged one or the whole one, and
+//! the next scrub ends with all of them whole.
+
+use maintenance::{ScrubStep, Scrubber};
+use sim::pool_histories::{
+    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
+};
+use sim::{Expected, Explorer, History, Scenario, Seed, SimDisk};
+use std::sync::Arc;
+use store::{CheckDepth, InitOptions, OpenMode, Pool};
+
+struct PutsBack {
+    seed: u64,
+}
+
+fn open(disk: &Arc<SimDisk>, salt: u64) -> Result<Arc<Pool>, String> {
+    let media = media(Arc::clone(disk) as _, salt);
+    let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES);
+    pool.map(Arc::new).map_err(|e| e.to_string())
+}
+
+fn back_up(pool: &Pool, seed: u64) -> Result<(), String> {
+    let source = Source::new(What::Image, &mut Seed::new(seed));
+    let mut session = pool.begin(lane_options()).map_err(|e| e.to_string())?;
+    let root = source
+        .put(&mut session, 0, lane_options())
+        .map_err(|e| e.to_string())?;
+    let record = snapshot(pool, What::Image, &source, root);
+    pool.commit(session, &[record], &[])
+        .map_err(|e| e.to_string())?;
+    Ok(())
+}
+
+/// To the end; how many containers it put back.
+fn scrub(pool: &Arc<Pool>) -> Result<usize, String> {
+    let mut scrubber = Scrubber::alone(Arc::clone(pool));
+    scrubber.start(None).map_err(|e| e.to_string())?;
+    let mut restored = 0;
+    loop {
+        let step = scrubber.step(0, 1 << 20).map_err(|e| e.to_string())?;
+        for damaged in scrubber.take_findings().damaged {
+            if !damaged.is_restored() {
+                return Err(format!("{damaged:?}"));
+            }
+            restored += 1;
+        }
+        match step {
+            ScrubStep::Worked { .. } => {}
+            ScrubStep::Finished => return Ok(restored),
+            other => return Err(format!("{other:?}")),
+        }
+    }
+}
+
+impl Scenario for PutsBack {
+    type Op = ();
+    type Model = ();
+
+    fn apply(&self, _: &mut (), (): &()) {}
+
+    fn run(&self, disk: &Arc<SimDisk>, history: &History<()>) -> Result<(), String> {
+        let disk_media = media(Arc::clone(disk) as _, self.seed);
+        let options = InitOptions {
+            parity_percent: 2,
+            ..init_options(&[])
+        };
+        Pool::init(&disk_media, &options).map_err(|e| e.to_string())?;
+        let pool = open(disk, self.seed + 1)?;
+        back_up(&pool, self.seed)?;
+        back_up(&pool, self.seed + 1)?;
+        drop(pool);
+        let containers = containers(disk);
+        for (number, (path, len)) in containers.iter().enumerate() {
+            let at = (number as u64 * 5077 + 600) % len;
+            let file = media::Disk::open(&**disk, path, false).map_err(|e| e.to_string())?;
+            let mut byte = [0];
+            file.read_at(at, &mut byte).map_err(|e| e.to_string())?;
+            file.write_at(at, &[!byte[0]]).map_err(|e| e.to_string())?;
+            let synced = file.sync(media::Barrier::BlobBeforeName);
+            synced.map_err(|e| e.to_string())?;
+        }
+        history.explore_from_here();
+        let pool = open(disk, self.seed + 2)?;
+        match scrub(&pool)? {
+            0 => Err("nothing was damaged".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, disk: &Arc<SimDisk>, _: &Expected<Self>) -> Result<(), String> {
+        let pool = open(disk, 99)?;
+        scrub(&pool)?;
+        let all = CheckDepth::Data { part: 1, parts: 1 };
+        let go_on = &mut |_, _| std::ops::ControlFlow::Continue(());
+        let report = pool.check(all, go_on).map_err(|e| e.to_string())?;
+        match report.is_sound() {
+            true => Ok(()),
+            false => Err(format!("{:?}", report.damage)),
+        }
+    }
+}
+
+fn containers(disk: &Arc<SimDisk>) -> Vec<(String, u64)> {
+    let mut files = disk.image().files();
+    files.retain(|(path, _)| path.starts_with("containers/"));
+    files
+}
+
+#[test]
+fn a_power_loss_while_containers_are_put_back_loses_nothing() {
+    let mut states = 0;
+    for seed in [1, 2] {
+        let mut explorer = Explorer::new(seed, 400);
+        explorer.recovery_depth = 1;
+        explorer.recovery_every = 12;
+        explorer.recovery_states_max = 16;
+        explorer.threads = 2;
+        let report = explorer.explore(&PutsBack { seed });
+        report.expect_none();
+        states += report.states + report.recovery_states;
+    }
+    assert!(states > 100, "{states}");
+}

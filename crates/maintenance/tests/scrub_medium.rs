@@ -1,0 +1,270 @@
+//! A scrub verifies the medium: what readers had from the system's page cache is read again, and what
+//! is damaged is put back as it was written, where there is parity.
+
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use duet::Duet;
+use maintenance::{ScrubFindings, ScrubStep, Scrubber};
+use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, Media, MediaError, ReadFrom};
+use sim::{Damage, SimDisk};
+use specimen::{MEMORY_BYTES, Specimen};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use store::{OpenMode, Pool};
+use units::UnixNanos;
+
+const PAGE: u64 = 4096;
+
+/// Pages of files as they were when they were read first.
+type Cache = Arc<Mutex<BTreeMap<(String, u64), Vec<u8>>>>;
+
+/// A disk below a page cache that never forgets, but for what is renamed or removed.
+struct Warm {
+    below: Arc<SimDisk>,
+    cache: Cache,
+}
+
+impl Warm {
+    fn wrap(&self, path: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        let (path, cache) = (path.to_owned(), Arc::clone(&self.cache));
+        Arc::new(WarmFile { file, path, cache })
+    }
+
+    fn forget(&self, path: &str) {
+        self.cache.lock().unwrap().retain(|(of, _), _| of != path);
+    }
+}
+
+impl Disk for Warm {
+    fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
+        self.below.open(path, create)
+    }
+    fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        self.below.create_new(path)
+    }
+    fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
+        let file = self.below.open_read(path)?;
+        Ok(match path.starts_with("containers/") {
+            true => self.wrap(path, file),
+            false => file,
+        })
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.forget(to);
+        self.below.rename(from, to)
+    }
+    fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError> {
+        self.below.rename_new(from, to)
+    }
+    fn remove(&self, path: &str) -> Result<(), MediaError> {
+        self.forget(path);
+        self.below.remove(path)
+    }
+    fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
+        self.below.list(dir)
+    }
+    fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
+        self.below.make_dir(dir)
+    }
+    fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError> {
+        self.below.sync_dir(dir, point)
+    }
+    fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
+        self.below.lock(path)
+    }
+}
+
+struct WarmFile {
+    file: Arc<dyn DiskFile>,
+    path: String,
+    cache: Cache,
+}
+
+impl DiskFile for WarmFile {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        self.read_at_told(offset, into, false).map(drop)
+    }
+    fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        self.file.read_at(offset, into)
+    }
+    fn read_at_told(
+        &self,
+        offset: u64,
+        into: &mut [u8],
+        past_cache: bool,
+    ) -> Result<ReadFrom, MediaError> {
+        if past_cache {
+            self.file.read_at(offset, into)?;
+            return Ok(ReadFrom::Device);
+        }
+        // The device says what it has to say, at the end of the file too.
+        self.file.read_at(offset, into)?;
+        let len = self.file.len()?;
+        let mut cache = self.cache.lock().unwrap();
+        let mut from = ReadFrom::Device;
+        let end = offset + into.len() as u64;
+        for page in offset / PAGE..end.div_ceil(PAGE) {
+            let start = page * PAGE;
+            let key = (self.path.clone(), page);
+            if cache.contains_key(&key) {
+                from = ReadFrom::Cache;
+            } else {
+                let mut bytes = vec![0; PAGE.min(len - start) as usize];
+                self.file.read_at(start, &mut bytes)?;
+                cache.insert(key.clone(), bytes);
+            }
+            for (byte, at) in cache[&key].iter().zip(start..) {
+                if (offset..end).contains(&at) {
+                    into[(at - offset) as usize] = *byte;
+                }
+            }
+        }
+        Ok(from)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
+        self.file.write_at(offset, data)
+    }
+    fn len(&self) -> Result<u64, MediaError> {
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> Result<(), MediaError> {
+        self.file.set_len(len)
+    }
+    fn sync(&self, point: Barrier) -> Result<(), MediaError> {
+        self.file.sync(point)
+    }
+}
+
+fn duet() -> Arc<Duet> {
+    Duet::new(duet::Options {
+        items_max: 1 << 16,
+        seed: 1,
+    })
+}
+
+fn open(of: &Specimen, disk: Arc<dyn Disk>) -> Arc<Pool> {
+    let media = Media::seeded(disk, UnixNanos(1_000_000_000_000), 5);
+    let secret = of.secret.as_ref();
+    Arc::new(Pool::open(media, secret, OpenMode::Write, MEMORY_BYTES).expect("open"))
+}
+
+fn run(scrubber: &mut Scrubber) -> ScrubFindings {
+    let mut found = ScrubFindings::default();
+    loop {
+        let step = scrubber.step(0, 10_000).unwrap();
+        let more = scrubber.take_findings();
+        found.damaged.extend(more.damaged);
+        found.taken_back.extend(more.taken_back);
+        match step {
+            ScrubStep::Worked { .. } => {}
+            ScrubStep::Finished => return found,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn read_all(of: &Specimen, pool: &Pool) {
+    for truth in &of.truths {
+        assert!(truth.restore(pool).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn rot_beneath_a_warm_cache_is_found() {
+    let of = Specimen::new(4, true);
+    let below = of.disk();
+    let cache = Cache::default();
+    let disk = Arc::new(Warm {
+        below: Arc::clone(&below),
+        cache: Arc::clone(&cache),
+    });
+    // Somebody has read all of it before.
+    read_all(&of, &open(&of, Arc::clone(&disk) as _));
+    let pool = open(&of, disk);
+    // The medium rots; nobody above the cache sees it.
+    let data: Vec<_> = of.image.files();
+    let data = data
+        .iter()
+        .filter(|(path, _)| path.starts_with("containers/0001"));
+    let mut rotten = 0;
+    for (path, _) in data {
+        below
+            .damage(path, &Damage::FlipBit((512 + 300) * 8))
+            .unwrap();
+        rotten += 1;
+    }
+    assert!(rotten > 3, "{rotten}");
+    let duet = duet();
+    pool.tell_of_reads(&duet);
+    let mut scrubber = Scrubber::new(Arc::clone(&pool), duet);
+    scrubber.start(None).unwrap();
+    // Readers while it is under way, all from the cache.
+    read_all(&of, &pool);
+    let found = run(&mut scrubber);
+    assert_eq!(
+        scrubber.status().last.cached_bytes,
+        0,
+        "nothing was on the medium"
+    );
+    assert_eq!(found.damaged.len(), rotten, "{:?}", found.damaged);
+}
+
+#[test]
+fn what_the_device_gave_to_readers_is_not_read_again() {
+    let of = Specimen::new(4, true);
+    let cold = Arc::new(Warm {
+        below: of.disk(),
+        cache: Cache::default(),
+    });
+    let pool = open(&of, cold);
+    let duet = duet();
+    pool.tell_of_reads(&duet);
+    let mut scrubber = Scrubber::new(Arc::clone(&pool), duet);
+    scrubber.start(None).unwrap();
+    read_all(&of, &pool);
+    assert!(run(&mut scrubber).is_empty());
+    assert!(scrubber.status().last.cached_bytes > 0);
+}
+
+#[test]
+fn a_scrub_puts_damaged_containers_back() {
+    let of = Specimen::with_parity(4, true, 2);
+    let disk = of.disk();
+    let files = of.image.files();
+    let containers: Vec<_> = files
+        .iter()
+        .filter(|(path, _)| path.starts_with("containers/"))
+        .collect();
+    for (number, (path, len)) in containers.iter().enumerate() {
+        // Headers, regions, directories, checksums, parity, footers.
+        let at = (number as u64 * 4099 * 8 + 77) % (len * 8);
+        disk.damage(path, &Damage::FlipBit(at)).unwrap();
+    }
+    let pool = Arc::new(of.open(&disk, 7, OpenMode::Write).unwrap());
+    let mut scrubber = Scrubber::alone(Arc::clone(&pool));
+    scrubber.start(None).unwrap();
+    let found = run(&mut scrubber);
+    assert!(
+        found
+            .damaged
+            .iter()
+            .all(|d| d.is_restored() && d.is_repaired())
+    );
+    assert!(
+        found.damaged.len() * 2 > containers.len(),
+        "{}",
+        found.damaged.len()
+    );
+    // What lies between regions a scrub does not look at: it comes back with the rest, or harms nobody.
+    let mut differ = 0;
+    for (path, _) in &containers {
+        differ += usize::from(disk.image().contents(path) != of.image.contents(path));
+    }
+    assert_eq!(differ + found.damaged.len(), containers.len());
+    assert!(!pool.reader().knows_damage(), "nothing is set aside");
+    let mut again = Scrubber::alone(Arc::clone(&pool));
+    again.start(None).unwrap();
+    assert!(run(&mut again).is_empty());
+    read_all(&of, &pool);
+}

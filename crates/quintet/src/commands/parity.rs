@@ -1,0 +1,26 @@
+//! `parity`: how much of it containers get.
+//!
+//! Invariant: says what holds for containers that are stored from now on, and changes no others.
+
+use super::invocation::Invocation;
+use crate::cli::ParityCommand;
+use crate::exit::Exit;
+use crate::json::Object;
+use store::OpenMode;
+
+pub(super) fn run(invocation: &Invocation, command: &ParityCommand) -> anyhow::Result<Exit> {
+    let percent = match command {
+        ParityCommand::Set { percent } => {
+            invocation.open(OpenMode::Write)?.set_parity(*percent)?;
+            *percent
+        }
+        ParityCommand::Show => invocation.open(OpenMode::Read)?.parity(),
+    };
+    let console = &invocation.console;
+    console.message(Object::message("parity").integer("percent", percent))?;
+    console.line(match percent {
+        0 => "new containers get no parity".to_owned(),
+        _ => format!("new containers get {percent} percent of parity"),
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,125 @@
+//! What parity restores is put back; how much parity new containers get.
+//!
+//! Invariant: a container is replaced only by itself as it was written, all of whose sectors,
+//! regions and checksums fit, and in one step: file, sync, rename. Whatever fails leaves what was
+//! there. A container that the collector deletes meanwhile stays deleted. Called by scrub, repair,
+//! every commit, and the server.
+
+use super::{Pool, Purpose};
+use crate::catalog::parity_edit;
+use crate::container::container_name;
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::write_path::LaneOptions;
+use format::parity::PARITY_PERCENT_MAX;
+use media::{Barrier, Put};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use units::ContainerId;
+
+/// Containers that are being replaced, by name; true when they were deleted meanwhile.
+#[derive(Default)]
+pub(super) struct Replacing(Mutex<BTreeMap<String, bool>>);
+
+impl Replacing {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// To be called before a blob is deleted.
+    pub fn is_going(&self, name: &str) {
+        if let Some(is_deleted) = self.lock().get_mut(name) {
+            *is_deleted = true;
+        }
+    }
+}
+
+impl Pool {
+    /// Puts a container back as it was written; durable on return. How many of its sectors (4 KiB)
+    /// were damaged; `Corruption` says why it cannot be. The pool must be open for writing.
+    pub fn restore_container(&self, id: ContainerId) -> Result<u32> {
+        if self.lock.is_none() {
+            let why = "the pool was opened for reading";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        let name = container_name(id);
+        let another = self.replacing.lock().insert(name.clone(), false);
+        if another.is_some() {
+            let why = "is being restored by another thread";
+            return Err(StoreError::corruption("container", name, why));
+        }
+        let restored = self.containers.restore_now(id);
+        let put = restored.and_then(|restored| {
+            if restored.damaged > 0 {
+                self.media.blobs.put(&name, restored.blob, Put::Restore)?;
+            }
+            Ok(restored.damaged)
+        });
+        let is_deleted = self.replacing.lock().remove(&name).unwrap_or(false);
+        if is_deleted {
+            self.media.blobs.delete(&name)?;
+        }
+        let damaged = put?;
+        if damaged > 0 {
+            self.media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
+        }
+        self.containers.forget_damage(id);
+        self.release_restored(id);
+        Ok(damaged)
+    }
+
+    /// What was set aside of it counts again, as far as it is as it was written.
+    fn release_restored(&self, id: ContainerId) {
+        let quarantine = &self.chunks.quarantine;
+        let places = quarantine.places();
+        for place in places.iter().filter(|place| place.container == id) {
+            if place.is_whole() || self.containers.region_as_stored(*place, 1).is_ok() {
+                quarantine.release(*place);
+            }
+        }
+    }
+
+    /// Puts back what was restored for readers since; how many containers. What fails is found again
+    /// by its next reader, or by scrub.
+    pub fn put_back_restored(&self) -> u64 {
+        if self.lock.is_none() {
+            return 0;
+        }
+        let mut put_back = 0;
+        for id in self.containers.to_put_back() {
+            put_back += u64::from(self.restore_container(id).is_ok());
+            self.containers.forget_damage(id);
+        }
+        self.restored.fetch_add(put_back, Ordering::Relaxed);
+        put_back
+    }
+
+    /// Containers that were put back since the pool was opened, because readers had found them damaged.
+    pub fn restored_for_readers(&self) -> u64 {
+        self.restored.load(Ordering::Relaxed)
+    }
+
+    /// How many containers readers found damaged and parity restored; counts on when the pool is closed.
+    pub fn found_restorable(&self) -> Arc<AtomicU64> {
+        self.containers.restored_count()
+    }
+
+    /// Parity of new containers, percent of their data; 0: none.
+    pub fn parity(&self) -> u8 {
+        self.parity_percent.load(Ordering::Relaxed)
+    }
+
+    /// Sets it, durable on return. Containers that are there stay as they are.
+    pub fn set_parity(&self, percent: u8) -> Result<()> {
+        if percent > PARITY_PERCENT_MAX {
+            let why = format!("parity: at most {PARITY_PERCENT_MAX} percent");
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        let session = self.begin(LaneOptions::metadata())?;
+        self.commit_with(Purpose::Snapshots, |base| {
+            session.commit(base, vec![parity_edit(percent)], 0)
+        })?;
+        self.parity_percent.store(percent, Ordering::Relaxed);
+        Ok(())
+    }
+}
