@@ -18,6 +18,7 @@ pub mod mirrored;
 pub mod moved;
 pub mod phase;
 pub mod preamble;
+pub mod reach;
 pub mod reader_hold;
 pub mod recipe;
 mod record;

@@ -41,6 +41,8 @@ pub enum Kind {
     Defrag = 10,
     /// When space was collected last.
     Collect = 11,
+    /// How far the journal is known to reach.
+    JournalReach = 12,
     /// What was found damaged and no commit says yet.
     DamageHints = 24,
     /// What a process that reads holds.

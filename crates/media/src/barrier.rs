@@ -44,11 +44,17 @@ pub enum Barrier {
     JournalBeforeNextSlot,
     /// Records, before a flush is acknowledged.
     JournalBeforeAck,
+    /// Names of the files that say how far the journal reaches, before a flush is acknowledged that
+    /// only they vouch for.
+    ReachNamesBeforeUse,
+    /// What they say, before the first flush in a slot is acknowledged, and every so many later
+    /// ones.
+    ReachBeforeAck,
 }
 
 impl Barrier {
     /// All of them, in declaration order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,
         Self::PoolBeforeRoot,
@@ -65,5 +71,7 @@ impl Barrier {
         Self::JournalReplayBeforeUse,
         Self::JournalBeforeNextSlot,
         Self::JournalBeforeAck,
+        Self::ReachNamesBeforeUse,
+        Self::ReachBeforeAck,
     ];
 }

@@ -85,9 +85,10 @@ pub struct Finding {
 }
 
 /// All kinds, for metrics that are there before anything is wrong.
-pub const KINDS: [&str; 10] = [
+pub const KINDS: [&str; 11] = [
     "writes_fail",
     "writes_lost",
+    "writes_kept",
     "commit_lost",
     "snapshots_hidden",
     "data_damaged",

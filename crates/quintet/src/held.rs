@@ -28,8 +28,8 @@ pub use findings::Found;
 pub use live::{ExportReading, Live};
 pub use tasks::{TaskBytes, TaskReading};
 pub use volumes::{
-    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, open_volumes,
-    pool_memory, request_memory,
+    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, named,
+    open_volumes, pool_memory, recorded_losses, request_memory, unacknowledged_losses,
 };
 
 use crate::interrupt::{Interrupt, Interrupted};

@@ -45,6 +45,8 @@ pub enum Fact {
     Flushed(u64, JournalPosition),
     /// A checkpoint makes records below this number needless.
     Needless(u64),
+    /// The journal is recorded to reach this position.
+    Reached(JournalPosition),
     /// These records died with their process.
     Lost(Range<u64>),
 }
@@ -56,6 +58,7 @@ pub struct Facts {
     needless: u64,
     lost: Vec<Range<u64>>,
     head: JournalPosition,
+    reached: JournalPosition,
 }
 
 impl JournalHistory {
@@ -91,6 +94,7 @@ impl Scenario for JournalHistory {
                 facts.flushed = facts.flushed.max(*number);
                 facts.head = facts.head.max(*head);
             }
+            Fact::Reached(reached) => facts.reached = facts.reached.max(*reached),
             Fact::Needless(number) => facts.needless = facts.needless.max(*number),
             Fact::Lost(lost) => facts.lost.push(lost.clone()),
         }

@@ -55,6 +55,8 @@ fn each_barrier_is_missed() {
         Barrier::JournalBeforeNextSlot,
         Barrier::JournalBeforeAck,
         Barrier::DirectoryBeforeNames,
+        Barrier::ReachNamesBeforeUse,
+        Barrier::ReachBeforeAck,
     ] {
         let missed = JournalHistory::scripted(1).iter().find_map(|history| {
             let report = explore(history, 400, Some(barrier));

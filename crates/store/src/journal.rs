@@ -14,6 +14,7 @@
 mod batch;
 mod damage;
 mod open;
+mod reach;
 mod read;
 mod record;
 mod replay;
@@ -25,12 +26,14 @@ mod state;
 mod writer;
 
 pub use damage::JournalDamage;
+pub use reach::LostWrites;
 pub use record::Record;
 
 use crate::error::Result;
 use crate::superblock::MasterKey;
 use format::config::Seal;
-use media::{Disk, Random};
+use format::journal::SLOT_BYTES_MIN;
+use media::{Disk, Media, Random};
 use state::State;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -72,6 +75,19 @@ pub struct JournalUsage {
     pub records: u64,
     /// Flushes asked for.
     pub flushes: u64,
+}
+
+/// What [`Journal::inspect`] found.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// What is damaged.
+    pub damage: Vec<JournalDamage>,
+    /// Lost writes that nobody has acknowledged, the first ones.
+    pub losses: Vec<LostWrites>,
+    /// Further ones.
+    pub more_losses: u32,
+    /// Below this everything is recorded to have been durable.
+    pub reached: JournalPosition,
 }
 
 /// What never changes while a journal is open.
@@ -123,19 +139,38 @@ impl Journal {
         let crowded = state.waiting_bytes > self.site.buffer_bytes;
         let due = !state.waiting.is_empty() && (!state.leading || crowded);
         self.write_out_due.store(due, Relaxed);
-        let percent = state.used_bytes() * 100 / state.ring.bytes_max().max(1);
+        let filled = state.used_bytes().saturating_sub(state.kept_bytes);
+        let percent = filled * 100 / state.ring.bytes_max().max(1);
         self.filled_percent.store(percent, Relaxed);
     }
 
     /// Appends in memory and gives the record's position; never does I/O. `JournalFull` when no
     /// slot is free: wait for a trim. `Invalid` for a record that breaks its limits.
     pub fn append(&self, record: &Record<'_>) -> Result<JournalPosition> {
+        self.append_to(record, false)
+    }
+
+    /// Appends again what a checkpoint could not take, so that the slots that held it are free.
+    /// When the ring is full, this takes slots of its own (see [`Journal::set_kept`]).
+    pub fn append_kept(&self, record: &Record<'_>) -> Result<JournalPosition> {
+        self.append_to(record, true)
+    }
+
+    fn append_to(&self, record: &Record<'_>, kept: bool) -> Result<JournalPosition> {
         let header = record.header()?;
         let mut state = self.lock();
         state.sound()?;
-        let appended = state.append(&self.site, header, record);
+        let appended = state.append(&self.site, header, record, kept);
         self.note(&state);
         appended
+    }
+
+    /// About so many bytes of the journal belong to volumes that cannot be checkpointed. They do
+    /// not count as filled, and the journal gets slots for them: nobody else has less room for it.
+    pub fn set_kept(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.kept_bytes = bytes;
+        self.note(&state);
     }
 
     /// Writes buffers that are full, without syncing. Whoever appends calls it afterwards, outside
@@ -177,6 +212,86 @@ impl Journal {
         }
     }
 
+    /// Records exactly how far the journal reaches: what is flushed by now cannot vanish unnoticed.
+    pub fn note_reach(&self) -> Result<()> {
+        self.flush()?;
+        self.with_writer(|site, writer| writer.record_reach(site, true).map_err(|f| f.error))
+    }
+
+    /// Position below which everything is recorded to be durable.
+    pub fn reached(&self) -> JournalPosition {
+        lock(&self.writer).reach.reached()
+    }
+
+    /// Acknowledged writes that are lost, and how many more there were, until somebody acknowledges
+    /// that.
+    pub fn losses(&self) -> (Vec<LostWrites>, u32) {
+        let (losses, more) = lock(&self.writer).reach.losses();
+        (losses.iter().map(LostWrites::of).collect(), more)
+    }
+
+    /// Records further losses.
+    pub fn note_losses(&self, damage: &[JournalDamage]) -> Result<()> {
+        self.with_writer(|site, writer| {
+            writer.reach.lost(damage);
+            match writer.reach.is_changed() {
+                true => writer.reach.write(site),
+                false => Ok(()),
+            }
+        })
+    }
+
+    /// Somebody knows of the losses: they are not told any more.
+    pub fn acknowledge_losses(&self) -> Result<()> {
+        self.with_writer(|site, writer| {
+            writer.reach.acknowledge();
+            match writer.reach.is_changed() {
+                true => writer.reach.write(site),
+                false => Ok(()),
+            }
+        })
+    }
+
+    /// Nobody leads meanwhile.
+    fn with_writer(&self, work: impl FnOnce(&Site, &mut Writer) -> Result<()>) -> Result<()> {
+        work(&self.site, &mut lock(&self.writer))
+    }
+
+    /// Acknowledged writes that are recorded to be lost, and how many more there were. Reads the
+    /// record only.
+    pub fn recorded_losses(
+        media: &Media,
+        pool: PoolId,
+        master: &MasterKey,
+        seal: Seal,
+    ) -> Result<(Vec<LostWrites>, u32)> {
+        let record = reach::read(&inspecting(media, pool, master, seal)?)?.record;
+        let losses = record.as_ref().map_or(&[][..], |record| &record.losses);
+        let more = record.as_ref().map_or(0, |record| record.more_losses);
+        Ok((losses.iter().map(LostWrites::of).collect(), more))
+    }
+
+    /// What is wrong with the journal of a pool that somebody else may be writing to, and which
+    /// losses are not acknowledged. Writes nothing.
+    pub fn inspect(
+        media: &Media,
+        pool: PoolId,
+        master: &MasterKey,
+        seal: Seal,
+        from: JournalPosition,
+    ) -> Result<Inspection> {
+        let site = inspecting(media, pool, master, seal)?;
+        let survey = open::survey(&site, from, &mut |_, _| Ok(()))?;
+        let reach = survey.reach.as_ref();
+        let losses = reach.map_or(&[][..], |reach| &reach.losses);
+        Ok(Inspection {
+            damage: survey.damage,
+            losses: losses.iter().map(LostWrites::of).collect(),
+            more_losses: reach.map_or(0, |reach| reach.more_losses),
+            reached: reach.map_or(JournalPosition(0), |reach| reach.reached),
+        })
+    }
+
     /// Nothing below `before` is needed any more, also after a crash: the caller has made sure that
     /// [`Journal::open`] will be told at least `before`. Slots that end there are free again.
     pub fn trim(&self, before: JournalPosition) {
@@ -202,7 +317,19 @@ impl Journal {
         }
     }
 
-    /// How much of it cannot be used again before a trim, in percent.
+    /// Bytes that cannot be used again before a trim; what is kept does not count.
+    pub fn filled_bytes(&self) -> u64 {
+        let state = self.lock();
+        state.used_bytes().saturating_sub(state.kept_bytes)
+    }
+
+    /// Bytes of the ring's own slots.
+    pub fn bytes_max(&self) -> u64 {
+        self.site.slot_bytes * u64::from(self.site.slots)
+    }
+
+    /// How much of it cannot be used again before a trim, in percent of the ring's own slots; what
+    /// is kept does not count.
     pub fn filled_percent(&self) -> u64 {
         self.filled_percent.load(Relaxed)
     }
@@ -306,6 +433,16 @@ impl Drop for Seat<'_> {
             let _ = self.settle();
         }
     }
+}
+
+/// For who only reads.
+fn inspecting(media: &Media, pool: PoolId, master: &MasterKey, seal: Seal) -> Result<Site> {
+    let options = JournalOptions {
+        bytes_max: 2 * SLOT_BYTES_MIN,
+        slot_bytes: SLOT_BYTES_MIN,
+        buffer_bytes: 0,
+    };
+    open::site(media, pool, master, seal, &options)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -37,7 +37,9 @@ pub use device::{
 };
 pub use error::{Result, StoreError, StoreErrorKind};
 pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
-pub use journal::{Journal, JournalDamage, JournalOptions, JournalUsage, Record};
+pub use journal::{
+    Inspection, Journal, JournalDamage, JournalOptions, JournalUsage, LostWrites, Record,
+};
 pub use pool::{
     DamageHints, Damaged, HeldBack, Hold, InitOptions, KnownDamage, OpenMode, Pool, ReaderSeen,
     RecordSlots, Repair, SpaceCounts, Verification, is_no_pool,
@@ -48,8 +50,8 @@ pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
 pub use volumes::{
     AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
-    MemoryByOwner, RestraintCounts, States, Step, Switches, Thresholds, View, VolumeHandle,
-    VolumeStatus, Volumes, VolumesOptions,
+    KeptWrites, MemoryByOwner, RestraintCounts, States, Step, Switches, Thresholds, View,
+    VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
 };
 pub use write_path::{
     Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,

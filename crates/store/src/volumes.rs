@@ -5,6 +5,7 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
+mod carrying;
 mod changes;
 mod crowding;
 mod decisions;
@@ -13,6 +14,7 @@ mod engine;
 mod fetcher;
 mod front;
 mod handle;
+mod kept;
 mod live;
 mod memory;
 mod overlay;
@@ -31,6 +33,7 @@ pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
 pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
+pub use kept::KeptWrites;
 pub use memory::MemoryByOwner;
 pub use restraint::RestraintCounts;
 pub use states::States;
@@ -74,7 +77,6 @@ pub struct VolumesOptions {
 /// All writable volumes of a pool, open.
 pub struct Volumes {
     engine: Arc<Engine>,
-    damage: Vec<JournalDamage>,
     _fetching: FetchThreads,
     duet: Arc<Duet>,
 }
@@ -116,6 +118,7 @@ impl Volumes {
         );
         let pieces_max = overlay_bytes / PIECE_BYTES as u64;
         let engine = Engine::new(pool, journal, cache, options, pieces_max);
+        *lock(&engine.damage) = damage;
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);
             lock(&engine.registry).insert(id, registered);
@@ -124,14 +127,13 @@ impl Volumes {
         Ok(Self {
             _fetching: FetchThreads::start(&engine, options.access.fetch_threads),
             engine,
-            damage,
             duet,
         })
     }
 
     /// Writes that were acknowledged and that the journal has lost to damage.
-    pub fn damage(&self) -> &[JournalDamage] {
-        &self.damage
+    pub fn damage(&self) -> Vec<JournalDamage> {
+        lock(&self.engine.damage).clone()
     }
 
     /// The pool below.

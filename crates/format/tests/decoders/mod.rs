@@ -23,6 +23,7 @@ use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
 use format::preamble::{Kind, Preamble};
+use format::reach::ReachRecord;
 use format::reader_hold::ReaderHold;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
@@ -56,6 +57,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("scrub", scrub),
     ("collect", collect),
     ("damage_hints", damage_hints),
+    ("reach", reach),
     ("reader_hold", reader_hold),
     ("defrag", defrag),
     ("moved", moved),
@@ -339,6 +341,15 @@ pub fn damage_hints(bytes: &[u8]) {
 /// What a process that reads holds.
 pub fn reader_hold(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ReaderHold::decode(bytes, POOL);
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(record) = decode_mended(bytes, sum_at, decode) {
+        same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// Records of the journal's reach.
+pub fn reach(bytes: &[u8]) {
+    let decode = |bytes: &[u8]| ReachRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));

@@ -21,6 +21,7 @@ use format::key_slot::{KeyDerivation, KeySlot};
 use format::map_node::{MapChild, MapNode};
 use format::moved::MovedRecord;
 use format::phase::TaskPhase;
+use format::reach::{ReachRange, ReachRecord};
 use format::reader_hold::ReaderHold;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use format::root::{RootRecord, StoredRoot};
@@ -57,6 +58,7 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "journal_slot" => journal::pages(),
         "journal_record" => journal::headers(),
         "scrub" => vec![scrub().encode(POOL), ScrubRecord::default().encode(POOL)],
+        "reach" => vec![reach(0, 0).encode(POOL), reach(3, 2).encode(POOL)],
         "collect" => vec![
             collect().encode(POOL),
             CollectRecord::default().encode(POOL),
@@ -88,6 +90,28 @@ fn reader_hold() -> ReaderHold {
         generation: Generation(12),
         since: UnixNanos(1_790_000_000_000_000_000),
         label: "restore, process 4711 on host".to_owned(),
+    }
+}
+
+fn reach(volumes: u8, losses: u8) -> ReachRecord {
+    let range = |n: u8| ReachRange {
+        volume: VolumeId([n; 16]),
+        start: u64::from(n) << 12,
+        len: 4096,
+        is_chunks: n % 2 == 1,
+    };
+    ReachRecord {
+        sequence: 9,
+        first: JournalPosition(4096),
+        reached: JournalPosition(1 << 20),
+        slot: 2,
+        seal: Seal::None,
+        more_volumes: losses > 0,
+        volumes: (0..volumes).map(range).collect(),
+        losses: (0..losses).map(range).collect(),
+        more_losses: u32::from(losses),
+        salt: [3; 32],
+        tag: [0; 16],
     }
 }
 

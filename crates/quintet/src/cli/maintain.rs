@@ -47,6 +47,9 @@ pub struct RepairArgs {
     /// Say what is damaged, and change nothing
     #[arg(short = 'n', long, conflicts_with = "replica")]
     pub dry_run: bool,
+    /// Only end the warnings about writes to volumes that the journal has lost
+    #[arg(long, conflicts_with_all = ["replica", "dry_run", "subset"])]
+    pub acknowledge_lost_writes: bool,
     /// Where from.
     #[command(flatten)]
     pub replica: ReplicaArgs,

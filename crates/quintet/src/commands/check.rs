@@ -7,13 +7,18 @@ use super::snapshot_choice::short_id;
 use crate::cli::CheckArgs;
 use crate::console::printable;
 use crate::exit::Exit;
+use crate::held::{OpenPool, named};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
 use std::ops::ControlFlow;
+use std::time::Duration;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};
+
+/// Between two looks at a journal that seems damaged.
+const JOURNAL_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<Exit> {
     let depth = depth(args);
@@ -23,14 +28,37 @@ pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<E
     let record = pool.record();
     progress.add_total(record.containers, data_bytes(&record, depth));
     progress.totals_known();
-    let report = pool.check(depth, &mut steps(&progress))?;
+    let mut report = pool.check(depth, &mut steps(&progress))?;
     drop(progress);
     let (snapshots, _) = pool.snapshots_readable()?;
+    let journal = journal_damage(invocation, pool)?;
+    report.damage.extend(journal);
     show(invocation, &report, &snapshots, depth)?;
     Ok(match report.is_sound() {
         true => Exit::Done,
         false => Exit::Damaged,
     })
+}
+
+/// What is wrong with the journal. A server may write to it meanwhile.
+fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result<Vec<String>> {
+    for is_last in [false, false, true] {
+        let mut damage = pool.inspect_journal()?.damage;
+        if damage.is_empty() {
+            break;
+        }
+        // What was trimmed meanwhile nobody needs, and another use may be in its place. A header
+        // may have been read while it was written: then it is whole the next time.
+        pool = invocation.open_silently(OpenMode::Read)?;
+        let from = pool.record().journal_position;
+        damage.retain(|d| d.end.0 == 0 || d.end.0 > from);
+        if is_last || damage.is_empty() {
+            let volumes = pool.volumes().unwrap_or_default();
+            return Ok(damage.iter().map(|d| named(d, &volumes)).collect());
+        }
+        std::thread::sleep(JOURNAL_PAUSE);
+    }
+    Ok(Vec::new())
 }
 
 /// How much is to be read.

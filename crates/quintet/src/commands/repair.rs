@@ -15,6 +15,9 @@ use format::snapshot::Snapshot;
 use store::{OpenMode, Repair};
 
 pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<Exit> {
+    if args.acknowledge_lost_writes {
+        return acknowledge(invocation);
+    }
     let like = CheckArgs {
         read_data: true,
         subset: args.subset,
@@ -50,6 +53,21 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
             (false, _) => Exit::Damaged,
         },
     )
+}
+
+/// Lost writes are told until somebody says that he knows.
+fn acknowledge(invocation: &Invocation) -> anyhow::Result<Exit> {
+    let volumes = invocation.open_volumes()?;
+    let (lost, more) = volumes.lost_writes();
+    let ranges = lost.len() as u64 + u64::from(more);
+    volumes.acknowledge_lost_writes()?;
+    let console = &invocation.console;
+    console.message(Object::message("summary").integer("acknowledged", ranges))?;
+    console.line(match ranges {
+        0 => "no lost writes to acknowledge".to_owned(),
+        ranges => format!("acknowledged: {ranges} ranges of lost writes"),
+    })?;
+    Ok(Exit::Done)
 }
 
 fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std::io::Result<()> {

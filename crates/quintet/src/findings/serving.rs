@@ -1,17 +1,17 @@
-//! What only a server knows: writes that fail, writes that the journal has lost.
+//! Writes to volumes that fail, that the journal has lost, or that cannot be checkpointed.
 
 use super::{Finding, Look, Severity};
-use crate::held::lost_writes;
+use crate::held::{recorded_losses, unacknowledged_losses};
 
 const LOST_WRITES: &str = "check the file systems of the volumes that are named, or roll them back to a \
-                           snapshot (quintet volume rollback)";
+                           snapshot (quintet volume rollback); then run quintet repair \
+                           --acknowledge-lost-writes";
+const KEPT_WRITES: &str = "run quintet repair (--replica POOL if another pool has copies), write the named \
+                           ranges anew, or roll the volumes back to a snapshot (quintet volume rollback)";
 const CANNOT_STORE: &str = "make room on the pool's disk, or look at its errors, then restart the server; what \
                             was flushed is safe";
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
-    let Some(held) = look.held else {
-        return Vec::new();
-    };
     let of = |severity, kind, text, action: &str| Finding {
         severity,
         kind,
@@ -19,9 +19,25 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
         text,
         action: action.to_owned(),
     };
-    let lost = lost_writes(&held.volumes).into_iter();
-    let lost = lost.map(|text| of(Severity::Damage, "writes_lost", text, LOST_WRITES));
+    let lost = match look.held {
+        Some(held) => unacknowledged_losses(&held.volumes),
+        None => match look.pool.lost_writes() {
+            Ok(lost) => recorded_losses(&lost, &look.pool.volumes().unwrap_or_default()),
+            Err(e) => vec![format!("what the journal has lost cannot be read: {e}")],
+        },
+    };
+    let lost = lost.into_iter();
+    let mut found: Vec<_> = lost
+        .map(|text| of(Severity::Damage, "writes_lost", text, LOST_WRITES))
+        .collect();
+    let Some(held) = look.held else {
+        return found;
+    };
+    for kept in held.volumes.kept_writes() {
+        let text = kept.to_string();
+        found.push(of(Severity::Damage, "writes_kept", text, KEPT_WRITES));
+    }
     let failing = held.failing().into_iter();
-    let failing = failing.map(|text| of(Severity::Failure, "writes_fail", text, CANNOT_STORE));
-    lost.chain(failing).collect()
+    found.extend(failing.map(|text| of(Severity::Failure, "writes_fail", text, CANNOT_STORE)));
+    found
 }

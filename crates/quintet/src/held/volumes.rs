@@ -5,12 +5,14 @@
 
 use super::Held;
 use chunking::Compression;
+use format::volume::VolumeRecord;
 use std::ops::Deref;
 use std::sync::Arc;
 use store::{
-    AccessOptions, DirectLimits, JournalOptions, LaneOptions, Pool, Thresholds, Volumes,
-    VolumesOptions,
+    AccessOptions, DirectLimits, JournalDamage, JournalOptions, LaneOptions, LostWrites, Pool,
+    Thresholds, Volumes, VolumesOptions,
 };
+use units::VolumeId;
 
 /// Size of the journal unless the user says otherwise, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;
@@ -88,21 +90,61 @@ pub fn open_volumes(
     Volumes::open(pool, &options)
 }
 
-/// What the journal has lost of which volume, for people.
+/// What the journal has lost of which volume, as this process found it, for people.
 pub fn lost_writes(volumes: &Volumes) -> Vec<String> {
-    let list = volumes.list();
-    let name_of = |id| {
-        let found = list.iter().find(|volume| volume.record.id == id);
-        found.map(|volume| &volume.record.name)
-    };
-    let lost = volumes.damage().iter().map(|damage| {
-        let record = damage.record.as_ref();
-        match record.and_then(|record| name_of(record.volume)) {
-            Some(name) => format!("volume {name} has lost writes: {damage}"),
-            None => format!("journal: {damage}"),
+    let records: Vec<_> = volumes.list().into_iter().map(|v| v.record).collect();
+    let damage = volumes.damage();
+    damage.iter().map(|d| named(d, &records)).collect()
+}
+
+/// The same, or what earlier processes found and nobody has acknowledged.
+pub fn unacknowledged_losses(volumes: &Volumes) -> Vec<String> {
+    let found = lost_writes(volumes);
+    if !found.is_empty() {
+        return found;
+    }
+    let records: Vec<_> = volumes.list().into_iter().map(|v| v.record).collect();
+    recorded_losses(&volumes.lost_writes(), &records)
+}
+
+/// Damage of the journal, and whose it is.
+pub fn named(damage: &JournalDamage, volumes: &[VolumeRecord]) -> String {
+    let record = damage.record.as_ref();
+    match record.and_then(|record| name_of(volumes, record.volume)) {
+        Some(name) => format!("volume {name} has lost writes: {damage}"),
+        None => format!("journal: {damage}"),
+    }
+}
+
+fn name_of(volumes: &[VolumeRecord], id: VolumeId) -> Option<&str> {
+    let found = volumes.iter().find(|volume| volume.id == id);
+    found.map(|volume| volume.name.as_str())
+}
+
+/// Lost writes that nobody has acknowledged, for people.
+pub fn recorded_losses(
+    (lost, more): &(Vec<LostWrites>, u32),
+    volumes: &[VolumeRecord],
+) -> Vec<String> {
+    let line = |lost: &LostWrites| {
+        let unit = if lost.is_chunks { "chunks" } else { "bytes" };
+        let (from, to) = (lost.start, lost.start.saturating_add(lost.len));
+        match lost.volume {
+            Some(id) => {
+                let id_text = id.to_string();
+                let name = name_of(volumes, id).unwrap_or(&id_text);
+                format!("volume {name} has lost writes: {unit} {from} to {to}")
+            }
+            None => "the journal has lost writes, of which volume is not known".to_owned(),
         }
-    });
-    lost.collect()
+    };
+    let mut lines: Vec<_> = lost.iter().map(line).collect();
+    if *more > 0 {
+        lines.push(format!(
+            "the journal has lost writes: {more} further ranges"
+        ));
+    }
+    lines
 }
 
 /// The volumes of one command: opened for it, or held by the server that runs it.

@@ -6,7 +6,7 @@
 
 use super::Facts;
 use super::checkpoint::{Checkpoint, text};
-use super::records::{Replayed, Size, open, with_record};
+use super::records::{Replayed, Size, open, reached, with_record};
 use crate::SimDisk;
 use format::config::Seal;
 use std::sync::Arc;
@@ -22,6 +22,11 @@ pub fn examine(disk: &Arc<SimDisk>, facts: &Facts, seal: Seal) -> Result<(), Str
     let checkpoint = Checkpoint::newest(disk)?;
     if checkpoint.first < facts.needless {
         return Err(format!("the checkpoint is lost: {checkpoint:?}"));
+    }
+    let reached = reached(disk, seal)?;
+    if reached < facts.reached {
+        let expected = facts.reached;
+        return Err(format!("recorded to reach {reached} instead of {expected}"));
     }
     let found = open(disk, seal, checkpoint.from)?;
     sound(&found, checkpoint, facts)?;

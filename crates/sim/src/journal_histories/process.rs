@@ -96,7 +96,9 @@ impl<'a> Process<'a> {
 
     fn flush(&mut self) -> Result<(), Stopped> {
         let fact = Fact::Flushed(self.next, self.journal.head());
-        Ok(self.history.op(fact, || self.journal.flush())?)
+        self.history.op(fact, || self.journal.flush())?;
+        self.tell(Fact::Reached(self.journal.reached()));
+        Ok(())
     }
 
     fn checkpoint(&mut self, back: u64) -> Result<(), Stopped> {

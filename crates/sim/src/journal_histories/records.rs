@@ -75,6 +75,15 @@ pub fn open(disk: &Arc<SimDisk>, seal: Seal, from: JournalPosition) -> Result<Re
     })
 }
 
+/// Position below which everything is recorded to have been durable.
+pub(super) fn reached(disk: &Arc<SimDisk>, seal: Seal) -> Result<JournalPosition, String> {
+    let media = Media::seeded(Arc::clone(disk) as _, UnixNanos(0), 1);
+    let master = MasterKey([9; 32]);
+    let from = JournalPosition(0);
+    let found = Journal::inspect(&media, POOL, &master, seal, from);
+    found.map(|found| found.reached).map_err(|e| e.to_string())
+}
+
 /// Hands the record of a number to `with`.
 pub(super) fn with_record<T>(number: u64, size: Size, with: impl FnOnce(&Record<'_>) -> T) -> T {
     let (volume, place) = (VOLUME, number << 20);

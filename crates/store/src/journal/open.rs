@@ -6,6 +6,7 @@
 //! it. The next use begins above every position that can ever have been given. Called by recovery.
 
 use super::damage::JournalDamage;
+use super::reach::{self, Keeper};
 use super::replay::{End, Ended, Take, Walk};
 use super::ring::{Live, Ring};
 use super::slot_bytes::{SlotBytes, WINDOW_BYTES};
@@ -21,13 +22,14 @@ use format::journal::{
     BLOCK_BYTES, POSITION_GAP, RECORD_DATA_BYTES_MAX, RING_BYTES_MAX, SLOT_BYTES_MIN, SlotHeader,
     SlotPage,
 };
+use format::reach::ReachRecord;
 use media::{Barrier, DiskFile, Media, MediaErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{JournalPosition, PoolId};
 
 /// Most slots: their names have at least two digits and few more.
-const SLOTS_MAX: u64 = 4096;
+pub(super) const SLOTS_MAX: u64 = 4096;
 /// Smallest buffer: two batches of the largest record.
 const BUFFER_BYTES_MIN: usize = 4 * RECORD_DATA_BYTES_MAX;
 
@@ -47,30 +49,32 @@ impl Journal {
         replay: &mut dyn FnMut(JournalPosition, Record<'_>) -> Result<()>,
     ) -> Result<(Self, Vec<JournalDamage>)> {
         let site = site(media, pool, master, seal, options)?;
-        let mut damage = Vec::new();
-        let (found, ours) = find(&site, &mut damage)?;
-        let chain = chain(&found, from, &mut damage);
-        let mut ended = (JournalPosition(0), from);
-        let mut live = VecDeque::new();
-        for (slot_use, end) in chain {
-            let bytes = SlotBytes::new(Arc::clone(slot_use.file()?), WINDOW_BYTES)?;
-            let take: &mut Take<'_> = replay;
-            let walk = Walk::new(&slot_use, bytes, from, take, &mut damage);
-            let walked = walk.run(end)?;
-            if found
-                .last()
-                .is_some_and(|last| Arc::ptr_eq(last, &slot_use))
-            {
-                settle(&slot_use, &walked)?;
-            }
-            let end = walked.at;
-            ended = (slot_use.header.first, JournalPosition(end));
-            if end > from.0 {
-                live.push_back(Live { slot_use, end });
-            }
+        let Survey {
+            damage,
+            found,
+            ours,
+            last,
+            ended,
+            live,
+            reach,
+        } = survey(&site, from, replay)?;
+        if let Some((slot_use, walked)) = &last {
+            settle(slot_use, walked)?;
         }
         // The walk began with the last use, so it ended above its first position.
-        let highest = from.0.max(ended.1.0);
+        let reached = reach.as_ref().map_or(0, |reach| reach.reached.0);
+        let highest = from.0.max(ended.1.0).max(reached);
+        let mut reach = Keeper::new(&site, reach);
+        reach.lost(&damage);
+        // Before anything overwrites what shows a loss; and from now on all that was found is
+        // vouched for.
+        if reach.is_changed() || ended.1.0 > from.0.max(reached) {
+            let slot = last
+                .as_ref()
+                .map_or(0, |(slot_use, _)| slot_use.header.slot);
+            reach.ends_at(ended.0, ended.1, slot);
+            reach.write(&site)?;
+        }
         let base = highest
             .checked_next_multiple_of(BLOCK_BYTES as u64)
             .and_then(|base| base.checked_add(POSITION_GAP))
@@ -80,12 +84,75 @@ impl Journal {
         let last_slot = found.last().map_or(site.slots - 1, |last| last.header.slot);
         let ring = Ring::new(site.slots, site.slot_bytes, live, last_slot, base, ended);
         let state = State::new(ring, base, from.0);
-        let writer = Writer::new(site.slots, base);
+        let writer = Writer::new(site.slots, base, reach);
         Ok((Self::new(site, state, writer), damage))
     }
 }
 
-fn site(
+/// What is there.
+pub(super) struct Survey {
+    pub(super) damage: Vec<JournalDamage>,
+    found: Vec<Arc<SlotUse>>,
+    ours: Vec<u32>,
+    /// The last use, and where it ended.
+    last: Option<(Arc<SlotUse>, Ended)>,
+    ended: (JournalPosition, JournalPosition),
+    live: VecDeque<Live>,
+    pub(super) reach: Option<ReachRecord>,
+}
+
+/// Reads all of it from `from` on; writes nothing.
+pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) -> Result<Survey> {
+    // Before the slots: it only grows, also while somebody writes.
+    let recorded = reach::read(site)?;
+    let mut damage = recorded.damage;
+    let (found, ours) = find(site, &mut damage)?;
+    let chain = chain(&found, from, &mut damage);
+    // What it vouches for, unless a root has it all.
+    let vouched = recorded.record.as_ref().filter(|r| r.reached > from);
+    let (mut ended, mut last) = ((JournalPosition(0), from), None);
+    let mut live = VecDeque::new();
+    for (slot_use, end) in chain {
+        let bytes = SlotBytes::new(Arc::clone(slot_use.file()?), WINDOW_BYTES)?;
+        let first = slot_use.header.first;
+        let durable = vouched
+            .filter(|r| r.first == first)
+            .map_or(first, |r| r.reached);
+        let walk = Walk::new(&slot_use, bytes, from, replay, &mut damage, durable);
+        let walked = walk.run(end)?;
+        let end = walked.at;
+        ended = (first, JournalPosition(end));
+        if end > from.0 {
+            let slot_use = Arc::clone(&slot_use);
+            live.push_back(Live { slot_use, end });
+        }
+        if found
+            .last()
+            .is_some_and(|last| Arc::ptr_eq(last, &slot_use))
+        {
+            last = Some((slot_use, walked));
+        }
+    }
+    let newest = found
+        .last()
+        .map_or(JournalPosition(0), |last| last.header.first);
+    if let Some(record) = vouched.filter(|r| r.first > newest && r.first.0 > 0) {
+        let at = ended.1.max(from);
+        let what = "flushed writes were there: the slot is gone, or an older one is in its place";
+        damage.extend(reach::missing(record, at, what));
+    }
+    Ok(Survey {
+        damage,
+        found,
+        ours,
+        last,
+        ended,
+        live,
+        reach: recorded.record,
+    })
+}
+
+pub(super) fn site(
     media: &Media,
     pool: PoolId,
     master: &MasterKey,

@@ -63,13 +63,14 @@ enum Found {
 }
 
 impl<'a, 'b> Walk<'a, 'b> {
-    /// From the use's first position on.
+    /// From the use's first position on. Everything below `durable` is known to have been durable.
     pub(super) fn new(
         slot_use: &'a SlotUse,
         bytes: SlotBytes,
         from: JournalPosition,
         take: &'a mut Take<'b>,
         damage: &'a mut Vec<JournalDamage>,
+        durable: JournalPosition,
     ) -> Self {
         Self {
             slot_use,
@@ -77,7 +78,7 @@ impl<'a, 'b> Walk<'a, 'b> {
             from: from.0,
             take,
             damage,
-            durable: slot_use.first(),
+            durable: slot_use.first().max(durable.0.min(slot_use.limit())),
             asked: false,
             data: Vec::new(),
             fingerprints: Vec::new(),

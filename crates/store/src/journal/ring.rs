@@ -66,6 +66,12 @@ impl Ring {
             .find(|slot| self.live.iter().all(|l| l.slot_use.header.slot != *slot))
     }
 
+    /// The first of so many slots beyond the ring's own that is free.
+    pub(super) fn next_extra(&self, count: u32) -> Option<u32> {
+        (self.slots..self.slots.saturating_add(count))
+            .find(|slot| self.live.iter().all(|l| l.slot_use.header.slot != *slot))
+    }
+
     /// Where the next use begins, and what its header says of the one before.
     pub(super) fn next(&self) -> (u64, JournalPosition, JournalPosition) {
         match self.live.back().filter(|_| self.appending) {

@@ -3,13 +3,15 @@
 //! Invariant: the salt is random, so a key belongs to one use for ever and a position, the nonce,
 //! seals at most once under it. Called by all of the journal.
 
+use super::reach::Touched;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::SealKey;
 use format::config::Seal;
 use format::journal::{BLOCK_BYTES, RecordHeader, Seed, SlotHeader};
+use format::reach::ReachRange;
 use media::DiskFile;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use units::JournalPosition;
 
 /// Seals the header; no position reaches it.
@@ -25,6 +27,8 @@ pub(super) struct SlotUse {
     pub(super) key: Option<SealKey>,
     /// Its file, known before anything of it is on the device.
     pub(super) file: OnceLock<Arc<dyn DiskFile>>,
+    /// Who was written in it by this process.
+    touched: Mutex<Touched>,
 }
 
 impl SlotUse {
@@ -53,7 +57,18 @@ impl SlotUse {
             key,
             header,
             file: OnceLock::new(),
+            touched: Mutex::default(),
         }
+    }
+
+    /// A record is appended.
+    pub(super) fn note(&self, header: &RecordHeader) {
+        super::lock(&self.touched).note(header);
+    }
+
+    /// Volumes that were written in it, and whether there are more.
+    pub(super) fn volumes(&self) -> (Vec<ReachRange>, bool) {
+        super::lock(&self.touched).get()
     }
 
     /// Position of its first batch.

@@ -4,12 +4,13 @@
 //! and leave from the front when they are written. Called by the journal's face.
 
 use super::batch::Batch;
+use super::open::SLOTS_MAX;
 use super::ring::Ring;
 use super::slot_use::SlotUse;
 use super::writer::Costs;
 use super::{Record, Site};
 use crate::error::{Result, StoreError, StoreErrorKind};
-use format::journal::{BATCH_HEADER_BYTES, BLOCK_BYTES, RecordHeader, SlotHeader};
+use format::journal::{BATCH_HEADER_BYTES, BLOCK_BYTES, RING_BYTES_MAX, RecordHeader, SlotHeader};
 use media::MediaErrorKind;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub(super) struct State {
     pub(super) durable: u64,
     /// Nothing below is needed.
     pub(super) trimmed: u64,
+    /// Of volumes that cannot be checkpointed.
+    pub(super) kept_bytes: u64,
     /// Somebody writes; whoever else wants to waits.
     pub(super) leading: bool,
     /// A write or a sync failed: what reached the disk is unknown.
@@ -53,6 +56,7 @@ impl State {
             head: base,
             durable: base,
             trimmed,
+            kept_bytes: 0,
             leading: false,
             failed: false,
             records: 0,
@@ -78,6 +82,7 @@ impl State {
         site: &Site,
         header: RecordHeader,
         record: &Record<'_>,
+        kept: bool,
     ) -> Result<JournalPosition> {
         let bytes = header.record_bytes(site.seal);
         if self
@@ -86,11 +91,12 @@ impl State {
             .is_none_or(|open| !fits(open, bytes, site.batch_bytes))
         {
             self.close();
-            self.open = Some(self.next_batch(site, bytes)?);
+            self.open = Some(self.next_batch(site, bytes, kept)?);
         }
         let Some(open) = &mut self.open else {
             return Err(StoreError::new(StoreErrorKind::Invalid, "no batch is open"));
         };
+        open.slot_use.note(&header);
         let at = open.push(header, record);
         self.head = open.end();
         self.records += 1;
@@ -98,22 +104,27 @@ impl State {
     }
 
     /// An empty batch for a record of so many bytes, in the next slot when this one is full.
-    fn next_batch(&mut self, site: &Site, bytes: usize) -> Result<Batch> {
+    fn next_batch(&mut self, site: &Site, bytes: usize, kept: bool) -> Result<Batch> {
         let fits = |slot_use: &Arc<SlotUse>| {
             let room = slot_use.limit().saturating_sub(self.head);
             room >= (BATCH_HEADER_BYTES + bytes) as u64
         };
         let slot_use = match self.ring.current().filter(|slot_use| fits(slot_use)) {
             Some(slot_use) => Arc::clone(slot_use),
-            None => self.next_slot(site)?,
+            None => self.next_slot(site, kept)?,
         };
         let at = self.head;
         let spare = self.spare.pop().unwrap_or_default();
         Ok(Batch::new(slot_use, at, spare, site.batch_bytes))
     }
 
-    fn next_slot(&mut self, site: &Site) -> Result<Arc<SlotUse>> {
-        let Some(slot) = self.ring.next_free() else {
+    fn next_slot(&mut self, site: &Site, kept: bool) -> Result<Arc<SlotUse>> {
+        let extra = match kept {
+            true => extra_slots_max(site),
+            false => self.extra_slots(site),
+        };
+        let slot = self.ring.next_free();
+        let Some(slot) = slot.or_else(|| self.ring.next_extra(extra)) else {
             let message = "its records wait for a checkpoint";
             return Err(StoreError::new(StoreErrorKind::JournalFull, message));
         };
@@ -135,6 +146,17 @@ impl State {
         self.ring.begin(Arc::clone(&slot_use));
         self.head = first;
         Ok(slot_use)
+    }
+
+    /// Slots beyond the ring's own, for what volumes keep that cannot be checkpointed.
+    fn extra_slots(&self, site: &Site) -> u32 {
+        if self.kept_bytes == 0 {
+            return 0;
+        }
+        let room = site.slot_bytes.saturating_sub(BLOCK_BYTES as u64).max(1);
+        let slots = self.kept_bytes.div_ceil(room) + 1;
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        slots.min(extra_slots_max(site))
     }
 
     /// Hands the open batch to the writer.
@@ -219,6 +241,14 @@ pub(super) enum Buffered<T> {
     Waiting(Arc<Batch>),
     /// On the device, or nowhere.
     No,
+}
+
+/// Slots that the ring may have besides its own: three times as many, within the format's limits.
+fn extra_slots_max(site: &Site) -> u32 {
+    let all = (RING_BYTES_MAX / site.slot_bytes.max(1)).min(SLOTS_MAX);
+    let all = u32::try_from(all).unwrap_or(u32::MAX);
+    all.saturating_sub(site.slots)
+        .min(site.slots.saturating_mul(3))
 }
 
 fn fits(open: &Batch, bytes: usize, batch_bytes: usize) -> bool {

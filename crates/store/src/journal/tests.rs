@@ -5,6 +5,7 @@ mod cost;
 mod damage;
 mod failing;
 mod promises;
+mod reach;
 mod threads;
 mod unreadable;
 

@@ -6,6 +6,7 @@
 
 use super::Site;
 use super::batch::Batch;
+use super::reach::{Keeper, NAMES};
 use super::slot_use::{DIR, SlotUse, nonce, slot_name};
 use crate::error::StoreError;
 use format::journal::{
@@ -44,8 +45,8 @@ pub(super) struct Costs {
 /// See the module's head.
 pub(super) struct Writer {
     slots: Vec<Slot>,
-    /// Names of all slots are durable.
-    named: bool,
+    /// Names of so many slots are durable.
+    named: u32,
     /// The slot whose header was written last.
     current: Option<Arc<SlotUse>>,
     /// The position after the last batch that was written.
@@ -54,6 +55,8 @@ pub(super) struct Writer {
     durable: u64,
     scratch: Vec<u8>,
     costs: Costs,
+    /// How far the journal is recorded to reach.
+    pub(super) reach: Keeper,
 }
 
 #[derive(Default)]
@@ -83,15 +86,16 @@ type Attempt<T = ()> = std::result::Result<T, Failed>;
 
 impl Writer {
     /// Nothing is written; everything below `base` is durable.
-    pub(super) fn new(slots: u32, base: u64) -> Self {
+    pub(super) fn new(slots: u32, base: u64, reach: Keeper) -> Self {
         Self {
             slots: (0..slots).map(|_| Slot::default()).collect(),
-            named: false,
+            named: 0,
             current: None,
             written: base,
             durable: base,
             scratch: Vec::new(),
             costs: Costs::default(),
+            reach,
         }
     }
 
@@ -114,7 +118,10 @@ impl Writer {
                 Ok(())
             })
             .and_then(|()| match sync {
-                true => self.sync(Barrier::JournalBeforeAck),
+                true => {
+                    self.sync(Barrier::JournalBeforeAck)?;
+                    self.record_reach(site, false)
+                }
                 false => Ok(()),
             });
         if let (Ok(()), Some(slot)) = (&result, ahead.filter(|_| written > 0)) {
@@ -170,6 +177,17 @@ impl Writer {
         Ok(())
     }
 
+    /// Records how far the journal reaches, when it is due or `now`. Everything written is durable.
+    pub(super) fn record_reach(&mut self, site: &Site, now: bool) -> Attempt {
+        let Some(current) = self.current.clone() else {
+            return Ok(());
+        };
+        if self.reach.synced(site, &current, self.durable, now)? {
+            self.costs.syncs += NAMES.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Makes what was written durable.
     fn sync(&mut self, point: Barrier) -> Attempt {
         if self.written > self.durable
@@ -185,7 +203,7 @@ impl Writer {
     /// Writes at most about `share` more zeroes where a slot is not there yet. A full disk is an
     /// error that may pass: nothing of the slot is in use.
     fn grow(&mut self, site: &Site, slot: u32, share: u64) -> Attempt {
-        self.name_all(site)?;
+        self.name(site, slot)?;
         let Some(state) = self.slots.get_mut(slot as usize) else {
             return Ok(());
         };
@@ -214,22 +232,26 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the files of all slots, empty, and their names durable; also names that a process left
-    /// which did not live to sync them.
-    fn name_all(&mut self, site: &Site) -> Attempt {
-        if self.named {
+    /// Makes the files of all slots up to this one, empty, and their names durable; also names that
+    /// a process left which did not live to sync them.
+    fn name(&mut self, site: &Site, slot: u32) -> Attempt {
+        let wanted = site.slots.max(slot.saturating_add(1));
+        if self.named >= wanted {
             return Ok(());
         }
-        name_slots(site)?;
-        self.named = true;
+        name_slots(site, wanted)?;
+        self.named = wanted;
+        if self.slots.len() < wanted as usize {
+            self.slots.resize_with(wanted as usize, Slot::default);
+        }
         Ok(())
     }
 }
 
-fn name_slots(site: &Site) -> std::result::Result<(), MediaError> {
+fn name_slots(site: &Site, wanted: u32) -> std::result::Result<(), MediaError> {
     site.disk.make_dir(DIR)?;
     let known = site.disk.list(DIR)?;
-    for slot in 0..site.slots {
+    for slot in 0..wanted {
         let name = slot_name(slot);
         if !known
             .iter()

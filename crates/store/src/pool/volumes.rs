@@ -6,7 +6,7 @@ use super::Pool;
 use crate::catalog::visit;
 use crate::chunk_map::Near;
 use crate::error::Result;
-use crate::journal::{Journal, JournalDamage, JournalOptions, Record};
+use crate::journal::{Inspection, Journal, JournalDamage, JournalOptions, LostWrites, Record};
 use crate::read_path::node_error;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_KEY_TAG, VolumeRecord};
@@ -78,6 +78,21 @@ impl Pool {
             from,
             replay,
         )
+    }
+
+    /// What is wrong with the journal from `from` on; writes nothing. Where somebody else writes,
+    /// damage below the position that a root says afterwards is none.
+    pub fn inspect_journal(&self) -> Result<Inspection> {
+        let from = JournalPosition(self.record().journal_position);
+        let (pool, seal) = (self.config.pool, self.config.seal);
+        Journal::inspect(&self.media, pool, &self.master, seal, from)
+    }
+
+    /// Acknowledged writes that are lost and that nobody has acknowledged, and how many more there
+    /// were.
+    pub fn lost_writes(&self) -> Result<(Vec<LostWrites>, u32)> {
+        let (pool, seal) = (self.config.pool, self.config.seal);
+        Journal::recorded_losses(&self.media, pool, &self.master, seal)
     }
 
     /// True when a chunk is in a container; looks everywhere before it says no.

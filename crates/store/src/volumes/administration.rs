@@ -146,6 +146,7 @@ impl Volumes {
         let mut state = volume.state_mut();
         state.closed = true;
         drop(state.active.take());
+        (state.fresh, state.kept) = (false, None);
         drop(state);
         engine.cache.forget_object(volume.object);
         Ok(())
@@ -238,8 +239,9 @@ impl Volumes {
         let _one = volume.administer();
         let engine = &self.engine;
         let mut driver = lock(&engine.driver);
-        // A round under way would put back what is to be lost.
-        engine.checkpoint_of(&mut driver, &volume, None, &mut |_| (Vec::new(), 0))?;
+        // A round under way would put back what is to be lost. It is not finished first: what is
+        // written now may lie over damage, and rolling back must not depend on that.
+        engine.give_up_round(&mut driver);
         let _shut = volume.shut();
         let mut record = {
             let registry = lock(&engine.registry);
@@ -258,7 +260,9 @@ impl Volumes {
         state.root = record.root;
         drop(state.active.take());
         state.aliasing = true;
+        (state.fresh, state.kept) = (false, None);
         drop(state);
+        engine.count_kept();
         if let Some(registered) = lock(&engine.registry).get_mut(&volume.id) {
             registered.record = record;
         }

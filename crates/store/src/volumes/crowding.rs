@@ -7,6 +7,7 @@
 use super::engine::{Driver, Engine, Step, lock};
 use super::overlay::Tally;
 use crate::error::Result;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Rounds that one writer waits for room in memory: what every round puts back (writes around damage)
 /// leaves none for ever.
@@ -24,6 +25,8 @@ pub(crate) struct Pieces {
     pub active: Tally,
     /// Of both, that memory has room for.
     pub max: u64,
+    /// Of those that are active: no round can take them, and they have room of their own.
+    kept: AtomicU64,
 }
 
 impl Pieces {
@@ -33,12 +36,23 @@ impl Pieces {
             frozen: Tally::default(),
             active: Tally::default(),
             max: max.max(1),
+            kept: AtomicU64::new(0),
         }
     }
 
-    /// All of them.
+    /// All that rounds can take.
     pub fn count(&self) -> u64 {
-        self.frozen.count() + self.active.count()
+        self.frozen.count() + self.takeable()
+    }
+
+    /// Those that no round can take.
+    pub fn set_kept(&self, count: u64) {
+        self.kept.store(count, Relaxed);
+    }
+
+    fn takeable(&self) -> u64 {
+        let kept = self.kept.load(Relaxed);
+        self.active.count().saturating_sub(kept)
     }
 
     fn filled(&self) -> u64 {
@@ -48,13 +62,13 @@ impl Pieces {
     /// As if half of the room were for what is active: the other half is for what comes while that is
     /// frozen.
     fn filled_with_active(&self) -> u64 {
-        self.active.count() * 200 / self.max
+        self.takeable() * 200 / self.max
     }
 }
 
 impl Engine {
     /// How near a checkpoint is, percent.
-    fn filled(&self) -> u64 {
+    pub fn filled(&self) -> u64 {
         let journal = self.journal.filled_percent();
         journal.max(self.pieces.filled_with_active())
     }
@@ -94,9 +108,13 @@ impl Engine {
         let mut rounds = 0;
         while self.pieces.count() >= self.pieces.max {
             let before = self.rounds();
+            let mut idle = false;
             // Nothing to fold: somebody just made room in another way.
-            self.work_or_wait(before, may_wait, |_| Ok(()))?;
-            rounds += u32::from(self.rounds() != before);
+            self.work_or_wait(before, may_wait, |_| {
+                idle = true;
+                Ok(())
+            })?;
+            rounds += u32::from(idle || self.rounds() != before);
             if rounds > ROUNDS_MAX {
                 return Err(Self::no_room());
             }

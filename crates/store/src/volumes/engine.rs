@@ -17,7 +17,7 @@ use super::live::LiveVolume;
 use super::restraint::Restraint;
 use super::tracing::Tracer;
 use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalDamage};
 use crate::pool::Pool;
 use crate::write_path::LaneOptions;
 use format::volume::VolumeRecord;
@@ -85,6 +85,8 @@ pub(crate) struct Engine {
     pub fetcher: Fetcher,
     pub tracer: Tracer,
     pub restraint: Restraint,
+    /// Writes that the journal has lost.
+    pub damage: Mutex<Vec<JournalDamage>>,
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
     objects: AtomicU64,
@@ -130,6 +132,7 @@ impl Engine {
             fetcher: Fetcher::new(access.fetch_bytes_max),
             tracer: Tracer::new(access.switches.trace, options.memory_bytes / 128),
             restraint: Restraint::default(),
+            damage: Mutex::default(),
             unflushed_bytes: AtomicU64::new(0),
             objects: AtomicU64::new(1),
             choosing: RwLock::default(),

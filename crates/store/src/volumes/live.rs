@@ -9,6 +9,7 @@ mod read;
 
 use super::engine::Engine;
 use super::front::Front;
+use super::kept::Kept;
 use super::overlay::{DirectChunks, Overlay, Piece, Source};
 use super::tally::CacheMeter;
 use super::tracing::Recorder;
@@ -31,6 +32,10 @@ pub(super) struct State {
     /// While a checkpoint works on it.
     pub frozen: Option<Arc<Overlay>>,
     pub root: ObjectRoot,
+    /// Something is active that no round has tried to take.
+    pub fresh: bool,
+    /// What the last round that tried could not take.
+    pub kept: Option<Arc<Kept>>,
     /// Whether places of `root` may be entered into the page cache: not while it is exchanged.
     pub aliasing: bool,
     /// Deleted: every request fails.
@@ -70,6 +75,8 @@ impl LiveVolume {
             log2,
             state: RwLock::new(State {
                 size: root.len,
+                fresh: !active.is_empty(),
+                kept: None,
                 active,
                 frozen: None,
                 root,
@@ -140,7 +147,7 @@ impl LiveVolume {
         }
         // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
         let choosing = engine.choosing();
-        self.expect_inside(offset, data.len() as u64)?;
+        self.expect_takes(engine, offset, data.len() as u64)?;
         let stored = engine
             .direct
             .store(engine, self.chunk_bytes() as usize, data)?;
@@ -216,7 +223,7 @@ impl LiveVolume {
     /// One record, behind the gate. False when the journal has no room for it.
     fn append(&self, engine: &Engine, offset: u64, write: &Write<'_>, len: u64) -> Result<bool> {
         let _gate = self.gate.read().unwrap_or_else(|e| e.into_inner());
-        self.expect_inside(offset, len)?;
+        self.expect_takes(engine, offset, len)?;
         let volume = self.id;
         let (record, source) = match write {
             Write::Data(data) => (
@@ -256,23 +263,30 @@ impl LiveVolume {
         if let Write::Data(data) = write {
             self.keep_pages(engine, offset, data, position);
         }
-        self.state_mut().active.insert(Piece {
+        let mut state = self.state_mut();
+        state.active.insert(Piece {
             offset,
             len,
             position,
             source,
         });
+        state.fresh = true;
         Ok(true)
     }
 
-    fn expect_inside(&self, offset: u64, len: u64) -> Result<()> {
+    fn expect_takes(&self, engine: &Engine, offset: u64, len: u64) -> Result<()> {
         let state = self.state();
         state.expect_open()?;
         if offset.saturating_add(len) > state.size {
             let why = "the volume has become smaller";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        Ok(())
+        let keeps = state.kept.is_some();
+        drop(state);
+        match keeps {
+            true => self.expect_writable(engine),
+            false => Ok(()),
+        }
     }
 
     fn keep_pages(&self, engine: &Engine, offset: u64, data: &[u8], position: JournalPosition) {
@@ -303,7 +317,7 @@ impl LiveVolume {
             return false;
         }
         let in_memory = |piece: &Piece| match &piece.source {
-            Source::Zero => true,
+            Source::Zero | Source::Lost => true,
             Source::Chunks(chunks) => {
                 let step = self.chunk_bytes() as usize;
                 (0..piece.len).step_by(step).all(|at| {

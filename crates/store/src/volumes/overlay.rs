@@ -23,6 +23,8 @@ pub(crate) enum Source {
     Zero,
     /// In chunks that were stored without passing the journal.
     Chunks(DirectChunks),
+    /// They were in the journal, and are damaged there.
+    Lost,
 }
 
 /// Whole chunks, one after another, and how far into them a piece begins.
@@ -63,6 +65,15 @@ impl Piece {
         self.offset.saturating_add(self.len)
     }
 
+    /// Bytes of data in the journal.
+    pub fn journal_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Record { .. } => self.len,
+            Source::Chunks(chunks) => (self.len >> chunks.log2) * 32,
+            Source::Zero | Source::Lost => 0,
+        }
+    }
+
     /// What of the piece lies in `[from, to)`; `None` when nothing does.
     pub fn clip(&self, from: u64, to: u64) -> Option<Self> {
         let start = self.offset.max(from);
@@ -77,6 +88,7 @@ impl Piece {
                 skip: skip.saturating_add(ahead),
             },
             Source::Zero => Source::Zero,
+            Source::Lost => Source::Lost,
             Source::Chunks(chunks) => Source::Chunks(DirectChunks {
                 skip: chunks.skip.saturating_add(ahead),
                 ..chunks.clone()
@@ -186,7 +198,9 @@ impl Overlay {
         if piece.len == 0 {
             return;
         }
-        self.first = Some(self.first.map_or(piece.position, |f| f.min(piece.position)));
+        if piece.source != Source::Lost {
+            self.first = Some(self.first.map_or(piece.position, |f| f.min(piece.position)));
+        }
         // The usual case of random writes: exactly this range was written before.
         if let Some(entry) = self.pieces.get_mut(&piece.offset)
             && entry.len == piece.len

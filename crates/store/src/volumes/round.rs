@@ -4,17 +4,20 @@
 //! that fails can be done again; after it, each volume's root holds exactly its writes below the
 //! position at which it was frozen. Called by the engine, one step at a time.
 
+use super::carrying::carry;
 use super::decisions::Meters;
 use super::engine::Engine;
+use super::kept::{Kept, is_damage};
 use super::live::{LiveVolume, PAGE_BYTES};
 use super::overlay::{Overlay, Piece, Source};
-use crate::error::Result;
-use crate::journal::Record;
-use crate::recipe::{ChunkRun, fold};
+use crate::error::{Result, StoreError};
+use crate::read_path::Approach;
+use crate::recipe::{ChunkRun, fixed_chunk, fold};
 use crate::write_path::{Lane, Probe, WriteSession};
 use chunking::TOGETHER;
 use format::recipe::ObjectRoot;
 use page_cache::{Place, Use};
+use std::ops::Range;
 use std::sync::Arc;
 use units::{Fingerprint, JournalPosition};
 
@@ -42,6 +45,9 @@ pub(super) struct Member {
     unprobed: bool,
     /// The last chunk is cut at `len`: still to be done.
     cut: bool,
+    /// Ranges that cannot be taken, and why the first one cannot.
+    kept: Vec<Range<u64>>,
+    why: Option<String>,
     /// Chunks that are assembled and not stored yet: none between two steps.
     batch: Batch,
 }
@@ -65,6 +71,7 @@ impl Member {
             let frozen = state.active.take().tallied_by(&engine.pieces.frozen);
             let frozen = Arc::new(frozen);
             state.frozen = Some(Arc::clone(&frozen));
+            state.fresh = false;
             (folded, frozen, len.unwrap_or(state.size), state.size)
         };
         let within = len % volume.chunk_bytes();
@@ -77,6 +84,8 @@ impl Member {
             probed_to: 0,
             unprobed: false,
             cut: len < size && within != 0,
+            kept: Vec::new(),
+            why: None,
             batch: Batch::default(),
             volume,
         }
@@ -88,6 +97,8 @@ impl Member {
         self.batch.chunks.clear();
         self.cursor = 0;
         self.probed_to = 0;
+        self.kept.clear();
+        self.why = None;
         self.cut = cut;
     }
 
@@ -194,8 +205,8 @@ impl Member {
         match self.assemble(engine, chunk, bytes) {
             Ok(resident) => batch.chunks.push((chunk, resident)),
             // The bytes around the written ones are damaged. The write is kept in the journal
-            // until the chunk is overwritten or mended; the rest of the round goes on.
-            Err(e) if e.is_corruption() => self.carry_forward(engine, chunk)?,
+            // until the chunk is overwritten or repaired; the rest of the round goes on.
+            Err(e) if is_damage(&e) => self.keep(chunk, &e),
             Err(e) => return Err(e),
         }
         self.batch = batch;
@@ -290,58 +301,34 @@ impl Member {
         engine.cache.is_unwritten_resident(object, page, version)
     }
 
-    /// Writes what is frozen of a chunk to the journal again, where nothing newer is.
-    fn carry_forward(&self, engine: &Engine, chunk: u64) -> Result<()> {
-        let start = chunk << self.volume.log2;
-        let end = (start + self.volume.chunk_bytes()).min(self.len);
-        let mut pieces = Vec::new();
-        self.frozen.visit(start, end, |piece| pieces.push(piece));
-        let mut carried = Vec::new();
-        for piece in pieces {
-            let mut data = vec![0; piece.len as usize];
-            self.volume.fill_piece(engine, &piece, &mut data)?;
-            carried.push((piece.offset, data));
-        }
-        let _shut = self.volume.shut();
-        for (offset, data) in carried {
-            let mut newer = Vec::new();
-            let end = offset + data.len() as u64;
-            self.volume
-                .state()
-                .active
-                .visit(offset, end, |piece| newer.push((piece.offset, piece.end())));
-            newer.push((end, end));
-            let mut at = offset;
-            for (from, to) in newer {
-                let part = (at - offset) as usize..(from - offset) as usize;
-                let part = data.get(part).unwrap_or_default();
-                if !part.is_empty() {
-                    self.append_again(engine, at, part)?;
+    /// Stores the nodes of the new root. What lies below damaged nodes is kept; `None` when nothing
+    /// of the volume can be taken.
+    pub fn fold(
+        &mut self,
+        engine: &Engine,
+        session: &mut WriteSession,
+    ) -> Result<Option<ObjectRoot>> {
+        for _ in 0..2 {
+            let mut damaged = false;
+            match self.try_fold(engine, session, &mut damaged) {
+                Err(e) if damaged => {
+                    self.keep_unreachable(engine);
+                    self.why.get_or_insert_with(|| e.to_string());
                 }
-                at = to;
+                folded => return folded.map(Some),
             }
         }
-        Ok(())
+        self.edits.clear();
+        self.kept = vec![0..self.len.max(self.volume.state().size)];
+        Ok(None)
     }
 
-    fn append_again(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
-        let record = Record::Write {
-            volume: self.volume.id,
-            offset_bytes: offset,
-            data,
-        };
-        let position = engine.journal.append(&record)?;
-        self.volume.state_mut().active.insert(Piece {
-            offset,
-            len: data.len() as u64,
-            position,
-            source: Source::Record { skip: 0 },
-        });
-        Ok(())
-    }
-
-    /// Stores the nodes of the new root.
-    pub fn fold(&self, engine: &Engine, session: &mut WriteSession) -> Result<ObjectRoot> {
+    fn try_fold(
+        &self,
+        engine: &Engine,
+        session: &mut WriteSession,
+        damaged: &mut bool,
+    ) -> Result<ObjectRoot> {
         let root = self.volume.state().root;
         let reader = Arc::clone(engine.pool.reader());
         let lane = session.main();
@@ -351,9 +338,63 @@ impl Member {
             &root,
             self.len,
             self.edits.get(..within).unwrap_or_default(),
-            &mut |f| reader.recipe_node(f),
+            &mut |f| {
+                let node = reader.recipe_node(f);
+                *damaged |= node.as_ref().is_err_and(is_damage);
+                node
+            },
             &mut |node| lane.store_node(node),
         )
+    }
+
+    /// Takes the changes back whose way through the recipe is damaged.
+    fn keep_unreachable(&mut self, engine: &Engine) {
+        let root = self.volume.state().root;
+        let log2 = self.volume.log2;
+        let reader = engine.pool.reader();
+        let is_reachable = |chunk: u64| {
+            let offset = chunk << log2;
+            let load = &mut |node: &Fingerprint| reader.node(node, Approach::default());
+            offset >= root.len || fixed_chunk(&root, log2, offset, load).is_ok()
+        };
+        let mut kept = Vec::new();
+        self.edits.retain(|edit| {
+            let last = edit.first + edit.count - 1;
+            let reachable = is_reachable(edit.first) && is_reachable(last);
+            if !reachable {
+                kept.push(edit.first << log2..(last + 1) << log2);
+            }
+            reachable
+        });
+        self.kept.extend(kept);
+        self.kept.sort_unstable_by_key(|range| range.start);
+    }
+
+    /// A chunk cannot be taken.
+    fn keep(&mut self, chunk: u64, why: &StoreError) {
+        let start = chunk << self.volume.log2;
+        self.kept.push(start..start + self.volume.chunk_bytes());
+        self.why.get_or_insert_with(|| why.to_string());
+    }
+
+    /// What of it cannot be taken, if so.
+    pub fn kept(&self) -> Option<Kept> {
+        let why = self.why.as_deref()?;
+        Some(Kept::new(&self.kept, why))
+    }
+
+    /// True when the commit would change nothing of the volume.
+    pub fn is_without_edits(&self) -> bool {
+        self.edits.is_empty() && self.len == self.volume.state().size
+    }
+
+    /// Appends to the journal again what cannot be taken. True when there was something.
+    pub fn carry(&self, engine: &Engine) -> Result<bool> {
+        for range in &self.kept {
+            let range = range.start..range.end.min(self.len);
+            carry(engine, &self.volume, &self.frozen, &range)?;
+        }
+        Ok(!self.kept.is_empty())
     }
 
     /// The commit stands: the volume reads through its new root.
@@ -394,8 +435,9 @@ impl Member {
         });
     }
 
-    /// The round is given up: what was frozen is active again.
-    pub fn thaw(self) {
+    /// The round is given up, or takes nothing of it: what was frozen is active again. `tried`: no
+    /// round need try again before somebody writes.
+    pub fn thaw(self, tried: bool) {
         let _shut = self.volume.shut();
         let mut state = self.volume.state_mut();
         state.frozen = None;
@@ -403,5 +445,6 @@ impl Member {
         self.frozen
             .visit(0, u64::MAX, |piece| state.active.insert(piece));
         newer.visit(0, u64::MAX, |piece| state.active.insert(piece));
+        state.fresh |= !tried && !state.active.is_empty();
     }
 }

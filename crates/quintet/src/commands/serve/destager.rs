@@ -43,6 +43,7 @@ impl Destager {
             console: Arc::clone(console),
             stopping: Arc::clone(&stopping),
             said: None,
+            kept: Vec::new(),
         };
         let thread = std::thread::Builder::new()
             .name("destage".to_owned())
@@ -73,6 +74,8 @@ struct Work {
     stopping: Arc<AtomicBool>,
     /// The failure that was said last.
     said: Option<String>,
+    /// What cannot be checkpointed, as it was said last.
+    kept: Vec<String>,
 }
 
 impl Work {
@@ -117,7 +120,10 @@ impl Work {
                         pace.hurry();
                     }
                 }
-                Ok(Step::Idle) => return,
+                Ok(Step::Idle) => {
+                    self.say_kept();
+                    return;
+                }
                 Ok(Step::Committed) => {
                     self.said = None;
                     self.held.stuck.clear();
@@ -136,6 +142,16 @@ impl Work {
                 }
             }
         }
+    }
+
+    /// Says what cannot be checkpointed, once.
+    fn say_kept(&mut self) {
+        let kept = self.volumes.kept_writes();
+        let kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
+        for one in kept.iter().filter(|one| !self.kept.contains(one)) {
+            self.console.warn(format_args!("{one}"));
+        }
+        self.kept = kept;
     }
 
     fn say(&mut self, failure: &str) {

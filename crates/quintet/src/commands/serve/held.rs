@@ -15,6 +15,7 @@ use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
 use crate::commands::mount::{self, Mount, Pools, Settings};
 use crate::commands::snapshot_choice::SnapshotFilter;
+use crate::console::Console;
 use crate::control::ControlSocket;
 use crate::exit::Exit;
 use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, Replica, directory_memory};
@@ -166,7 +167,7 @@ fn hold(
         }
     }
     drop((metrics, verifier, destager));
-    let settled = settle(&held.volumes, &notifier);
+    let settled = settle(&held.volumes, &notifier, console);
     drop(watchdog);
     settled?;
     unmounted.transpose()?;
@@ -174,7 +175,7 @@ fn hold(
 }
 
 /// Leaves nothing to replay. When that cannot be done, the journal has it.
-fn settle(volumes: &Volumes, notifier: &Notifier) -> anyhow::Result<()> {
+fn settle(volumes: &Volumes, notifier: &Notifier, console: &Console) -> anyhow::Result<()> {
     // It costs heat only.
     let _ = volumes.store_trace();
     volumes.flush()?;
@@ -183,9 +184,13 @@ fn settle(volumes: &Volumes, notifier: &Notifier) -> anyhow::Result<()> {
         let step = volumes.step(STEP_BYTES);
         let step = step.context("the last checkpoint; the journal has what was written")?;
         if step == Step::Idle {
-            return Ok(());
+            break;
         }
     }
+    for kept in volumes.kept_writes() {
+        console.warn(format_args!("{kept}"));
+    }
+    volumes.close().context("the journal")
 }
 
 /// What SIGUSR1 is answered with.

@@ -127,7 +127,7 @@ fn a_full_ring_waits_for_a_trim() {
             from = at[at.len() - 1 - round % 3];
             again.journal.trim(from);
         }
-        assert_eq!(disk.image().files().len(), 4, "slots are used again");
+        assert_eq!(slots(&disk), 4, "slots are used again");
     }
 }
 
@@ -213,7 +213,7 @@ fn the_size_may_change_between_openings() {
     assert_eq!(kept.len(), 8);
     let opened = try_open(&disk, Seal::None, &SMALL, at).unwrap();
     assert_eq!((opened.owned(), opened.damage), (Vec::new(), Vec::new()));
-    assert_eq!(disk.image().files().len(), 4, "surplus slots are removed");
+    assert_eq!(slots(&disk), 4, "surplus slots are removed");
 }
 
 #[test]
@@ -230,4 +230,12 @@ fn positions_rise_above_what_the_caller_knows() {
     journal.raise(JournalPosition(1 << 55));
     journal.flush().unwrap();
     assert_eq!(open(&disk, Seal::None, from).replayed[0].0, at);
+}
+
+/// Slot files.
+fn slots(disk: &SimDisk) -> usize {
+    let files = disk.image().files().into_iter();
+    files
+        .filter(|(name, _)| name.starts_with("journal/"))
+        .count()
 }

@@ -48,7 +48,8 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
         });
         let usage = journal.usage();
         assert_eq!((usage.records, usage.flushes), (480, 120));
-        assert!(usage.syncs <= usage.flushes + 4, "{usage:?}");
+        // Two for each record of how far the journal reaches.
+        assert!(usage.syncs <= usage.flushes + 4 + 16, "{usage:?}");
         let written = written.into_inner().unwrap();
         let again = try_open(&disk, seal, &OPTIONS, START).unwrap();
         assert_eq!(again.damage, []);

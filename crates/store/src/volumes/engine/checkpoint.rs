@@ -7,10 +7,11 @@
 use super::{Engine, lock};
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::pool::Purpose;
+use crate::pool::Purpose as CommitPurpose;
 use crate::volumes::live::LiveVolume;
 use crate::volumes::round::Member;
 use crate::write_path::{Committed, WriteSession};
+use format::recipe::ObjectRoot;
 use format::volume::VolumeRecord;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub enum Step {
 pub(in crate::volumes) struct Driver {
     pub session: Option<WriteSession>,
     round: Option<Round>,
+    /// The journal's head after the last round that was to trim it.
+    trimmed: Option<JournalPosition>,
 }
 
 impl Driver {
@@ -47,6 +50,20 @@ struct Round {
     head: JournalPosition,
     /// Members before this one are destaged.
     at: usize,
+    purpose: Purpose,
+}
+
+/// What a round is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::volumes) enum Purpose {
+    /// To take what was written. What cannot be taken stays where it is, and costs nothing.
+    Take,
+    /// The same; what cannot be taken is carried forward, so that the journal can be trimmed.
+    Trim,
+    /// A change of the volume. What cannot be taken is carried forward.
+    Change,
+    /// A root that holds everything: what cannot be taken is an error.
+    Exact,
 }
 
 /// What goes into a round's commit besides the new roots.
@@ -61,24 +78,50 @@ impl Engine {
 
     pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<Step> {
         if driver.round.is_none() {
-            let head = self.journal.head();
-            let dirty: Vec<_> = lock(&self.registry)
-                .values()
-                .map(|r| Arc::clone(&r.volume))
-                .filter(|v| !v.state().active.is_empty())
-                .collect();
-            if dirty.is_empty() {
+            let full = self.filled() >= self.thresholds.start;
+            // One that could not make room is not made again for nothing.
+            let purpose = match full && driver.trimmed != Some(self.journal.head()) {
+                true => Purpose::Trim,
+                false => Purpose::Take,
+            };
+            let round = self.begin(purpose);
+            if round.members.is_empty() {
                 return Ok(Step::Idle);
             }
-            let members = dirty.into_iter().map(|v| Member::freeze(self, v, None));
-            driver.round = Some(Round {
-                members: members.collect(),
-                head,
-                at: 0,
-            });
+            driver.round = Some(round);
         }
         let result = self.advance(driver, budget, &mut |_| (Vec::new(), 0));
         self.settle(driver, result)
+    }
+
+    /// A round of all volumes that have something for it.
+    fn begin(&self, purpose: Purpose) -> Round {
+        let head = self.journal.head();
+        let wanted = |volume: &Arc<LiveVolume>| {
+            let state = volume.state();
+            // What was kept is tried again for the sake of the journal only.
+            state.fresh || purpose == Purpose::Trim && state.active.first_position().is_some()
+        };
+        let dirty: Vec<_> = lock(&self.registry)
+            .values()
+            .map(|r| Arc::clone(&r.volume))
+            .filter(wanted)
+            .collect();
+        let members = dirty.into_iter().map(|v| Member::freeze(self, v, None));
+        Round {
+            members: members.collect(),
+            head,
+            at: 0,
+            purpose,
+        }
+    }
+
+    /// Gives the round up that is under way: nothing of it happened.
+    pub fn give_up_round(&self, driver: &mut Driver) {
+        driver.session = None;
+        if let Some(round) = driver.round.take() {
+            round.members.into_iter().for_each(|m| m.thaw(false));
+        }
     }
 
     /// Finishes the round under way, then makes one for `volume` alone, with more in its commit.
@@ -89,6 +132,10 @@ impl Engine {
         len: Option<u64>,
         at_commit: &mut AtCommit<'_>,
     ) -> Result<()> {
+        let purpose = match len {
+            Some(_) => Purpose::Change,
+            None => Purpose::Exact,
+        };
         while driver.round.is_some() {
             self.step_with(driver, u64::MAX)?;
         }
@@ -97,14 +144,13 @@ impl Engine {
             members: vec![Member::freeze(self, Arc::clone(volume), len)],
             head,
             at: 0,
+            purpose,
         });
         let result = self.advance(driver, u64::MAX, at_commit);
         let result = self.settle(driver, result);
-        if result.is_err()
-            && let Some(round) = driver.round.take()
-        {
+        if result.is_err() {
             // The change did not happen: what was frozen for it goes on as before.
-            round.members.into_iter().for_each(Member::thaw);
+            self.give_up_round(driver);
         }
         result.map(drop)
     }
@@ -148,24 +194,47 @@ impl Engine {
             }
         }
         let needed = self.finish(session, round, at_commit)?;
+        if round.purpose == Purpose::Trim {
+            driver.trimmed = Some(self.journal.head());
+        }
         driver.round = None;
+        self.count_kept();
+        let Some(needed) = needed else {
+            return Ok(Step::Idle);
+        };
         self.journal.trim(needed);
         self.rounds.fetch_add(1, Ordering::Release);
         Ok(Step::Committed)
     }
 
     /// Folds, commits, and lets the volumes read through their new roots. Returns from where on
-    /// the committed root needs the journal.
+    /// the committed root needs the journal; `None` when there was nothing to commit.
     fn finish(
         &self,
         session: &mut WriteSession,
         round: &mut Round,
         at_commit: &mut AtCommit<'_>,
-    ) -> Result<JournalPosition> {
+    ) -> Result<Option<JournalPosition>> {
         let mut records = BTreeMap::new();
         let mut roots = Vec::new();
+        for member in &mut round.members {
+            roots.push(self.fold(session, member, round.purpose)?);
+        }
+        self.put_back(round, &mut roots);
+        if round.members.is_empty() && round.purpose == Purpose::Take {
+            return Ok(None);
+        }
+        let mut carried = false;
         for member in &round.members {
-            let root = member.fold(self, session)?;
+            carried |= member.carry(self)?;
+        }
+        if carried {
+            // The commit passes over the old records of what was carried, and over what is newer
+            // there.
+            self.journal.flush()?;
+        }
+        for (member, root) in round.members.iter().zip(&roots) {
+            let root = root.unwrap_or_else(|| member.volume.state().root);
             let registry = lock(&self.registry);
             // Deleted meanwhile: its chunks are garbage, its record must not come back.
             if let Some(registered) = registry.get(&member.volume.id) {
@@ -174,7 +243,6 @@ impl Engine {
                 record.folded = member.folded;
                 records.insert(member.volume.id, record);
             }
-            roots.push(root);
         }
         // Before a root reaches what was stored directly.
         self.direct.commit(self)?;
@@ -193,9 +261,58 @@ impl Engine {
         }
         drop(registry);
         for (member, root) in std::mem::take(&mut round.members).into_iter().zip(roots) {
+            let (volume, kept) = (Arc::clone(&member.volume), member.kept());
+            let root = root.unwrap_or_else(|| volume.state().root);
             member.unfreeze(self, root);
+            volume.note_kept(kept);
         }
-        Ok(needed)
+        Ok(Some(needed))
+    }
+
+    /// The member's new root; `None` when nothing of it can be taken, and the old one stays.
+    fn fold(
+        &self,
+        session: &mut WriteSession,
+        member: &mut Member,
+        purpose: Purpose,
+    ) -> Result<Option<ObjectRoot>> {
+        let root = member.fold(self, session)?;
+        let resizes = member.len != member.volume.state().size;
+        match member.kept() {
+            Some(kept) if purpose == Purpose::Exact || (resizes && root.is_none()) => {
+                let (from, to) = kept.ranges.first().map_or((0, 0), |r| (r.start, r.end));
+                let name = self.name_of(&member.volume.id);
+                let place = format!("{name} bytes {from} to {to}");
+                let found = format!(
+                    "what was written there cannot be checkpointed: {}",
+                    kept.why
+                );
+                Err(StoreError::corruption("volume", place, found))
+            }
+            _ => Ok(root),
+        }
+    }
+
+    /// Members of which nothing can be taken leave the round, unless the journal must be trimmed.
+    fn put_back(&self, round: &mut Round, roots: &mut Vec<Option<ObjectRoot>>) {
+        if round.purpose != Purpose::Take {
+            return;
+        }
+        let members = std::mem::take(&mut round.members).into_iter();
+        for (member, root) in members.zip(std::mem::take(roots)) {
+            match member.kept() {
+                Some(kept) if member.is_without_edits() => {
+                    let volume = Arc::clone(&member.volume);
+                    member.thaw(true);
+                    volume.note_kept(Some(kept));
+                }
+                _ => {
+                    round.members.push(member);
+                    roots.push(root);
+                }
+            }
+        }
+        round.at = round.members.len();
     }
 
     /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
@@ -220,7 +337,7 @@ impl Engine {
         entries_change: i64,
         journal_from: Option<JournalPosition>,
     ) -> Result<Committed> {
-        self.pool.commit_with(Purpose::Volumes, |mut base| {
+        self.pool.commit_with(CommitPurpose::Volumes, |mut base| {
             if let Some(from) = journal_from {
                 base.record.journal_position = from.0;
             }
@@ -236,23 +353,29 @@ impl Engine {
 
     pub fn session<'a>(&self, slot: &'a mut Option<WriteSession>) -> Result<&'a mut WriteSession> {
         if slot.is_none() {
-            *slot = Some(self.pool.begin_for(Purpose::Volumes, self.lane)?);
+            *slot = Some(self.pool.begin_for(CommitPurpose::Volumes, self.lane)?);
         }
         let none = || StoreError::new(StoreErrorKind::Invalid, "no session");
         slot.as_mut().ok_or_else(none)
     }
 
+    /// A commit that passes over everything in the journal that no volume needs.
+    pub fn trim_all(&self) -> Result<()> {
+        let mut driver = lock(&self.driver);
+        if driver.round.is_none() {
+            driver.round = Some(self.begin(Purpose::Trim));
+        }
+        self.step_with(&mut driver, u64::MAX).map(drop)
+    }
+
     /// Nothing is dirty, and yet the journal is full: of records of volumes that were deleted, and
-    /// of slots that processes began before they died. A root says that nobody needs them.
+    /// of slots that processes began before they died, and of what is kept. A root says that nobody
+    /// needs the former, and the latter is carried forward.
     pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
-        let before = self.journal.usage().used_bytes;
-        driver.round = Some(Round {
-            members: Vec::new(),
-            head: self.journal.head(),
-            at: 0,
-        });
+        let before = self.journal.filled_bytes();
+        driver.round = Some(self.begin(Purpose::Trim));
         self.step_with(driver, u64::MAX)?;
-        match self.journal.usage().used_bytes < before {
+        match self.journal.filled_bytes() < before {
             true => Ok(()),
             false => Err(Self::no_room()),
         }

@@ -106,6 +106,11 @@ impl LiveVolume {
                 into.fill(0);
                 return Ok(());
             }
+            Source::Lost => {
+                let place = format!("bytes {} to {}", piece.offset, piece.end());
+                let found = "its record in the journal is damaged";
+                return Err(StoreError::corruption("written data", place, found));
+            }
             Source::Chunks(chunks) => {
                 return self.fill_from_chunks(engine, chunks, into, reading);
             }

@@ -18,7 +18,7 @@ fn seen(overlay: &Overlay, from: u64, to: u64) -> Model {
             let byte = match &piece.source {
                 Source::Record { skip } => Some(u64::from(*skip) + at - piece.offset),
                 Source::Zero => None,
-                Source::Chunks(_) => unreachable!("none were entered"),
+                Source::Chunks(_) | Source::Lost => unreachable!("none were entered"),
             };
             model[at as usize] = Some((piece.position.0, byte));
         }
