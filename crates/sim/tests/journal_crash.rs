@@ -54,7 +54,8 @@ fn each_barrier_is_missed() {
         Barrier::JournalReplayBeforeUse,
         Barrier::JournalBeforeNextSlot,
         Barrier::JournalBeforeAck,
-        Barrier::DirectoryBeforeNames,
+        // Not `DirectoryBeforeNames`: in these histories the pool's directory is synced once more
+        // for the names of the record of the journal's reach. `explore` misses it.
         Barrier::ReachNamesBeforeUse,
         Barrier::ReachBeforeAck,
     ] {
