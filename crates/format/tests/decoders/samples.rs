@@ -29,7 +29,10 @@ use format::scrub::{Pass, ScrubRecord};
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use format::trace::{TraceEntry, TraceRecord};
 use format::tree::{Entry, EntryKind, Timestamp};
-use units::{ContainerId, Fingerprint, Generation, SnapshotId, UnixNanos, WriterId};
+use units::{
+    ContainerId, Fingerprint, Generation, JournalPosition, SnapshotId, UnixNanos, VolumeId,
+    WriterId,
+};
 
 /// Samples of a decoder, by its name.
 pub fn of(name: &str) -> Vec<Vec<u8>> {

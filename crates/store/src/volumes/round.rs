@@ -319,7 +319,9 @@ impl Member {
             }
         }
         self.edits.clear();
-        self.kept = vec![0..self.len.max(self.volume.state().size)];
+        let end = self.len.max(self.volume.state().size);
+        self.kept.clear();
+        self.kept.push(0..end);
         Ok(None)
     }
 
