@@ -17,6 +17,9 @@ done
 dir=$1.pool
 mkdir -p "$dir"
 export QUINTET_REPOSITORY=$dir/pool
+# A pool without encryption is refused to who gives a password.
+unset QUINTET_PASSWORD QUINTET_PASSWORD_FILE QUINTET_PASSWORD_COMMAND
+export QUINTET_CACHE_DIR=$dir/known
 "$QUINTET" -q init --no-encryption
 if [ -n "$writable" ]; then
     "$QUINTET" -q volume create disk --size "$size"

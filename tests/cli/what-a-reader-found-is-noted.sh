@@ -27,6 +27,20 @@ for reader in "check --read-data" "restore latest --target $dir/back" "dump late
     [ "$(q snapshots --json | grep -c '"message_type":"snapshot"')" -eq 2 ]
 done
 
+# Beside a server, which runs the backup.
+rm -rf "$pool" "$dir/back"
+new_pool
+exits 0 q backup "$dir/src"
+start_server
+rot 3000000
+exits 21 q check --read-data
+touch "$dir/src/file"
+exits 0 q backup "$dir/src"
+exits 0 q status
+exits 0 q restore latest --target "$dir/back"
+cmp "$dir/src/file" "$dir/back$dir/src/file"
+stop_server
+
 # A reader that may not write to the pool.
 requires_root
 requires setpriv

@@ -89,7 +89,31 @@ pub struct Config {
     pub chunk_bytes_average: u32,
 }
 
+/// What of a config never changes: key slots bind it, with the pool's id. Feature bits are no part
+/// of it, as later versions may add some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundConfig {
+    /// When the pool was made.
+    pub created: UnixNanos,
+    /// Whether payloads are sealed.
+    pub seal: Seal,
+    /// Number of the splitter.
+    pub splitter: u8,
+    /// Average content-defined chunk, bytes.
+    pub chunk_bytes_average: u32,
+}
+
 impl Config {
+    /// What key slots bind.
+    pub fn bound(&self) -> BoundConfig {
+        BoundConfig {
+            created: self.created,
+            seal: self.seal,
+            splitter: self.splitter,
+            chunk_bytes_average: self.chunk_bytes_average,
+        }
+    }
+
     /// The blob.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();

@@ -3,14 +3,17 @@
 //! Every slot wraps the same master key; what unwraps it is a password (Argon2id) or the recovery
 //! key (256 random bits, needs no stretching).
 
-use crate::bytes::{Reader, Result, Writer};
+use crate::bytes::{Fault, FormatError, Reader, Result, Writer};
+use crate::config::{BoundConfig, Seal};
 use crate::mirrored;
 use crate::preamble::Kind;
 use units::{PoolId, UnixNanos};
 
 const WHAT: &str = "key slot";
-/// Version of this layout. 1: 2026-11, first.
-pub const KEY_SLOT_VERSION: u16 = 1;
+/// Version of this layout. 1: 2026-11, first. 2: 2026-11, the wrap binds the config.
+pub const KEY_SLOT_VERSION: u16 = 2;
+/// Slots of this version bind no config. They stay readable; nothing writes new ones.
+const VERSION_UNBOUND: u16 = 1;
 
 /// How the secret becomes the wrapping key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +46,18 @@ pub struct KeySlot {
     pub derivation: KeyDerivation,
     /// Random, one per slot.
     pub salt: [u8; 32],
+    /// The settings that the pool had when this slot was made; `None` in slots of version 1.
+    pub config: Option<BoundConfig>,
     /// AES-256-GCM of the master key under the wrapping key (used once: nonce 0), tag included.
     pub wrapped: [u8; 48],
 }
 
-/// Bounds that a decoder accepts, so that a damaged slot cannot ask for all memory.
-const ARGON2_MEMORY_KIB_MAX: u32 = 4 << 20;
-const ARGON2_PASSES_MAX: u32 = 1000;
-const ARGON2_LANES_MAX: u32 = 64;
+/// Most memory that a slot may ask for, KiB: a forged slot cannot take more.
+pub const ARGON2_MEMORY_KIB_MAX: u32 = 1 << 20;
+/// Most passes over it.
+pub const ARGON2_PASSES_MAX: u32 = 10;
+/// Most lanes.
+pub const ARGON2_LANES_MAX: u32 = 16;
 
 impl KeySlot {
     /// What the wrap binds: everything but the wrapped key.
@@ -72,6 +79,13 @@ impl KeySlot {
             KeyDerivation::Recovery => w.u8(2).u32(0).u32(0).u32(0),
         };
         w.bytes(&self.salt);
+        if let Some(config) = &self.config {
+            w.i64(config.created.0)
+                .u8(config.seal as u8)
+                .u8(config.splitter)
+                .u16(0)
+                .u32(config.chunk_bytes_average);
+        }
     }
 
     /// The blob.
@@ -80,12 +94,25 @@ impl KeySlot {
         self.encode_fields(&mut w);
         w.bytes(&self.wrapped);
         let slot = u64::from_le_bytes(self.id);
-        mirrored::encode(Kind::KeySlot, KEY_SLOT_VERSION, self.pool, slot, &w.0)
+        let version = match self.config {
+            Some(_) => KEY_SLOT_VERSION,
+            None => VERSION_UNBOUND,
+        };
+        mirrored::encode(Kind::KeySlot, version, self.pool, slot, &w.0)
     }
 
     /// The slot, and whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
-        let copy = mirrored::decode(WHAT, Kind::KeySlot, KEY_SLOT_VERSION, bytes)?;
+        let decode = |version| mirrored::decode(WHAT, Kind::KeySlot, version, bytes);
+        let (copy, is_bound) = match decode(KEY_SLOT_VERSION) {
+            Ok(copy) => (copy, true),
+            Err(FormatError {
+                fault: Fault::Version(VERSION_UNBOUND),
+                ..
+            }) => (decode(VERSION_UNBOUND)?, false),
+            // Its first copy may say any version; the second one may still be sound.
+            Err(e) => (decode(VERSION_UNBOUND).map_err(|_| e)?, false),
+        };
         let mut r = Reader::new(WHAT, &copy.payload);
         let created = UnixNanos(r.i64()?);
         let label = r.text()?;
@@ -112,9 +139,30 @@ impl KeySlot {
             created,
             derivation,
             salt: r.array()?,
+            config: match is_bound {
+                true => Some(bound_config(&mut r)?),
+                false => None,
+            },
             wrapped: r.array()?,
         };
         r.finish()?;
         Ok((slot, copy.damaged))
     }
+}
+
+fn bound_config(r: &mut Reader<'_>) -> Result<BoundConfig> {
+    let created = UnixNanos(r.i64()?);
+    let Some(seal) = Seal::from_u8(r.u8()?) else {
+        return r.invalid("seal");
+    };
+    let (splitter, reserved, chunk_bytes_average) = (r.u8()?, r.u16()?, r.u32()?);
+    if reserved != 0 {
+        return r.invalid("reserved");
+    }
+    Ok(BoundConfig {
+        created,
+        seal,
+        splitter,
+        chunk_bytes_average,
+    })
 }

@@ -47,6 +47,8 @@ pub enum Kind {
     DamageHints = 24,
     /// What a process that reads holds.
     ReaderHold = 15,
+    /// What a user's machine remembers of a pool. From 64 on: files that are in no pool.
+    Known = 64,
 }
 
 impl Kind {

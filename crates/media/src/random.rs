@@ -1,6 +1,8 @@
 //! Randomness, as an argument.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of random bytes for keys, salts and identifiers.
 pub trait Random: Send + Sync {
@@ -8,15 +10,29 @@ pub trait Random: Send + Sync {
     fn fill(&self, into: &mut [u8]);
 }
 
-/// The system's generator.
+/// The system's generator, asked anew each time: nothing is kept that a copy of this process (a
+/// virtual machine that was resumed twice) would have too. What the kernel gives is mixed with the
+/// clocks and a count, which costs nothing where its generator is good, and sets two copies apart
+/// whose kernel does not know yet that it was copied.
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, into: &mut [u8]) {
+        let mut drawn = [0; 32];
         // Without randomness no key is safe: there is nothing sensible left to do.
-        getrandom::fill(into).expect("the system has no source of randomness");
+        getrandom::fill(&mut drawn).expect("the system has no source of randomness");
+        let mut mixed = blake3::Hasher::new_keyed(&drawn);
+        for clock in [ClockId::Realtime, ClockId::Boottime] {
+            let now = clock_gettime(clock);
+            mixed.update(&now.tv_sec.to_le_bytes());
+            mixed.update(&now.tv_nsec.to_le_bytes());
+        }
+        mixed.update(&DRAWS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        mixed.finalize_xof().fill(into);
     }
 }
+
+static DRAWS: AtomicU64 = AtomicU64::new(0);
 
 /// A seeded generator (SplitMix64) for the simulator. Never for keys that protect anything.
 pub struct SeededRandom(Mutex<u64>);

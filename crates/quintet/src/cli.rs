@@ -106,6 +106,8 @@ Environment:
   QUINTET_TO_REPOSITORY     directory of the pool that `copy` fills; QUINTET_TO_PASSWORD, _FILE
                             and _COMMAND: its password
   QUINTET_REPLICA_PASSWORD  password of a replica; also _FILE and _COMMAND
+  QUINTET_CACHE_DIR         where this machine remembers pools, to notice other or older ones;
+                            else below XDG_CACHE_HOME or HOME
   QUINTET_COMPRESSION       zstd, zstd:LEVEL, lz4, none, auto or max
   QUINTET_MEMORY            memory for caches and queues
   QUINTET_PROGRESS_FPS      how often progress is shown, times a second
@@ -133,6 +135,10 @@ pub struct GlobalArgs {
     /// Where the password comes from.
     #[command(flatten)]
     pub password: PasswordArgs,
+    /// The pool is right as it is now: another one than this machine knows there, or set back to an
+    /// older state. Remembers it so
+    #[arg(long, global = true, hide_short_help = true)]
+    pub accept_changed_pool: bool,
     /// Memory for index, caches and queues (K, M, G or KiB, MiB, GiB)
     #[arg(long, global = true, value_name = "SIZE", value_parser = sizes::parse)]
     pub memory: Option<u64>,
@@ -160,6 +166,10 @@ pub struct PasswordArgs {
     /// File with a recovery key, instead of a password
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub key_file: Option<PathBuf>,
+    /// The pool is not encrypted, and that is meant: else it is refused when a password is given, or
+    /// when it was encrypted before
+    #[arg(long, global = true, hide_short_help = true, conflicts_with_all = ["password_file", "password_command", "key_file"])]
+    pub insecure_no_password: bool,
 }
 
 /// All commands.

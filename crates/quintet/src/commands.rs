@@ -43,6 +43,7 @@ mod tag;
 mod top;
 mod tree;
 mod undelete;
+mod unlocking;
 mod volume;
 
 use crate::caller::Caller;
@@ -157,6 +158,7 @@ fn start(
     let invocation = Invocation::new(settings, caller, Arc::clone(console), held, origin);
     let outcome = dispatch(&invocation, cli.command);
     invocation.leave_hints();
+    invocation.remember_pools();
     outcome
 }
 

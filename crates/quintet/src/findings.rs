@@ -12,6 +12,7 @@ mod incomplete;
 mod opening;
 mod schedule;
 mod serving;
+mod space;
 mod verification;
 
 pub use incomplete::missed_words;
@@ -96,6 +97,7 @@ pub const KINDS: [&str; 11] = [
     "snapshot_incomplete",
     "snapshot_overdue",
     "verification_overdue",
+    "disk_fills",
     "empty",
 ];
 
@@ -145,6 +147,7 @@ const SOURCES: &[Source] = &[
     incomplete::find,
     schedule::find,
     verification::find,
+    space::find,
 ];
 
 impl Look<'_> {

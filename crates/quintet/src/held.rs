@@ -173,6 +173,8 @@ impl Held {
         waiting: impl FnOnce(),
     ) -> io::Result<OpenPool> {
         let turn = Turns::take(&self.turns, interrupt, waiting)?;
+        // Readers beside this server may have found damage.
+        self.pool.take_up_news();
         Ok(OpenPool {
             // Before any name is read that the command may refer to.
             _hold: Some(self.pool.hold()),

@@ -26,6 +26,7 @@ pub mod mount;
 pub mod progress;
 pub mod restore;
 pub mod retention;
+pub mod secrecy;
 pub mod selection;
 pub mod settings;
 pub mod sizes;

@@ -9,5 +9,6 @@ mod heap;
 
 fn main() -> std::process::ExitCode {
     heap::bound();
+    quintet::secrecy::keep_from_core_dumps();
     quintet::commands::run(std::env::args_os()).into()
 }

@@ -5,6 +5,7 @@
 //! checked here second, so that commands see no raw text.
 
 mod environment;
+mod known_pools;
 mod password;
 mod recovery_key;
 mod shares;
@@ -12,7 +13,8 @@ mod terminal;
 mod upkeep;
 
 pub use environment::Environment;
-pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources};
+pub use known_pools::KnownPlace;
+pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
 pub use recovery_key::RecoveryKey;
 pub use shares::{Shares, flow_name, kind_name};
 pub use upkeep::Upkeep;
@@ -40,6 +42,10 @@ pub struct Settings {
     pool: Option<PathBuf>,
     /// How the pool is opened.
     pub password: PasswordSource,
+    /// The user says that the pool is not encrypted.
+    pub is_unencrypted: bool,
+    /// The user says that the pools are right as they are now.
+    pub accepts_changed: bool,
     /// Memory for index, caches and queues, bytes.
     pub memory_bytes: usize,
     /// Compression of new data.
@@ -101,6 +107,8 @@ impl Settings {
                 (&args.password).into(),
                 environment,
             )?,
+            is_unencrypted: args.password.insecure_no_password,
+            accepts_changed: args.accept_changed_pool,
             memory_bytes: checked_memory(memory_bytes)?,
             compression,
             progress_fps: progress_fps(environment)?,
@@ -167,6 +175,8 @@ pub struct OtherPool {
     pub path: PathBuf,
     /// How it is opened.
     pub password: PasswordSource,
+    /// The user says that it is not encrypted.
+    pub is_unencrypted: bool,
     /// Who it is, for who is asked for that.
     pub sources: PasswordSources,
 }
@@ -181,6 +191,7 @@ impl OtherPool {
     ) -> Result<Self, SettingError> {
         Ok(Self {
             path: local_path(location).map_err(|why| SettingError::new(name, why))?,
+            is_unencrypted: flags.is_unencrypted,
             password: PasswordSource::choose(sources, flags, environment)?,
             sources,
         })

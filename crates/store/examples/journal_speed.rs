@@ -27,7 +27,7 @@ fn open(dir: &Path, seal: Seal, from: JournalPosition, records: &mut u64) -> Jou
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
     };
-    let (pool, master) = (PoolId([1; 16]), MasterKey([2; 32]));
+    let (pool, master) = (PoolId([1; 16]), MasterKey::new([2; 32]));
     let mut take = |_, _: Record<'_>| {
         *records += 1;
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a change copies the path from leaf to root; old roots stay valid. Keys: `s` + time +
 //! id for snapshots, `c` + container id for the inventory, `d` + place for what was found damaged,
-//! `f` and `g` for the trash.
+//! `f` and `g` for the trash, `m` for the minimum trash period.
 //! Called by pool, recovery and check.
 
 mod inventory;

@@ -109,8 +109,9 @@ impl Collector {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
+        let minimum_s = pool.trash_minimum()?.seconds;
         Ok(Self {
-            policy,
+            policy: policy.keeping_trash_for(minimum_s),
             lane,
             stage: GcStage::Purging,
             basis: None,

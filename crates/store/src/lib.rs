@@ -42,7 +42,7 @@ pub use journal::{
 };
 pub use pool::{
     DamageHints, Damaged, HeldBack, Hold, InitOptions, KnownDamage, OpenMode, Pool, ReaderSeen,
-    RecordSlots, Repair, SpaceCounts, Verification, is_no_pool,
+    RecordSlots, Repair, SpaceCounts, Unlocked, Verification, is_no_pool,
 };
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};

@@ -39,6 +39,8 @@ mod sessions;
 #[cfg(test)]
 pub(crate) mod small;
 mod trash;
+mod trash_minimum;
+mod unlocking;
 mod volumes;
 
 pub(crate) use sessions::Purpose;
@@ -53,6 +55,7 @@ use readers::{Probing, ReadersHold};
 pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
+pub use unlocking::Unlocked;
 
 const LOCK: &str = "lock";
 
@@ -143,6 +146,8 @@ pub struct Pool {
     notes: Notes,
     lost_commits: Vec<Generation>,
     hints: Arc<DamageHints>,
+    /// The newest commit, for who outlives the pool.
+    newest: Arc<AtomicU64>,
     holds: Arc<Holds>,
     /// Of a process that reads, as others see it.
     _reading: Option<ReadersHold>,
@@ -170,8 +175,9 @@ impl Pool {
         }
         let mut pool = PoolId::default();
         media.random.fill(&mut pool.0);
-        let mut master = MasterKey([0; 32]);
-        media.random.fill(&mut master.0);
+        let mut bytes = [0; 32];
+        media.random.fill(&mut bytes);
+        let master = MasterKey::new(bytes);
         let encrypted = !options.secrets.is_empty();
         let config = Config {
             pool,
@@ -184,7 +190,7 @@ impl Pool {
             } else {
                 Seal::None
             },
-            clear_master_key: if encrypted { [0; 32] } else { master.0 },
+            clear_master_key: if encrypted { [0; 32] } else { bytes },
             splitter: SPLITTER_NUMBER,
             chunk_bytes_average: options.chunk_bytes_average,
         };
@@ -194,7 +200,7 @@ impl Pool {
         forget_slots(media)?;
         put_config(&*media.blobs, &config)?;
         for secret in options.secrets {
-            add_slot(media, pool, &master, secret, Barrier::PoolBeforeRoot)?;
+            add_slot(media, &config, &master, secret, Barrier::PoolBeforeRoot)?;
         }
         media.blobs.barrier(Barrier::PoolBeforeRoot)?;
         let record = RootRecord {
@@ -204,61 +210,57 @@ impl Pool {
         commit_root(media, pool, &master, config.seal, Generation(1), &record)
     }
 
-    /// Opens a pool. `secret` is not needed (and not looked at) without encryption.
-    /// `memory_bytes` bounds index, directories and decoded regions together.
+    /// Opens a pool: one that is not encrypted without a secret, one that is with one of its own;
+    /// else `WrongKey`. `memory_bytes` bounds index, directories and decoded regions together.
     pub fn open(
         media: Media,
         secret: Option<&SecretKey>,
         mode: OpenMode,
         memory_bytes: usize,
     ) -> Result<Self> {
-        Self::open_as(media, secret, mode, memory_bytes, None)
+        let unlocked = Self::unlock(&media, secret)?;
+        Self::open_unlocked(media, unlocked, mode, memory_bytes)
+    }
+
+    /// The same, of a pool whose key is known.
+    pub fn open_unlocked(
+        media: Media,
+        unlocked: Unlocked,
+        mode: OpenMode,
+        memory_bytes: usize,
+    ) -> Result<Self> {
+        Self::open_as(media, unlocked, mode, memory_bytes, None)
     }
 
     /// Opens a pool for reading, and keeps what its newest commit reaches from being deleted while it
     /// is open: `label` says who reads. [`Pool::unheld`] says if that was not possible.
     pub fn open_holding(
         media: Media,
-        secret: Option<&SecretKey>,
+        unlocked: Unlocked,
         memory_bytes: usize,
         label: &str,
     ) -> Result<Self> {
-        Self::open_as(media, secret, OpenMode::Read, memory_bytes, Some(label))
+        Self::open_as(media, unlocked, OpenMode::Read, memory_bytes, Some(label))
     }
 
     fn open_as(
         media: Media,
-        secret: Option<&SecretKey>,
+        unlocked: Unlocked,
         mode: OpenMode,
         memory_bytes: usize,
         reader: Option<&str>,
     ) -> Result<Self> {
-        let mut notes = Notes::new();
-        let config = read_config(&*media.blobs, &mut notes)?;
-        if config.splitter != SPLITTER_NUMBER {
-            let why = format!("splitter {}", config.splitter);
-            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
-        }
+        let Unlocked {
+            config,
+            master,
+            opened_with,
+            mut notes,
+        } = unlocked;
         let unknown = config.features_ro_compat & !format::config::FEATURES_RO_COMPAT_KNOWN;
         if mode == OpenMode::Write && unknown != 0 {
             let why = format!("writing needs features {unknown:#x}");
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
-        // Before anybody is asked for a key, or told that the keys are damaged.
-        if is_empty(&*media.blobs)? {
-            return Err(unfinished());
-        }
-        let (master, opened_with) = match (config.seal, secret) {
-            (Seal::None, _) => (MasterKey(config.clear_master_key), None),
-            (_, Some(secret)) => {
-                let (master, slot) = unlock(&media, config.pool, secret, &mut notes)?;
-                (master, Some(slot))
-            }
-            (_, None) => {
-                let why = "the pool is encrypted and no key was given";
-                return Err(StoreError::new(StoreErrorKind::WrongKey, why));
-            }
-        };
         let lock = match mode {
             OpenMode::Read => None,
             OpenMode::Write => Some(media.disk.lock(LOCK)?),
@@ -270,13 +272,14 @@ impl Pool {
             Some(Err(e)) => (None, Some(e.to_string())),
             None => (None, None),
         };
-        let containers =
-            ContainerReader::new(Arc::clone(&media.blobs), config.pool, master.clone());
+        let (blobs, seal) = (Arc::clone(&media.blobs), config.seal);
+        let containers = ContainerReader::new(blobs, config.pool, master.clone(), seal);
         let writable = mode == OpenMode::Write;
         let basis = Basis {
             media,
             pool: config.pool,
             master,
+            seal,
             containers: Arc::new(containers),
             memory_bytes,
             writable,
@@ -329,8 +332,8 @@ impl Pool {
         if writable {
             media.blobs.sweep()?;
             heal_config(&*media.blobs, &config)?;
-            heal_slots(&media, config.pool)?;
-            heal_root(&media, config.pool, generation)?;
+            heal_slots(&media, config.pool, opened_with.as_ref())?;
+            heal_root(&media, config.pool, (&master, seal), generation)?;
             for (writer, state) in WRITERS.into_iter().zip(&mut head.writers) {
                 let record = &head.record;
                 let adopted = adopt(&media, writer, record, &containers, &chunks, &mut notes)?;
@@ -358,6 +361,7 @@ impl Pool {
             notes,
             lost_commits: unreadable,
             hints,
+            newest: Arc::new(AtomicU64::new(generation.0)),
             holds: Arc::default(),
             _reading: reading,
             unheld,
@@ -371,6 +375,10 @@ impl Pool {
         let hints = Arc::clone(&pool.hints);
         pool.chunks.tell_of_damage(move |place| hints.note(place));
         Ok(pool)
+    }
+
+    fn sealing(&self) -> (&MasterKey, Seal) {
+        (&self.master, self.config.seal)
     }
 
     /// Settings of the pool.
@@ -398,6 +406,11 @@ impl Pool {
     /// Number of the newest commit.
     pub fn generation(&self) -> Generation {
         self.head().generation
+    }
+
+    /// Number of the newest commit, kept up to date, also after the pool was closed.
+    pub fn generation_cell(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.newest)
     }
 
     /// The newest commit.
@@ -500,7 +513,7 @@ impl Pool {
         self.key_change_allowed()?;
         add_slot(
             &self.media,
-            self.config.pool,
+            &self.config,
             &self.master,
             new,
             Barrier::KeyBeforeAck,

@@ -12,6 +12,7 @@ use crate::error::{Result, StoreError};
 use crate::index::FingerprintIndex;
 use crate::read_path::Reader;
 use crate::superblock::{MasterKey, Newest, Notes, newest_root};
+use format::config::Seal;
 use format::root::RootRecord;
 use media::Media;
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ pub(crate) struct Basis {
     pub media: Media,
     pub pool: PoolId,
     pub master: MasterKey,
+    pub seal: Seal,
     pub containers: Arc<ContainerReader>,
     pub memory_bytes: usize,
     pub writable: bool,
@@ -121,7 +123,8 @@ impl Basis {
     }
 
     fn root_below(&self, limit: Option<Generation>, notes: &mut Notes) -> Result<Option<Newest>> {
-        newest_root(&self.media, self.pool, &self.master, limit, notes)
+        let sealing = (&self.master, self.seal);
+        newest_root(&self.media, self.pool, sealing, limit, notes)
     }
 
     /// Index and reader of a commit; true when the index is of a later one.

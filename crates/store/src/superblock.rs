@@ -6,11 +6,13 @@
 
 mod keys;
 mod roots;
+mod secrets;
 
-pub use keys::{MasterKey, NewSecret, SecretKey, SlotInfo};
+pub use keys::{NewSecret, SlotInfo};
 pub(crate) use keys::{add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock};
 use roots::owner_of_roots;
 pub(crate) use roots::{Newest, commit_root, forget_roots_below, heal_root, newest_root};
+pub use secrets::{MasterKey, SecretKey};
 
 use crate::error::{Result, StoreError, StoreErrorKind};
 use format::bytes::{Fault, FormatError};
@@ -165,6 +167,22 @@ pub(crate) fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config
             "missing under both names",
         )),
     }
+}
+
+/// Another copy of the config of the same pool than the one that `read_config` chose: that one may
+/// have been forged.
+pub(crate) fn other_config(
+    blobs: &dyn Blobs,
+    chosen: &Config,
+    is_wanted: impl Fn(&Config) -> bool,
+) -> Option<Config> {
+    let names = [CONFIG.to_owned(), mirror_name(CONFIG)];
+    let copies = names.iter().filter_map(|name| {
+        let bytes = blobs.read(name, BLOB_BYTES_MAX).ok()?;
+        Some(Config::decode(&bytes).ok()?.0)
+    });
+    let mut wanted = copies.filter(|copy| copy.pool == chosen.pool && is_wanted(copy));
+    wanted.next()
 }
 
 /// True when no root and no container was ever put: at most an interrupted init.

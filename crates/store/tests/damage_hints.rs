@@ -162,3 +162,17 @@ fn a_writer_that_ends_without_a_commit_leaves_a_hint() {
     assert_eq!(rotten.hints().len(), 1);
     assert!(back_up_again(&rotten).1);
 }
+
+#[test]
+fn a_writer_that_is_open_hears_of_what_a_reader_finds_beside_it() {
+    let rotten = Rotten::new();
+    let writer = rotten.open(OpenMode::Write);
+    let reader = rotten.open(OpenMode::Read);
+    assert!(!check(&reader).is_sound());
+    drop(reader);
+    store_image(&writer, "again", &rotten.image(), WITH);
+    assert_eq!(rotten.hints(), []);
+    let reader = rotten.open(OpenMode::Read);
+    assert_eq!(reader.set_aside().len(), 1);
+    assert!(check(&reader).damage.is_empty());
+}

@@ -30,7 +30,8 @@ fn collect(pool: &Pool) -> GcCounts {
 
 fn reads(disk: &Arc<SimDisk>, seed: u64) -> Pool {
     let media = specimen::media(disk, seed);
-    Pool::open_holding(media, None, MEMORY_BYTES, "a test").expect("open for reading")
+    let unlocked = Pool::unlock(&media, None).expect("unlock");
+    Pool::open_holding(media, unlocked, MEMORY_BYTES, "a test").expect("open for reading")
 }
 
 fn files(disk: &SimDisk) -> usize {

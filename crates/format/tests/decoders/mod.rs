@@ -19,6 +19,7 @@ use format::index::{Bucket, Geometry, Header, Seed, Tail};
 use format::journal;
 use format::journal::{BatchHeader, RecordHeader, SlotHeader, SlotPage};
 use format::key_slot::KeySlot;
+use format::known::KnownPool;
 use format::map_node::MapNode;
 use format::mirrored;
 use format::moved::MovedRecord;
@@ -30,6 +31,7 @@ use format::root::{RootRecord, StoredRoot};
 use format::scrub::ScrubRecord;
 use format::snapshot::Snapshot;
 use format::trace::TraceRecord;
+use format::trash_minimum::TrashMinimum;
 use format::tree::Entry;
 use std::fmt::Debug;
 use units::PoolId;
@@ -62,6 +64,8 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("defrag", defrag),
     ("moved", moved),
     ("trace", trace),
+    ("known", known),
+    ("trash_minimum", trash_minimum),
 ];
 
 /// The pool that bucket and tail samples belong to.
@@ -353,6 +357,21 @@ pub fn reach(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(record) = decode_mended(bytes, sum_at, decode) {
         same(&record, decode(&record.encode(POOL)));
+    }
+}
+
+/// The minimum trash period.
+pub fn trash_minimum(bytes: &[u8]) {
+    if let Ok(minimum) = TrashMinimum::decode(bytes) {
+        same(&minimum, TrashMinimum::decode(&minimum.encode()));
+    }
+}
+
+/// What a machine remembers of a pool.
+pub fn known(bytes: &[u8]) {
+    let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
+    if let Some(known) = decode_mended(bytes, sum_at, KnownPool::decode) {
+        same(&known, KnownPool::decode(&known.encode()));
     }
 }
 

@@ -9,7 +9,7 @@ pub use journal::{JOURNAL_AT, JOURNAL_SLOT};
 use super::POOL;
 use format::bytes::Writer;
 use format::collect::CollectRecord;
-use format::config::{Codec, Config, Seal};
+use format::config::{BoundConfig, Codec, Config, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
 };
@@ -18,6 +18,7 @@ use format::defrag::{
     DefragMove, DefragObject, DefragRange, DefragRecord, DefragStage, DefragToll, DefragWish,
 };
 use format::key_slot::{KeyDerivation, KeySlot};
+use format::known::KnownPool;
 use format::map_node::{MapChild, MapNode};
 use format::moved::MovedRecord;
 use format::phase::TaskPhase;
@@ -28,6 +29,7 @@ use format::root::{RootRecord, StoredRoot};
 use format::scrub::{Pass, ScrubRecord};
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
 use format::trace::{TraceEntry, TraceRecord};
+use format::trash_minimum::TrashMinimum;
 use format::tree::{Entry, EntryKind, Timestamp};
 use units::{
     ContainerId, Fingerprint, Generation, JournalPosition, SnapshotId, UnixNanos, VolumeId,
@@ -77,6 +79,15 @@ pub fn of(name: &str) -> Vec<Vec<u8>> {
         "defrag" => vec![defrag().encode(POOL), DefragRecord::default().encode(POOL)],
         "moved" => vec![moved().encode(POOL), MovedRecord::default().encode(POOL)],
         "trace" => vec![trace().encode(POOL), TraceRecord::default().encode(POOL)],
+        "known" => known(),
+        "trash_minimum" => vec![
+            TrashMinimum {
+                seconds: 30 * 86_400,
+                guards: vec![*b"recovery", [7; 8]],
+            }
+            .encode(),
+            TrashMinimum::default().encode(),
+        ],
         other => panic!("no samples for {other}"),
     }
 }
@@ -116,6 +127,20 @@ fn reach(volumes: u8, losses: u8) -> ReachRecord {
         salt: [3; 32],
         tag: [0; 16],
     }
+}
+
+fn known() -> Vec<Vec<u8>> {
+    let known = |seal, place: &[u8]| KnownPool {
+        pool: POOL,
+        generation: Generation(77),
+        seen: UnixNanos(5),
+        seal,
+        place: place.to_vec(),
+    };
+    vec![
+        known(Seal::Aes256Gcm, b"/srv/pool").encode(),
+        known(Seal::None, b"").encode(),
+    ]
 }
 
 fn collect() -> CollectRecord {
@@ -220,19 +245,31 @@ fn config(seal: Seal) -> Vec<u8> {
     config.encode()
 }
 
-fn slots() -> [KeySlot; 2] {
+fn slots() -> [KeySlot; 3] {
     let argon = KeyDerivation::Argon2id {
         memory_kib: 32 << 10,
         passes: 1,
         lanes: 1,
     };
-    [argon, KeyDerivation::Recovery].map(|derivation| KeySlot {
+    let bound = BoundConfig {
+        created: UnixNanos(6),
+        seal: Seal::Aes256Gcm,
+        splitter: 1,
+        chunk_bytes_average: 32 << 10,
+    };
+    let kinds = [
+        (argon, None),
+        (KeyDerivation::Recovery, None),
+        (argon, Some(bound)),
+    ];
+    kinds.map(|(derivation, config)| KeySlot {
         pool: POOL,
         id: *b"slot one",
         label: "laptop".to_owned(),
         created: UnixNanos(-5),
         derivation,
         salt: [9; 32],
+        config,
         wrapped: [8; 48],
     })
 }

@@ -12,6 +12,7 @@ Examples:
   quintet gc --dry-run
   quintet gc --rate-limit 50M
   quintet gc --trash-period 0      (nothing can be undeleted afterwards)
+  quintet gc --set-trash-minimum 30d
 
 Runs beside backups, volumes and everything else, in the server that holds the pool if there is one.
 Forgotten snapshots can be taken back with `quintet undelete` until the trash period is over. What
@@ -35,6 +36,10 @@ pub struct GcArgs {
     /// How long forgotten snapshots can be taken back (0, 12h, 7d, 2w)
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = PeriodArg::parse)]
     pub trash_period: PeriodArg,
+    /// Collect nothing; set in the pool how long any gc keeps forgotten snapshots at least. Only a
+    /// recovery key (--key-file) that was there when it was first set can shorten it
+    #[arg(long, value_name = "TIME", value_parser = PeriodArg::parse, conflicts_with_all = ["dry_run", "rate_limit", "max_copy"])]
+    pub set_trash_minimum: Option<PeriodArg>,
 }
 
 /// Take forgotten snapshots back.

@@ -78,4 +78,8 @@ pub struct ToPasswordArgs {
     /// File with a recovery key of the receiving pool
     #[arg(long, value_name = "FILE")]
     pub to_key_file: Option<PathBuf>,
+    /// The receiving pool is not encrypted, and that is meant: else it is refused when a password is given, or
+    /// when it was encrypted before
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["to_password_file", "to_password_command", "to_key_file"])]
+    pub to_insecure_no_password: bool,
 }

@@ -26,4 +26,8 @@ pub struct ReplicaPasswordArgs {
     /// File with a recovery key of the replica
     #[arg(long, value_name = "FILE", requires = "replica")]
     pub replica_key_file: Option<PathBuf>,
+    /// The replica is not encrypted, and that is meant: else it is refused when a password is given, or
+    /// when it was encrypted before
+    #[arg(long, requires = "replica", hide_short_help = true, conflicts_with_all = ["replica_password_file", "replica_password_command", "replica_key_file"])]
+    pub replica_insecure_no_password: bool,
 }

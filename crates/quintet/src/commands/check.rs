@@ -14,11 +14,7 @@ use crate::sizes;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
 use std::ops::ControlFlow;
-use std::time::Duration;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};
-
-/// Between two looks at a journal that seems damaged.
-const JOURNAL_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<Exit> {
     let depth = depth(args);
@@ -56,7 +52,6 @@ fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result
             let volumes = pool.volumes().unwrap_or_default();
             return Ok(damage.iter().map(|d| named(d, &volumes)).collect());
         }
-        std::thread::sleep(JOURNAL_PAUSE);
     }
     Ok(Vec::new())
 }

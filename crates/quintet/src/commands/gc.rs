@@ -28,7 +28,41 @@ const RUNS_MAX: usize = 4;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
+/// Sets the minimum trash period.
+fn set_minimum(invocation: &Invocation, seconds: u64) -> anyhow::Result<Exit> {
+    let pool = invocation.open(OpenMode::Write)?;
+    let (_, opened_with) = invocation.keys(&pool)?;
+    let before = pool.trash_minimum()?.seconds;
+    pool.set_trash_minimum(seconds, opened_with.as_ref())?;
+    let console = &invocation.console;
+    console.message(
+        Object::message("summary")
+            .integer("trash_minimum_s", seconds)
+            .integer("trash_minimum_before_s", before),
+    )?;
+    console.line(format!(
+        "forgotten snapshots stay for {seconds} s at least ({before} s before)"
+    ))?;
+    Ok(Exit::Done)
+}
+
+/// Says so when the pool keeps what is forgotten for longer than the user wants.
+fn tell_minimum(invocation: &Invocation, args: &GcArgs, pool: &Pool) -> anyhow::Result<()> {
+    let minimum = pool.trash_minimum()?.seconds;
+    if args.trash_period.seconds < minimum {
+        invocation.console.warn(format_args!(
+            "the pool keeps forgotten snapshots for {minimum} s at least: a trash period of {} s is \
+             not taken (see gc --set-trash-minimum)",
+            args.trash_period.seconds
+        ));
+    }
+    Ok(())
+}
+
 pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit> {
+    if let Some(period) = args.set_trash_minimum {
+        return set_minimum(invocation, period.seconds);
+    }
     let policy = GcPolicy {
         copy_bytes_max: args.max_copy.unwrap_or(u64::MAX),
         gain_bytes_min: GAIN_BYTES_MIN,
@@ -45,16 +79,23 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
     };
     if args.dry_run {
         let pool = invocation.open(OpenMode::Read)?;
+        tell_minimum(invocation, args, &pool)?;
         let run = run.knowing(CollectMemory::of(&pool).ahead());
         let (counts, _) = run.once(&pool, None)?;
         return show(invocation, args, &counts);
     }
     let counts = match invocation.open_to_collect()? {
-        Opened::Pool(pool) => run.alone(&pool, None)?,
-        Opened::Volumes(volumes) => match &volumes.held {
-            Some(held) => run.in_server(held)?,
-            None => run.alone(volumes.pool(), Some(&volumes))?,
-        },
+        Opened::Pool(pool) => {
+            tell_minimum(invocation, args, &pool)?;
+            run.alone(&pool, None)?
+        }
+        Opened::Volumes(volumes) => {
+            tell_minimum(invocation, args, volumes.pool())?;
+            match &volumes.held {
+                Some(held) => run.in_server(held)?,
+                None => run.alone(volumes.pool(), Some(&volumes))?,
+            }
+        }
     };
     show(invocation, args, &counts)
 }

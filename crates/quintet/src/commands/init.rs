@@ -4,10 +4,11 @@
 //! pool is not made, the file does not stay.
 
 use super::invocation::Invocation;
+use super::unlocking::remember_new;
 use crate::cli::InitArgs;
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::settings::RecoveryKey;
+use crate::settings::{RecoveryKey, exposed_secret};
 use anyhow::bail;
 use format::config::Seal;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey};
@@ -24,6 +25,13 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
         true => None,
         false => Some(invocation.settings.password.read_new(&invocation.caller)?),
     };
+    let (source, environment) = (
+        &invocation.settings.password,
+        &invocation.caller.environment,
+    );
+    if let Some(warning) = exposed_secret(source, environment).filter(|_| secret.is_some()) {
+        invocation.console.warn(warning);
+    }
     let media = invocation.media(true)?;
     let recovery = match &args.recovery_key_file {
         Some(file) => {
@@ -56,6 +64,8 @@ pub(super) fn run(invocation: &Invocation, args: &InitArgs) -> anyhow::Result<Ex
     }
     let memory = invocation.settings.memory_bytes;
     let pool = Pool::open(media, secret.as_ref(), OpenMode::Read, memory)?;
+    let environment = &invocation.caller.environment;
+    remember_new(invocation.settings.pool()?, &pool, environment)?;
     let (id, seal) = (pool.config().pool, pool.config().seal);
     let console = &invocation.console;
     console.message(

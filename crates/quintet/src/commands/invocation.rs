@@ -1,8 +1,8 @@
 //! One run of the program: its settings, its streams, and the way into the pool.
 
-use super::failure;
 use super::gc::Opened;
 use super::readers;
+use super::unlocking::{Door, Opening, Visit};
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::control::{IN_A_TURN_LIMIT, Leases};
@@ -12,11 +12,13 @@ use crate::held::{
 };
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::progress::Progress;
-use crate::settings::{OtherPool, Settings, parse_compression};
+use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_compression};
 use anyhow::{Context, anyhow};
+use format::config::Seal;
 use jiff::tz::TimeZone;
-use media::{Asker, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use media::{Asker, Clock, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use qos::Flow;
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -52,6 +54,8 @@ pub(super) struct Invocation {
     origin: Origin,
     /// Where the pools that it opened leave what was found damaged.
     hints: Mutex<Vec<Arc<DamageHints>>>,
+    /// Pools that were opened here.
+    visits: Mutex<Vec<Visit>>,
 }
 
 /// Turns at the device of the server that has the pool in that directory, whenever there is one. Who asks may have a
@@ -91,6 +95,7 @@ impl Invocation {
             held,
             origin,
             hints: Mutex::default(),
+            visits: Mutex::default(),
         }
     }
 
@@ -161,8 +166,12 @@ impl Invocation {
                 let memory = self.settings.memory_bytes;
                 Ok(self.open_own(None, mode, memory)?.into())
             }
-            (Some(held), OpenMode::Read) => Ok(held.for_reading()),
+            (Some(held), OpenMode::Read) => {
+                self.check_held(held)?;
+                Ok(held.for_reading())
+            }
             (Some(held), OpenMode::Write) => {
+                self.check_held(held)?;
                 let waiting = || {
                     let why = "waiting for another command that writes to the pool";
                     self.console.note(why);
@@ -196,14 +205,15 @@ impl Invocation {
         memory_bytes: usize,
     ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
         let queue = self.queue_of_other(&other.path, mode)?;
-        let open = |secret| Self::open_at(&other.path, secret, mode, memory_bytes, queue.clone());
-        let (pool, secret) = match open(None) {
-            Err(e) if failure::exit_of(&e) == Exit::WrongKey => {
-                let secret = other.password.read_of(other.sources, &self.caller)?;
-                (open(Some(&secret))?, Some(secret))
-            }
-            opened => (opened?, None),
+        let media = Self::media_at(&other.path, queue, false)?;
+        let door = Door {
+            path: &other.path,
+            password: &other.password,
+            sources: other.sources,
+            is_unencrypted: other.is_unencrypted,
+            accepts_changed: self.settings.accepts_changed,
         };
+        let (pool, secret) = self.enter(&door, media, mode, memory_bytes)?;
         for note in pool.notes() {
             let path = other.path.display();
             self.console.warn(format_args!("{path}: {note}"));
@@ -237,7 +247,13 @@ impl Invocation {
         queue: Option<Arc<dyn RequestQueue>>,
     ) -> anyhow::Result<Pool> {
         let media = Self::media_at(path, queue, false)?;
-        Ok(readers::open(media, secret, mode, memory_bytes)?)
+        let unlocked = Pool::unlock(&media, secret)?;
+        if secret.is_some() && unlocked.config().seal == Seal::None {
+            // Another pool has taken its place since the secret opened it.
+            let why = format!("{}: the pool is not encrypted any more", path.display());
+            return Err(StoreError::new(StoreErrorKind::WrongKey, why).into());
+        }
+        Ok(readers::open(media, unlocked, mode, memory_bytes)?)
     }
 
     fn tell_notes(&self, pool: &Pool) {
@@ -267,14 +283,8 @@ impl Invocation {
             (None, OpenMode::Write) => None,
         };
         let media = self.media_behind(queue, false)?;
-        let pool = match readers::open(media.clone(), None, mode, memory) {
-            // Encrypted; nothing is locked or changed by having tried.
-            Err(e) if e.kind == StoreErrorKind::WrongKey => {
-                let secret = self.settings.password.read(&self.caller)?;
-                readers::open(media, Some(&secret), mode, memory)
-            }
-            opened => opened,
-        }?;
+        let door = self.door()?;
+        let (pool, _) = self.enter(&door, media, mode, memory)?;
         let mut hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
         hints.push(Arc::clone(pool.damage_hints()));
         drop(hints);
@@ -292,9 +302,67 @@ impl Invocation {
         }
     }
 
+    /// The way into the pool that the command is about.
+    fn door(&self) -> anyhow::Result<Door<'_>> {
+        Ok(Door {
+            path: self.settings.pool()?,
+            password: &self.settings.password,
+            sources: PasswordSources::OPEN,
+            is_unencrypted: self.settings.is_unencrypted,
+            accepts_changed: self.settings.accepts_changed,
+        })
+    }
+
+    /// Opens a pool in this process, and says when it is not the one that it was.
+    fn enter(
+        &self,
+        door: &Door<'_>,
+        media: Media,
+        mode: OpenMode,
+        memory_bytes: usize,
+    ) -> anyhow::Result<(Pool, Option<SecretKey>)> {
+        let environment = self.own_environment();
+        let opening = door.unlock(&media, &self.caller, &environment, &self.console)?;
+        let Opening {
+            unlocked,
+            secret,
+            mut visit,
+        } = opening;
+        let pool = readers::open(media, unlocked, mode, memory_bytes)?;
+        visit.entered(&pool, door.path, &self.console);
+        let mut visits = self.visits.lock().unwrap_or_else(|e| e.into_inner());
+        visits.push(visit);
+        drop(visits);
+        Ok((pool, secret))
+    }
+
+    /// Of this process, also when it runs a command for somebody else.
+    pub fn own_environment(&self) -> Cow<'_, Environment> {
+        match self.held {
+            None => Cow::Borrowed(&self.caller.environment),
+            Some(_) => Cow::Owned(Environment::of_process()),
+        }
+    }
+
+    /// Remembers the pools that were opened here, at the end of a run.
+    pub fn remember_pools(&self) {
+        let visits = self.visits.lock().unwrap_or_else(|e| e.into_inner());
+        let now = SystemClock.now();
+        visits.iter().for_each(|visit| visit.remember(now));
+    }
+
+    /// Through a server too, who gives a password is not served a pool without encryption.
+    fn check_held(&self, held: &Held) -> anyhow::Result<()> {
+        if held.pool.config().seal == Seal::None {
+            self.door()?.refuse_clear(None)?;
+        }
+        Ok(())
+    }
+
     /// Opens the volumes, to change them. In a server: those that it has open.
     pub fn open_volumes(&self) -> anyhow::Result<OpenVolumes> {
         if let Some(held) = &self.held {
+            self.check_held(held)?;
             return Ok(OpenVolumes::of_server(held));
         }
         let pool = self.open_for_volumes()?;
@@ -305,6 +373,7 @@ impl Invocation {
     /// What a collector works on, beside whoever else writes: in a server without a turn.
     pub fn open_to_collect(&self) -> anyhow::Result<Opened> {
         if let Some(held) = &self.held {
+            self.check_held(held)?;
             return Ok(Opened::Volumes(OpenVolumes::of_server(held)));
         }
         let pool = self.open_for_volumes()?;

@@ -8,7 +8,7 @@ use crate::calendar;
 use crate::cli::{KeyCommand, NewKeyArgs};
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::settings::{PasswordSource, RecoveryKey};
+use crate::settings::{PasswordSource, RecoveryKey, exposed_secret};
 use anyhow::bail;
 use format::key_slot::KeyDerivation;
 use media::SystemRandom;
@@ -131,6 +131,9 @@ fn add_password(
         Some(file) => PasswordSource::File(file.clone()),
         None => PasswordSource::Terminal,
     };
+    if let Some(warning) = exposed_secret(&source, &invocation.caller.environment) {
+        invocation.console.warn(warning);
+    }
     let secret = source.read_new(&invocation.caller)?;
     let label = args.label.clone().unwrap_or_else(|| invocation.user());
     let new = NewSecret {

@@ -53,6 +53,7 @@ impl Need {
                 unless(args.dry_run, Self::Writing { files })
             }
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
+            Command::Gc(args) if args.set_trash_minimum.is_some() => Self::Writing { files },
             Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
             Command::Defrag(args) if matches!(args.command, Some(DefragCommand::Status)) => {
                 Self::Live

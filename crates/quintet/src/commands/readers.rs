@@ -9,18 +9,18 @@ use crate::json::Object;
 use clap::CommandFactory;
 use media::Media;
 use std::fmt::Display;
-use store::{HeldBack, OpenMode, Pool, Result, SecretKey};
+use store::{HeldBack, OpenMode, Pool, Result, Unlocked};
 
 /// Opens a pool; for reading it is held.
 pub(super) fn open(
     media: Media,
-    secret: Option<&SecretKey>,
+    unlocked: Unlocked,
     mode: OpenMode,
     memory_bytes: usize,
 ) -> Result<Pool> {
     match mode {
-        OpenMode::Write => Pool::open(media, secret, mode, memory_bytes),
-        OpenMode::Read => Pool::open_holding(media, secret, memory_bytes, &label()),
+        OpenMode::Write => Pool::open_unlocked(media, unlocked, mode, memory_bytes),
+        OpenMode::Read => Pool::open_holding(media, unlocked, memory_bytes, &label()),
     }
 }
 

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use store::SecretKey;
 
@@ -94,34 +95,45 @@ pub struct PasswordFlags<'a> {
     file: Option<&'a PathBuf>,
     command: Option<&'a str>,
     key_file: Option<&'a PathBuf>,
+    /// There is none: the pool is not encrypted.
+    pub(super) is_unencrypted: bool,
 }
 
 macro_rules! flags_of {
-    ($args:ty, $file:ident, $command:ident, $key_file:ident) => {
+    ($args:ty, $file:ident, $command:ident, $key_file:ident, $none:ident) => {
         impl<'a> From<&'a $args> for PasswordFlags<'a> {
             fn from(args: &'a $args) -> Self {
                 Self {
                     file: args.$file.as_ref(),
                     command: args.$command.as_deref(),
                     key_file: args.$key_file.as_ref(),
+                    is_unencrypted: args.$none,
                 }
             }
         }
     };
 }
 
-flags_of!(PasswordArgs, password_file, password_command, key_file);
+flags_of!(
+    PasswordArgs,
+    password_file,
+    password_command,
+    key_file,
+    insecure_no_password
+);
 flags_of!(
     ToPasswordArgs,
     to_password_file,
     to_password_command,
-    to_key_file
+    to_key_file,
+    to_insecure_no_password
 );
 flags_of!(
     ReplicaPasswordArgs,
     replica_password_file,
     replica_password_command,
-    replica_key_file
+    replica_key_file,
+    replica_insecure_no_password
 );
 
 /// Names of a family of sources: for opening, and for a new password.
@@ -168,6 +180,31 @@ impl PasswordSources {
         prompt: "New password",
         ..Self::OPEN
     };
+}
+
+impl PasswordSources {
+    /// The flag that says that the pool is not encrypted.
+    pub fn unencrypted_flag(&self) -> String {
+        format!("{}-insecure-no-password", self.flag)
+    }
+}
+
+/// A warning when others can read the file that a secret comes from. Credentials of a service are
+/// readable by an access list, which looks like a group.
+pub fn exposed_secret(source: &PasswordSource, environment: &Environment) -> Option<String> {
+    let (PasswordSource::File(path) | PasswordSource::RecoveryKeyFile(path)) = source else {
+        return None;
+    };
+    let credentials = environment.value("CREDENTIALS_DIRECTORY");
+    if credentials.is_some_and(|dir| path.starts_with(dir)) {
+        return None;
+    }
+    let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let mode = metadata.mode() & 0o777;
+    (mode & 0o044 != 0).then(|| {
+        let path = path.display();
+        format!("{path}: others can read this secret (mode {mode:04o}): chmod 600 {path}")
+    })
 }
 
 impl PasswordSource {
@@ -243,7 +280,7 @@ impl PasswordSource {
         caller: &Caller,
     ) -> Result<SecretKey, PasswordError> {
         self.read_as(sources, false, caller).map_err(|e| match e {
-            PasswordError::NoSource => {
+            PasswordError::NoSource if !sources.pool.is_empty() => {
                 let name = sources.variable;
                 let why = format!(
                     "no password: set {name}_FILE, {name}_COMMAND or {name}, or run on a terminal"

@@ -13,7 +13,7 @@ fn password(pairs: &[(&str, &str)]) -> Result<PasswordSource, SettingError> {
 
 fn secret(source: &PasswordSource) -> Result<Vec<u8>, PasswordError> {
     match source.read(&Caller::detached())? {
-        SecretKey::Password(password) => Ok(password),
+        SecretKey::Password(ref password) => Ok(password.clone()),
         SecretKey::Recovery(key) => Ok(key.to_vec()),
     }
 }

@@ -58,7 +58,7 @@ pub fn open(disk: &Arc<SimDisk>, seal: Seal, from: JournalPosition) -> Result<Re
         }
         Ok(())
     };
-    let master = MasterKey([9; 32]);
+    let master = MasterKey::new([9; 32]);
     let opened = Journal::open(&media, POOL, &master, seal, &OPTIONS, from, &mut take);
     let (journal, damage) = opened.map_err(|e| format!("the journal does not open: {e}"))?;
     if let Some(wrong) = wrong {

@@ -7,7 +7,8 @@ use crate::space::MarkCounts;
 use units::{Fingerprint, Generation};
 
 /// Nanoseconds of a day.
-const DAY_NS: i64 = 86_400 * 1_000_000_000;
+const DAY_NS: i64 = 86_400 * SECOND_NS;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// What a collection may do.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +62,16 @@ impl GcPolicy {
             trash_period_ns,
             reader_period_ns: trash_period_ns.min(DAY_NS),
             ..Self::default()
+        }
+    }
+
+    /// The same, and forgotten snapshots stay for so long at least.
+    pub(super) fn keeping_trash_for(self, seconds: u64) -> Self {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let minimum_ns = seconds.saturating_mul(SECOND_NS);
+        Self {
+            trash_period_ns: self.trash_period_ns.max(minimum_ns),
+            ..self
         }
     }
 }

@@ -110,7 +110,7 @@ impl ContainerBuilder {
                 blob_bytes: 0,
                 generation,
             },
-            key: (seal == Seal::Aes256Gcm).then(|| master.container_key(&salt)),
+            key: master.container_key(seal, &salt),
             blob,
             directory: Directory::default(),
             directory_bytes: 0,

@@ -94,6 +94,8 @@ pub(crate) struct ContainerReader {
     blobs: Arc<dyn Blobs>,
     pool: PoolId,
     master: MasterKey,
+    /// How all containers of the pool are sealed.
+    seal: Seal,
     fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
     /// Containers that were there when somebody asked.
@@ -102,12 +104,13 @@ pub(crate) struct ContainerReader {
 }
 
 impl ContainerReader {
-    pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey) -> Self {
+    pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey, seal: Seal) -> Self {
         let fingerprints = master.fingerprint_key();
         Self {
             blobs,
             pool,
             master,
+            seal,
             fingerprints,
             shapes: Mutex::default(),
             seen: Mutex::default(),
@@ -161,7 +164,7 @@ impl ContainerReader {
                 self.check_end(id, &bytes, true)?
             }
         };
-        let key = (header.seal == Seal::Aes256Gcm).then(|| self.master.container_key(&header.salt));
+        let key = self.master.container_key(self.seal, &header.salt);
         Ok(Shape { header, key })
     }
 
@@ -199,6 +202,11 @@ impl ContainerReader {
         let header = ContainerHeader::decode(bytes, footer).map_err(|e| damaged(&at, e))?;
         if header.pool != self.pool || header.id != id {
             let found = format!("holds container {} of pool {}", header.id, header.pool);
+            return Err(StoreError::corruption("container", at, found));
+        }
+        // Anybody could make an unsealed one.
+        if header.seal != self.seal {
+            let found = "is not sealed as the pool is";
             return Err(StoreError::corruption("container", at, found));
         }
         Ok(header)

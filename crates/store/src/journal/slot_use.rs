@@ -7,7 +7,6 @@ use super::reach::Touched;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::SealKey;
-use format::config::Seal;
 use format::journal::{BLOCK_BYTES, RecordHeader, Seed, SlotHeader};
 use format::reach::ReachRange;
 use media::DiskFile;
@@ -132,7 +131,7 @@ impl std::fmt::Display for Unsound {
 }
 
 fn key_of(header: &SlotHeader, master: &MasterKey) -> Option<SealKey> {
-    (header.seal == Seal::Aes256Gcm).then(|| master.journal_key(&header.salt))
+    master.journal_key(header.seal, &header.salt)
 }
 
 /// The nonce of a record: its position, which no two records share.

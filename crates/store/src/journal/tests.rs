@@ -139,7 +139,7 @@ fn open_with(
     from: JournalPosition,
 ) -> Result<Reopened> {
     let mut replayed = Vec::new();
-    let master = MasterKey([4; 32]);
+    let master = MasterKey::new([4; 32]);
     let media = Media::seeded(disk, UnixNanos::default(), seed);
     let mut take = |at, record: Record<'_>| {
         replayed.push((at, Owned::of(record)));

@@ -57,9 +57,7 @@ impl DamageHints {
     pub(crate) fn note(&self, place: RegionPlace) {
         let mut state = self.lock();
         if state.places.len() >= PLACES_MAX {
-            // A dying disk: whole containers take less.
-            let whole = |place: &RegionPlace| RegionPlace::whole(place.container);
-            state.places = state.places.iter().map(whole).collect();
+            state.places = as_containers(&state.places);
             if state.places.len() >= PLACES_MAX {
                 return;
             }
@@ -85,6 +83,14 @@ impl DamageHints {
         state.failure.clone()
     }
 
+    /// What other processes have left since this was last looked at.
+    pub(super) fn news(&self) -> BTreeSet<RegionPlace> {
+        let newest = self.newest();
+        let mut state = self.lock();
+        let is_news = |place: &RegionPlace| state.places.insert(*place);
+        places_of(&newest).filter(is_news).collect()
+    }
+
     /// What waits.
     pub(super) fn places(&self) -> BTreeSet<RegionPlace> {
         self.lock().places.clone()
@@ -107,6 +113,9 @@ impl DamageHints {
             .filter(|p| !settled.contains(p))
             .collect();
         all.extend(&state.places);
+        if all.len() > PLACES_MAX {
+            all = as_containers(&all);
+        }
         let record = DamageHintsRecord {
             sequence: newest.sequence.wrapping_add(1),
             places: all.iter().map(|p| (p.container, p.sector)).collect(),
@@ -136,6 +145,12 @@ impl Drop for DamageHints {
     }
 }
 
+/// Of a dying disk: whole containers take less.
+fn as_containers(places: &BTreeSet<RegionPlace>) -> BTreeSet<RegionPlace> {
+    let whole = |place: &RegionPlace| RegionPlace::whole(place.container);
+    places.iter().map(whole).collect()
+}
+
 fn places_of(record: &DamageHintsRecord) -> impl Iterator<Item = RegionPlace> {
     record.places.iter().map(|(container, sector)| RegionPlace {
         container: *container,
@@ -151,10 +166,23 @@ impl Pool {
 
     /// Before anything else is done with the pool: a reader avoids what is hinted at, a writer looks at it.
     pub(super) fn take_up_hints(&self) {
-        let hinted = self.hints.places();
+        self.take_up(self.hints.places());
+    }
+
+    /// Takes up what processes beside this one, which only read, have found. A session does so when it begins; who
+    /// decides before what has to be read again does so earlier. Nothing in a pool that is open for reading.
+    pub fn take_up_news(&self) {
+        if self.lock.is_some() {
+            self.take_up(self.hints.news());
+        }
+    }
+
+    fn take_up(&self, hinted: BTreeSet<RegionPlace>) {
         let mut settled = BTreeSet::new();
         for place in hinted {
-            let is_damaged = self.lock.is_none() || self.is_hint_right(place);
+            // What is set aside already goes with the next commit.
+            let is_known = self.lock.is_none() || self.chunks.quarantine.names(place);
+            let is_damaged = is_known || self.is_hint_right(place);
             match is_damaged {
                 true => self.chunks.set_aside(place),
                 false => {
@@ -233,6 +261,7 @@ mod tests {
         drop((first, second));
         let writer = open(&disk);
         assert_eq!(writer.places(), [at(1, 5), at(2, 6), at(3, 7)].into());
+        assert!(writer.news().is_empty());
         // What is found while it looks stays.
         open(&disk).note(at(4, 8));
         writer.settle(&[at(1, 5), at(2, 6), at(3, 7)].into());

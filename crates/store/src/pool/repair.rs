@@ -112,7 +112,7 @@ impl Pool {
         let mut notes = Notes::new();
         read_config(&*media.blobs, &mut notes)?;
         list_slots(media, pool, &mut notes)?;
-        newest_root(media, pool, &self.master, None, &mut notes)?;
+        newest_root(media, pool, self.sealing(), None, &mut notes)?;
         report.damage.append(&mut notes.damage);
         report.notes.append(&mut notes.unpaired);
         Ok(report)

@@ -53,6 +53,9 @@ impl Pool {
     pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         // Whoever enters leftovers is no session that another one is refused for.
         drop(lock(&self.entering));
+        if matches!(purpose, Purpose::Snapshots | Purpose::Collect) {
+            self.take_up_news();
+        }
         self.begin_now(purpose, options)
     }
 
@@ -123,7 +126,7 @@ impl Pool {
         // All puts are visible then; fails for ever when one of them failed.
         media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
         let notes = &mut Notes::new();
-        let newest = newest_root(media, pool, &self.master, None, notes)?;
+        let newest = newest_root(media, pool, self.sealing(), None, notes)?;
         let mut head = self.head();
         head.uncertain = false;
         let highest = head.generation_highest;
@@ -132,9 +135,10 @@ impl Pool {
         };
         let known = std::mem::replace(&mut head.record, newest.record);
         head.generation = newest.generation;
+        self.newest.store(newest.generation.0, Ordering::Relaxed);
         head.generation_highest = newest.generation_highest;
         drop(head);
-        heal_root(media, pool, newest.generation)?;
+        heal_root(media, pool, self.sealing(), newest.generation)?;
         self.chunks.enter_from(&known.next_sequence)
     }
 
@@ -191,6 +195,7 @@ impl Pool {
         let mut head = self.head();
         head.uncertain = false;
         head.generation = committed.generation;
+        self.newest.store(committed.generation.0, Ordering::Relaxed);
         head.generation_highest = committed.generation;
         head.record = committed.record.clone();
         let state = &mut head.writers[purpose as usize];

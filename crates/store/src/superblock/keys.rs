@@ -1,15 +1,22 @@
 //! Key slots: several secrets, each wrapping the same master key.
 //!
 //! Invariant: a slot counts only when durable; the last slot is never removed; secrets never
-//! leave this file except derived.
+//! leave this file except derived. A slot is the work of strangers until it was opened: what it
+//! may cost is bounded, and so is what all of them may cost.
 
+use super::secrets::{MasterKey, SecretKey};
 use super::{Notes, Unpaired, mirror_name, put_twice, read_twice};
 use crate::error::{Result, StoreError, StoreErrorKind};
-use chunking::{Argon2Cost, FingerprintKey, SealKey, derive_key, stretch_password};
+use chunking::{Argon2Cost, SealKey, derive_key, stretch_password};
 use format::bytes::{Fault, FormatError};
-use format::key_slot::{KeyDerivation, KeySlot};
+use format::config::Config;
+use format::key_slot::{
+    ARGON2_LANES_MAX, ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, KeyDerivation, KeySlot,
+};
 use media::{Barrier, Media};
+use std::cell::RefCell;
 use units::PoolId;
+use zeroize::Zeroizing;
 
 const DIR: &str = "keys";
 /// What opening a pool costs: see `docs/decisions/` on keys.
@@ -18,15 +25,20 @@ const COST: Argon2Cost = Argon2Cost {
     passes: 1,
     lanes: 1,
 };
+// What the program makes stays well within what it accepts.
+const _: () = assert!(
+    COST.memory_kib * 8 <= ARGON2_MEMORY_KIB_MAX
+        && COST.passes * 4 <= ARGON2_PASSES_MAX
+        && COST.lanes * 4 <= ARGON2_LANES_MAX
+        && (COST.memory_kib * COST.passes) as u64 * SLOTS_TRIED_MAX as u64 <= WORK_KIB_MAX
+);
 
-/// What a user proves to be allowed with.
-#[derive(Clone, PartialEq, Eq)]
-pub enum SecretKey {
-    /// A password, any bytes.
-    Password(Vec<u8>),
-    /// The 256 random bits of a recovery key.
-    Recovery([u8; 32]),
-}
+/// Password slots that opening tries, at most: a holder may add some that cost what he likes.
+const SLOTS_TRIED_MAX: usize = 32;
+/// KiB times passes that all of them may cost together: about a quarter of a minute.
+const WORK_KIB_MAX: u64 = 16 << 20;
+/// Names below `keys` that are looked at.
+const NAMES_MAX: usize = 256;
 
 /// A secret for a new slot.
 pub struct NewSecret<'a> {
@@ -47,39 +59,6 @@ impl SlotInfo {
     /// Name as users type it: 16 hexadecimal digits.
     pub fn name(&self) -> String {
         slot_name(&self.slot.id)
-    }
-}
-
-/// The one secret that all others derive from.
-#[derive(Clone)]
-pub struct MasterKey(pub [u8; 32]);
-
-impl MasterKey {
-    /// Names of chunks.
-    pub fn fingerprint_key(&self) -> FingerprintKey {
-        FingerprintKey::new(derive_key("Quintet 2026-11 chunk fingerprints", &self.0))
-    }
-
-    /// Bodies of roots; nonces are random.
-    pub fn root_key(&self) -> SealKey {
-        SealKey::new(&derive_key("Quintet 2026-11 root bodies", &self.0))
-    }
-
-    /// Payloads of the container with this salt; the nonce is the region number.
-    pub fn container_key(&self, salt: &[u8; 32]) -> SealKey {
-        self.salted("Quintet 2026-11 container payloads", salt)
-    }
-
-    /// Records of the journal slot's use with this salt; the nonce is the position.
-    pub fn journal_key(&self, salt: &[u8; 32]) -> SealKey {
-        self.salted("Quintet 2026-11 journal records", salt)
-    }
-
-    fn salted(&self, context: &'static str, salt: &[u8; 32]) -> SealKey {
-        let mut material = [0; 64];
-        material[..32].copy_from_slice(&self.0);
-        material[32..].copy_from_slice(salt);
-        SealKey::new(&derive_key(context, &material))
     }
 }
 
@@ -108,24 +87,29 @@ fn wrapping_key(slot: &KeySlot, secret: &SecretKey) -> Result<Option<SealKey>> {
             })?
         }
         (KeyDerivation::Recovery, SecretKey::Recovery(key)) => {
-            let mut material = [0; 64];
+            let mut material = Zeroizing::new([0; 64]);
             material[..32].copy_from_slice(key);
             material[32..].copy_from_slice(&slot.salt);
-            derive_key("Quintet 2026-11 recovery slot", &material)
+            derive_key("Quintet 2026-11 recovery slot", &*material)
         }
         _ => return Ok(None),
     };
-    Ok(Some(SealKey::new(&key)))
+    Ok(Some(SealKey::new(&Zeroizing::new(key))))
 }
 
-/// Adds a slot and returns when it is durable.
+/// Adds a slot and returns when it is durable. `Invalid` when there are as many as are tried.
 pub(crate) fn add_slot(
     media: &Media,
-    pool: PoolId,
+    config: &Config,
     master: &MasterKey,
     new: &NewSecret<'_>,
     barrier: Barrier,
 ) -> Result<SlotInfo> {
+    let pool = config.pool;
+    if list_slots(media, pool, &mut Notes::new())?.len() >= SLOTS_TRIED_MAX {
+        let why = format!("a pool has at most {SLOTS_TRIED_MAX} keys: remove one first");
+        return Err(StoreError::new(StoreErrorKind::Invalid, why));
+    }
     let mut slot = KeySlot {
         pool,
         id: [0; 8],
@@ -140,12 +124,13 @@ pub(crate) fn add_slot(
             SecretKey::Recovery(_) => KeyDerivation::Recovery,
         },
         salt: [0; 32],
+        config: Some(config.bound()),
         wrapped: [0; 48],
     };
     media.random.fill(&mut slot.id);
     media.random.fill(&mut slot.salt);
     if let Some(key) = wrapping_key(&slot, new.secret)? {
-        let mut wrapped = master.0.to_vec();
+        let mut wrapped = master.bytes().to_vec();
         key.seal([0; 12], &slot.associated_data(), &mut wrapped, 0);
         slot.wrapped.copy_from_slice(&wrapped);
     }
@@ -167,54 +152,109 @@ fn slot_names(media: &Media) -> Result<Vec<String>> {
 /// All readable slots of this pool, oldest first. A slot says itself which one it is, so one that
 /// lies under another's names still counts.
 pub(crate) fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<SlotInfo>> {
-    let mut slots: Vec<SlotInfo> = Vec::new();
-    for name in slot_names(media)? {
+    let mut slots = read_slots(media, pool, notes)?;
+    slots.dedup_by_key(|slot| slot.id);
+    let slots = slots.into_iter().map(|slot| SlotInfo { slot });
+    Ok(slots.collect())
+}
+
+/// All readable copies of slots of this pool that differ, oldest first. Two of one slot are noted:
+/// one of them was forged or is damaged, and only its secret can say which.
+fn read_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<KeySlot>> {
+    let mut slots: Vec<KeySlot> = Vec::new();
+    let names = slot_names(media)?;
+    if names.len() > NAMES_MAX {
+        let why = format!(
+            "{DIR}: {} key slots: only {NAMES_MAX} are read",
+            names.len()
+        );
+        notes.push(why);
+    }
+    for name in names.into_iter().take(NAMES_MAX) {
+        let copies: RefCell<Vec<KeySlot>> = RefCell::default();
         let read = |anywhere: bool, notes: &mut Notes| {
             let decode = |bytes: &[u8]| match KeySlot::decode(bytes)? {
                 (slot, damaged)
                     if slot.pool == pool && (anywhere || slot_name(&slot.id) == name) =>
                 {
-                    Ok((slot, damaged))
+                    copies.borrow_mut().push(slot);
+                    Ok(((), damaged))
                 }
                 _ => Err(FormatError::new("key slot", Fault::Misplaced)),
             };
             let name = format!("{DIR}/{name}");
             read_twice(&*media.blobs, &name, Unpaired::Interrupted, notes, decode)
         };
-        let found = match read(false, notes) {
+        match read(false, notes) {
             // Noted; other slots may still open the pool.
-            Err(e) if e.is_corruption() => read(true, &mut Notes::new()).ok().flatten(),
-            found => found?,
-        };
-        slots.extend(found.map(|slot| SlotInfo { slot }));
+            Err(e) if e.is_corruption() => drop(read(true, &mut Notes::new())),
+            found => drop(found?),
+        }
+        let copies = copies.into_inner();
+        if copies
+            .windows(2)
+            .any(|pair| matches!(pair, [a, b] if a.id == b.id && a != b))
+        {
+            notes.push(format!("{DIR}/{name}: its two copies differ"));
+        }
+        slots.extend(copies);
     }
-    slots.sort_by_key(|s| (s.slot.created, s.slot.id));
-    slots.dedup_by_key(|s| s.slot.id);
-    Ok(slots)
+    slots.sort_by_key(|slot| (slot.created, slot.id));
+    let mut distinct: Vec<KeySlot> = Vec::with_capacity(slots.len());
+    for slot in slots {
+        if !distinct.contains(&slot) {
+            distinct.push(slot);
+        }
+    }
+    Ok(distinct)
 }
 
-/// The master key, and the slot that gave it.
+/// What trying a slot costs, KiB times passes.
+fn work_of(slot: &KeySlot) -> u64 {
+    match slot.derivation {
+        KeyDerivation::Argon2id {
+            memory_kib, passes, ..
+        } => u64::from(memory_kib) * u64::from(passes),
+        KeyDerivation::Recovery => 0,
+    }
+}
+
+/// The master key, and the slot that gave it. Slots that cost little come first, and only so many
+/// are tried. `Corruption` when the slot was made with another config.
 pub(crate) fn unlock(
     media: &Media,
     pool: PoolId,
     secret: &SecretKey,
     notes: &mut Notes,
 ) -> Result<(MasterKey, SlotInfo)> {
-    let slots = list_slots(media, pool, notes)?;
-    for info in &slots {
-        let slot = &info.slot;
+    let mut slots = read_slots(media, pool, notes)?;
+    let readable = slots.len();
+    slots.sort_by_key(work_of);
+    let fits = |slot: &&KeySlot| match slot.derivation {
+        KeyDerivation::Argon2id { .. } => matches!(secret, SecretKey::Password(_)),
+        KeyDerivation::Recovery => matches!(secret, SecretKey::Recovery(_)),
+    };
+    let (mut tried, mut work_kib, mut passed_over) = (0, 0, 0);
+    for slot in slots.iter().filter(fits) {
+        work_kib += work_of(slot);
+        if tried >= SLOTS_TRIED_MAX || work_kib > WORK_KIB_MAX {
+            passed_over += 1;
+            continue;
+        }
+        tried += 1;
         let Some(key) = wrapping_key(slot, secret)? else {
             continue;
         };
-        let mut master = slot.wrapped.to_vec();
+        let mut master = Zeroizing::new(slot.wrapped.to_vec());
         if key.open([0; 12], &slot.associated_data(), &mut master)
-            && let Ok(master) = master.try_into()
+            && let Ok(bytes) = <[u8; 32]>::try_from(master.as_slice())
         {
-            return Ok((MasterKey(master), info.clone()));
+            let slot = slot.clone();
+            return Ok((MasterKey::new(bytes), SlotInfo { slot }));
         }
     }
-    let unreadable = slot_names(media)?.len().saturating_sub(slots.len());
-    let message = match (slots.len(), unreadable) {
+    let unreadable = slot_names(media)?.len().saturating_sub(readable);
+    let mut message = match (readable, unreadable) {
         (0, m) => {
             let found = format!("none can be read, {m} cannot");
             return Err(StoreError::corruption("key slots", DIR, found));
@@ -222,6 +262,9 @@ pub(crate) fn unlock(
         (n, 0) => format!("none of {n} key slots opens"),
         (n, m) => format!("none of {n} key slots opens, {m} cannot be read"),
     };
+    if passed_over > 0 {
+        message += &format!(", {passed_over} were not tried: they are too many or cost too much");
+    }
     Err(StoreError::new(StoreErrorKind::WrongKey, message))
 }
 
@@ -260,19 +303,20 @@ pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()>
 }
 
 /// Writes missing or damaged copies of readable slots again. All of them are durable after the next
-/// barrier.
-pub(crate) fn heal_slots(media: &Media, pool: PoolId) -> Result<()> {
-    for info in list_slots(media, pool, &mut Notes::new())? {
-        let bytes = info.slot.encode();
-        let name = format!("{DIR}/{}", info.name());
+/// barrier. Of two that differ the one that `opened` the pool is the true one; without it, both stay.
+pub(crate) fn heal_slots(media: &Media, pool: PoolId, opened: Option<&SlotInfo>) -> Result<()> {
+    let slots = read_slots(media, pool, &mut Notes::new())?;
+    for slot in &slots {
+        let mut copies = slots.iter().filter(|other| other.id == slot.id);
+        let is_true = opened.is_some_and(|opened| opened.slot == *slot);
+        if !is_true && !copies.all(|copy| copy == slot) {
+            continue;
+        }
+        let bytes = slot.encode();
+        let name = format!("{DIR}/{}", slot_name(&slot.id));
         for name in [mirror_name(&name), name] {
-            if media
-                .blobs
-                .read(&name, super::BLOB_BYTES_MAX)
-                .ok()
-                .as_deref()
-                != Some(&bytes)
-            {
+            let stored = media.blobs.read(&name, super::BLOB_BYTES_MAX).ok();
+            if stored.as_deref() != Some(&bytes) {
                 media.blobs.put(&name, bytes.clone(), media::Put::Replace)?;
             } else {
                 media.blobs.adopt(&name);

@@ -1,7 +1,8 @@
 //! Roots: the commits of a pool.
 //!
 //! Invariant: the newest readable generation is the pool; a newer one that cannot be read is
-//! damage (a root's name never leads to torn bytes), and is told, not skipped silently.
+//! damage (a root's name never leads to torn bytes), and is told, not skipped silently. A root that
+//! is not sealed as the pool is can be anybody's: it is damage too.
 
 use super::{BLOB_BYTES_MAX, MasterKey, Notes, mirror_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -77,7 +78,7 @@ pub(super) fn owner_of_roots(blobs: &dyn Blobs) -> Result<Option<PoolId>> {
 pub(crate) fn newest_root(
     media: &Media,
     pool: PoolId,
-    master: &MasterKey,
+    (master, seal): (&MasterKey, Seal),
     below: Option<Generation>,
     notes: &mut Notes,
 ) -> Result<Option<Newest>> {
@@ -85,7 +86,7 @@ pub(crate) fn newest_root(
     let mut unreadable = Vec::new();
     let older = |generation: &&Generation| below.is_none_or(|limit| **generation < limit);
     for &generation in numbers.iter().filter(older) {
-        match read_root(media, pool, master, generation, notes)? {
+        match read_root(media, pool, (master, seal), generation, notes)? {
             Some(record) => {
                 return Ok(Some(Newest {
                     generation,
@@ -110,7 +111,7 @@ pub(crate) fn newest_root(
 fn read_root(
     media: &Media,
     pool: PoolId,
-    master: &MasterKey,
+    sealing: (&MasterKey, Seal),
     generation: Generation,
     notes: &mut Notes,
 ) -> Result<Option<RootRecord>> {
@@ -130,7 +131,7 @@ fn read_root(
             }
             Err(e) => return Err(e.into()),
         };
-        match open_root(&bytes, pool, master, generation) {
+        match open_root(&bytes, pool, sealing, generation) {
             Ok((record, damaged)) => {
                 if damaged {
                     notes.push(format!("{name}: one of its two copies is damaged"));
@@ -150,16 +151,20 @@ fn read_root(
 fn open_root(
     bytes: &[u8],
     pool: PoolId,
-    master: &MasterKey,
+    (master, seal): (&MasterKey, Seal),
     generation: Generation,
 ) -> std::result::Result<(RootRecord, bool), String> {
     let (root, damaged) = StoredRoot::decode(bytes).map_err(|e| e.to_string())?;
     if root.pool != pool || root.generation != generation {
         return Err("belongs to another place".to_owned());
     }
+    // Anybody could make an unsealed one.
+    if root.seal != seal {
+        return Err("is not sealed as the pool is".to_owned());
+    }
     let bound = root.associated_data();
     let mut body = root.body;
-    if root.seal == Seal::Aes256Gcm && !master.root_key().open(root.nonce, &bound, &mut body) {
+    if seal == Seal::Aes256Gcm && !master.root_key().open(root.nonce, &bound, &mut body) {
         return Err("its seal does not open".to_owned());
     }
     let record = RootRecord::decode(&body).map_err(|e| e.to_string())?;
@@ -236,16 +241,21 @@ fn forget_old_roots(media: &Media) -> Result<()> {
 }
 
 /// Puts a missing or damaged copy of the newest root back.
-pub(crate) fn heal_root(media: &Media, pool: PoolId, generation: Generation) -> Result<()> {
+pub(crate) fn heal_root(
+    media: &Media,
+    pool: PoolId,
+    sealing: (&MasterKey, Seal),
+    generation: Generation,
+) -> Result<()> {
     let name = name_of(generation);
     let names = [mirror_name(&name), name];
     let copies = names
         .each_ref()
         .map(|name| media.blobs.read(name, BLOB_BYTES_MAX).ok());
-    // A root of another place is sound in itself and must not take this one's.
+    // A root of another place, or a forged one, is sound in itself and must not take this one's.
     let good = copies.iter().flatten().find_map(|bytes| {
-        let (root, _) = StoredRoot::decode(bytes).ok()?;
-        (root.pool == pool && root.generation == generation).then(|| root.encode())
+        open_root(bytes, pool, sealing, generation).ok()?;
+        Some(StoredRoot::decode(bytes).ok()?.0.encode())
     });
     let Some(good) = good else {
         return Ok(());

@@ -230,7 +230,7 @@ fn open(disk: &Arc<SimDisk>, from: JournalPosition) -> Option<(Journal, Replayed
         replayed.push((at, data));
         Ok(())
     };
-    let master = MasterKey([1; 32]);
+    let master = MasterKey::new([1; 32]);
     let opened = Journal::open(&media, POOL, &master, Seal::None, &OPTIONS, from, &mut take);
     match opened {
         Ok((journal, damage)) => Some((journal, replayed, damage.len())),

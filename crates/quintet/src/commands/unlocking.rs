@@ -1,0 +1,349 @@
+//! The way through a pool's lock: which secret, and whether it is still the pool that it was.
+//!
+//! Invariant: who gave a secret, or saw the pool encrypted before, never reads or stores anything in
+//! one that says it is not encrypted, unless he says so. Another pool, and an older state than this
+//! machine has seen, are said before anything is stored or restored, each time until they are
+//! accepted. Called by `invocation`.
+
+use crate::caller::Caller;
+use crate::console::Console;
+use crate::interrupt::{Interrupt, Interrupted};
+use crate::settings::{
+    Environment, KnownPlace, PasswordSource, PasswordSources, SettingError, exposed_secret,
+};
+use format::config::Seal;
+use format::known::KnownPool;
+use media::Media;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use store::{Pool, SecretKey, StoreError, StoreErrorKind, Unlocked};
+use units::{Generation, PoolId, UnixNanos};
+
+/// Between looks at the wish to stop while a password is stretched.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A pool before it is opened.
+pub(super) struct Door<'a> {
+    /// Its directory.
+    pub path: &'a Path,
+    /// Where its secret comes from.
+    pub password: &'a PasswordSource,
+    /// Whose that is.
+    pub sources: PasswordSources,
+    /// The user says that it is not encrypted.
+    pub is_unencrypted: bool,
+    /// The user says that the pool is right as it is now.
+    pub accepts_changed: bool,
+}
+
+/// What opened a pool, and what was remembered of it before.
+pub(super) struct Opening {
+    pub unlocked: Unlocked,
+    pub secret: Option<SecretKey>,
+    pub visit: Visit,
+}
+
+/// A pool that this run uses, to be remembered.
+pub(super) struct Visit {
+    place: KnownPlace,
+    before: Option<KnownPool>,
+    accepts_changed: bool,
+    pool: PoolId,
+    seal: Seal,
+    generation: Option<Arc<AtomicU64>>,
+}
+
+impl Door<'_> {
+    /// Finds the key. Asks for a secret only when the pool is encrypted.
+    pub fn unlock(
+        &self,
+        media: &Media,
+        caller: &Caller,
+        environment: &Environment,
+        console: &Console,
+    ) -> anyhow::Result<Opening> {
+        let place = KnownPlace::of(self.path, environment)?;
+        // Before the pool is looked at: what another process commits meanwhile is no older state.
+        let before = place.recall();
+        let (unlocked, secret) = match Pool::unlock(media, None) {
+            Ok(unlocked) => {
+                self.refuse_clear(before.as_ref())?;
+                (unlocked, None)
+            }
+            Err(e) if e.kind == StoreErrorKind::WrongKey && self.is_unencrypted => {
+                let flag = self.sources.unencrypted_flag();
+                let why = format!(
+                    "{}: the pool is encrypted, and {flag} was given",
+                    self.name()
+                );
+                return Err(StoreError::new(StoreErrorKind::WrongKey, why).into());
+            }
+            Err(e) if e.kind == StoreErrorKind::WrongKey => {
+                if let Some(warning) = exposed_secret(self.password, environment) {
+                    console.warn(warning);
+                }
+                let secret = self.password.read_of(self.sources, caller)?;
+                let unlocked = stretched(media, &secret, &caller.interrupt)?;
+                (unlocked, Some(secret))
+            }
+            Err(e) => return Err(e.into()),
+        };
+        let config = unlocked.config();
+        let visit = Visit {
+            place,
+            before,
+            accepts_changed: self.accepts_changed,
+            pool: config.pool,
+            seal: config.seal,
+            generation: None,
+        };
+        Ok(Opening {
+            unlocked,
+            secret,
+            visit,
+        })
+    }
+
+    fn name(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// A pool that is not encrypted is refused to who cannot have meant it.
+    pub fn refuse_clear(&self, before: Option<&KnownPool>) -> Result<(), StoreError> {
+        if self.is_unencrypted {
+            return Ok(());
+        }
+        let was_sealed = before.is_some_and(|known| known.seal != Seal::None);
+        let why = match self.password {
+            PasswordSource::Terminal if !was_sealed || self.accepts_changed => return Ok(()),
+            PasswordSource::Terminal => "it was encrypted when this machine last saw it",
+            _ => "a password or key was given for it",
+        };
+        let flag = self.sources.unencrypted_flag();
+        let why = format!(
+            "{}: the pool says that it is not encrypted, and {why}: somebody may have put another \
+             pool in its place. Nothing was read or stored. If it is meant to be so, say {flag}",
+            self.name()
+        );
+        Err(StoreError::new(StoreErrorKind::WrongKey, why))
+    }
+}
+
+/// Stretches a password on a thread, as that takes long and cannot be stopped: who asks to stop does
+/// not wait for it. What it does changes nothing and ends with the process.
+fn stretched(media: &Media, secret: &SecretKey, interrupt: &Interrupt) -> anyhow::Result<Unlocked> {
+    let (sender, receiver) = sync_channel(1);
+    let (media, secret) = (media.clone(), secret.clone());
+    std::thread::Builder::new()
+        .name("unlock".to_owned())
+        .spawn(move || drop(sender.send(Pool::unlock(&media, Some(&secret)))))?;
+    loop {
+        match receiver.recv_timeout(LOOK_EVERY) {
+            Ok(unlocked) => return Ok(unlocked?),
+            Err(RecvTimeoutError::Timeout) => interrupt.check()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(Interrupted.into()),
+        }
+    }
+}
+
+impl Visit {
+    /// Says what is not as it was; from now on the pool's commits are noted.
+    pub fn entered(&mut self, pool: &Pool, path: &Path, console: &Console) {
+        self.generation = Some(pool.generation_cell());
+        let Some(before) = self.before.as_ref().filter(|_| !self.accepts_changed) else {
+            return;
+        };
+        let path = path.display();
+        let accept = "If it is meant to be so, say --accept-changed-pool once";
+        if before.pool != self.pool {
+            console.warn(format_args!(
+                "{path}: this is another pool than the one that this machine knows there ({} now, \
+                 {} before). {accept}",
+                self.pool, before.pool
+            ));
+        } else if before.generation > pool.generation() {
+            console.warn(format_args!(
+                "{path}: the pool is at commit {}, and this machine has seen commit {}: it was set \
+                 back to an older state, or its newest commits are lost. {accept}",
+                pool.generation(),
+                before.generation
+            ));
+        }
+        if before.seal != self.seal {
+            let now = match self.seal {
+                Seal::None => "is not encrypted any more",
+                Seal::Aes256Gcm => "is encrypted now",
+            };
+            console.warn(format_args!("{path}: the pool {now}. {accept}"));
+        }
+    }
+
+    /// Notes how far the pool has come. What was said and not accepted is said again.
+    pub fn remember(&self, now: UnixNanos) {
+        let Some(generation) = &self.generation else {
+            return;
+        };
+        let is_same = |before: &KnownPool| before.pool == self.pool && before.seal == self.seal;
+        if self.accepts_changed || self.before.as_ref().is_none_or(is_same) {
+            let known = KnownPool {
+                pool: self.pool,
+                generation: Generation(generation.load(Ordering::Relaxed)),
+                seen: now,
+                seal: self.seal,
+                place: Vec::new(),
+            };
+            self.place.remember(known, self.accepts_changed);
+        }
+    }
+}
+
+/// Notes a pool that was just made, whatever was there before.
+pub(super) fn remember_new(
+    path: &Path,
+    pool: &Pool,
+    environment: &Environment,
+) -> Result<(), SettingError> {
+    let place = KnownPlace::of(path, environment)?;
+    let known = KnownPool {
+        pool: pool.config().pool,
+        generation: pool.generation(),
+        seen: pool.now(),
+        seal: pool.config().seal,
+        place: Vec::new(),
+    };
+    place.remember(known, true);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Environment;
+    use format::key_slot::{KeyDerivation, KeySlot};
+    use media::{DirBlobs, Disk, LocalDisk, Syncing, SystemClock, SystemRandom};
+    use std::time::Instant;
+    use store::{InitOptions, NewSecret, OpenMode};
+
+    fn media_at(path: &Path) -> Media {
+        let disk: Arc<dyn Disk> = Arc::new(LocalDisk::new(path));
+        Media {
+            blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),
+            disk,
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+        }
+    }
+
+    /// Adds a slot that costs as much as is accepted: what a holder can do without a key.
+    fn forge_slot(pool: &Path) {
+        let keys = pool.join("keys");
+        let known = std::fs::read_dir(&keys).unwrap().next().unwrap().unwrap();
+        let bytes = std::fs::read(known.path()).unwrap();
+        let (mut slot, _) = KeySlot::decode(&bytes).unwrap();
+        slot.id = [7; 8];
+        slot.derivation = KeyDerivation::Argon2id {
+            memory_kib: 1 << 20,
+            passes: 10,
+            lanes: 1,
+        };
+        std::fs::write(keys.join("07".repeat(8)), slot.encode()).unwrap();
+    }
+
+    #[test]
+    fn who_stops_does_not_wait_for_a_forged_slot() {
+        let dir = tempfile::tempdir().unwrap();
+        let media = media_at(dir.path());
+        let secret = SecretKey::Password(b"correct horse".to_vec());
+        let new = NewSecret {
+            secret: &secret,
+            label: "",
+        };
+        let options = InitOptions {
+            secrets: &[new],
+            chunk_bytes_average: 32 << 10,
+        };
+        Pool::init(&media, &options).unwrap();
+        forge_slot(dir.path());
+        // The true slot is the cheaper one: it opens first.
+        let unlocked = stretched(&media, &secret, &Interrupt::detached()).unwrap();
+        Pool::open_unlocked(media.clone(), unlocked, OpenMode::Read, 32 << 20).unwrap();
+        let (interrupt, began) = (Interrupt::detached(), Instant::now());
+        let stop = interrupt.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(700));
+            stop.request();
+        });
+        let wrong = SecretKey::Password(b"battery staple".to_vec());
+        let stopped = stretched(&media, &wrong, &interrupt)
+            .err()
+            .expect("stopped");
+        assert!(stopped.is::<Interrupted>(), "{stopped:#}");
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            began.elapsed()
+        );
+        stopping.join().unwrap();
+    }
+
+    fn door<'a>(password: &'a PasswordSource, is_unencrypted: bool) -> Door<'a> {
+        Door {
+            path: Path::new("/srv/pool"),
+            password,
+            sources: PasswordSources::OPEN,
+            is_unencrypted,
+            accepts_changed: false,
+        }
+    }
+
+    #[test]
+    fn a_pool_that_is_not_encrypted_is_for_who_means_it() {
+        let known = |seal| KnownPool {
+            pool: PoolId([1; 16]),
+            generation: Generation(4),
+            seen: UnixNanos(0),
+            seal,
+            place: Vec::new(),
+        };
+        let (sealed, clear) = (known(Seal::Aes256Gcm), known(Seal::None));
+        let given = PasswordSource::Given(b"x".to_vec());
+        let asked = PasswordSource::Terminal;
+        for (password, flag, before, is_refused) in [
+            (&given, false, None, true),
+            (&given, false, Some(&clear), true),
+            (&given, true, Some(&sealed), false),
+            (&asked, false, None, false),
+            (&asked, false, Some(&clear), false),
+            (&asked, false, Some(&sealed), true),
+            (&asked, true, Some(&sealed), false),
+        ] {
+            let found = door(password, flag).refuse_clear(before);
+            let refused = found.err().map(|e| e.kind);
+            let expected = is_refused.then_some(StoreErrorKind::WrongKey);
+            assert_eq!(refused, expected, "{password:?} {flag} {before:?}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_others_can_read_is_warned_of() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        std::fs::write(&path, "x").unwrap();
+        let warned = |mode, environment: &Environment| {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            exposed_secret(&PasswordSource::File(path.clone()), environment).is_some()
+        };
+        let none = Environment::of(&[]);
+        let modes = [0o644, 0o640, 0o604, 0o600, 0o400];
+        assert_eq!(
+            modes.map(|mode| warned(mode, &none)),
+            [true, true, true, false, false]
+        );
+        let of_service = [("CREDENTIALS_DIRECTORY", dir.path().to_str().unwrap())];
+        assert!(!warned(0o440, &Environment::of(&of_service)));
+    }
+}

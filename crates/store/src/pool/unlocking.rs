@@ -1,0 +1,90 @@
+//! Before a pool is opened: its settings and its master key, from what the caller gave.
+//!
+//! Invariant: nothing on disk decides whether a key is needed. Who gives a secret never gets a pool
+//! that is not encrypted; and the settings are those that the key slot was made with. Takes no lock
+//! and changes nothing, so that a caller may leave it to a thread and not wait for its end. Called
+//! by `pool` and by the program.
+
+use super::{Pool, unfinished};
+use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::superblock::{
+    MasterKey, Notes, SecretKey, SlotInfo, is_empty, other_config, read_config, unlock,
+};
+use chunking::SPLITTER_NUMBER;
+use format::config::{Config, Seal};
+use media::Media;
+
+/// A pool's settings and key, ready to be opened.
+pub struct Unlocked {
+    pub(super) config: Config,
+    pub(super) master: MasterKey,
+    pub(super) opened_with: Option<SlotInfo>,
+    pub(super) notes: Notes,
+}
+
+impl Unlocked {
+    /// Settings of the pool.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+impl Pool {
+    /// Settings and key of a pool. `None` opens pools that are not encrypted, a secret those that
+    /// are; else `WrongKey`. Stretching a password takes a second, and with slots that somebody
+    /// forged half a minute.
+    pub fn unlock(media: &Media, secret: Option<&SecretKey>) -> Result<Unlocked> {
+        let mut notes = Notes::new();
+        let mut config = read_config(&*media.blobs, &mut notes)?;
+        if config.splitter != SPLITTER_NUMBER {
+            let why = format!("splitter {}", config.splitter);
+            return Err(StoreError::new(StoreErrorKind::Unsupported, why));
+        }
+        // Before anybody is asked for a key, or told that the keys are damaged.
+        if is_empty(&*media.blobs)? {
+            return Err(unfinished());
+        }
+        let is_sealed = |config: &Config| config.seal != Seal::None;
+        if !is_sealed(&config)
+            && let Some(other) = other_config(&*media.blobs, &config, is_sealed)
+        {
+            notes.push("config: one of its two copies says that the pool is not encrypted".into());
+            config = other;
+        }
+        let (master, opened_with) = match (config.seal, secret) {
+            (Seal::None, None) => (MasterKey::new(config.clear_master_key), None),
+            (Seal::None, Some(_)) => return Err(not_encrypted()),
+            (_, Some(secret)) => {
+                let (master, slot) = unlock(media, config.pool, secret, &mut notes)?;
+                (master, Some(slot))
+            }
+            (_, None) => {
+                let why = "the pool is encrypted and no key was given";
+                return Err(StoreError::new(StoreErrorKind::WrongKey, why));
+            }
+        };
+        if let Some(bound) = opened_with.as_ref().and_then(|slot| slot.slot.config)
+            && config.bound() != bound
+        {
+            let is_bound = |config: &Config| config.bound() == bound;
+            let Some(other) = other_config(&*media.blobs, &config, is_bound) else {
+                let why = "is not the one that the key was made with: somebody changed it";
+                return Err(StoreError::corruption("config", "config", why));
+            };
+            notes.push("config: one of its two copies is not the one of the keys".into());
+            config = other;
+        }
+        Ok(Unlocked {
+            config,
+            master,
+            opened_with,
+            notes,
+        })
+    }
+}
+
+fn not_encrypted() -> StoreError {
+    let why = "a password or key was given, and the pool says that it is not encrypted: \
+               somebody may have put another pool, or another config, in its place";
+    StoreError::new(StoreErrorKind::WrongKey, why)
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# A password file that others can read is warned of; a process with keys leaves no core dump and shows
+# its memory to nobody.
+. "$(dirname "$0")/common.sh"
+new_pool
+echo 'correct horse' >"$dir/password"
+for mode in 644 640 604; do
+    chmod $mode "$dir/password"
+    QUINTET_PASSWORD= exits 0 q --password-file "$dir/password" snapshots
+    says "0$mode.*chmod 600"
+done
+for mode in 600 400; do
+    chmod $mode "$dir/password"
+    QUINTET_PASSWORD= exits 0 q --password-file "$dir/password" snapshots
+    [ ! -s "$dir/err" ] || fail "mode $mode is private: $(cat "$dir/err")"
+done
+exits 0 q key recovery "$dir/recovery"
+chmod 644 "$dir/recovery"
+QUINTET_PASSWORD= exits 0 q --key-file "$dir/recovery" snapshots
+says 'others can read'
+
+# Another process of the same user, without privileges, may neither trace it nor read its memory.
+if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
+    chmod 755 "$dir"
+    cp "$QUINTET" "$dir/quintet" && chmod 755 "$dir/quintet"
+    as() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$@"; }
+    mkdir "$dir/his" && chown 65534:65534 "$dir/his"
+    QUINTET_REPOSITORY=$dir/his/pool QUINTET_CACHE_DIR=$dir/his/cache as "$dir/quintet" init >/dev/null
+    QUINTET_REPOSITORY=$dir/his/pool QUINTET_CACHE_DIR=$dir/his/cache as "$dir/quintet" serve >"$dir/serve" 2>&1 &
+    server=$!
+    wait_until is_serving
+    ! as cat "/proc/$server/maps" >/dev/null 2>&1 || fail "the memory of a server is open to others"
+    kill -ABRT "$server" && wait "$server" || true
+    server=
+    [ -z "$(find "$dir" . -maxdepth 1 -name 'core*' -newer "$dir/serve" 2>/dev/null)" ] || fail "a core dump"
+fi
