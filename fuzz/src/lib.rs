@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("config", decoders::config),
     ("container", decoders::container),
     ("crafted_pool", crafted_pool),
+    ("damage_hints", decoders::damage_hints),
     ("defrag", decoders::defrag),
     ("directory", decoders::directory),
     ("fuse_requests", fuse::fuzzing::fuzz_requests),
@@ -38,6 +39,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("journal_record", decoders::journal_record),
     ("journal_slot", decoders::journal_slot),
     ("key_slot", decoders::key_slot),
+    ("known", decoders::known),
     ("leases", leases),
     ("map_node", decoders::map_node),
     ("mirrored", decoders::mirrored_blob),
@@ -54,6 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("snapshot", decoders::snapshot),
     ("task_progress", task_progress),
     ("trace", decoders::trace),
+    ("trash_minimum", decoders::trash_minimum),
     ("tree", decoders::tree),
 ];
 
