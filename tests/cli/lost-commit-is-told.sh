@@ -25,6 +25,11 @@ for command in "ls latest" "dump latest $dir/src/file" "find file -s latest" "fi
     exits 21 q $command
 done
 exits 0 q restore "$older:$dir/src" --target "$dir/named"
+# What changes something does not change the one before instead.
+exits 21 q forget latest --dry-run
+exits 21 q forget latest
+exits 21 q tag --add t latest
+exits 21 q volume clone disk copy
 [ "$(cat "$dir/back/file")" = one ] || fail "the older snapshot is not what it was"
 exits 0 q backup "$dir/src"
 [ "$(snapshots)" -eq 2 ] || fail "$(snapshots) snapshots after a new backup"

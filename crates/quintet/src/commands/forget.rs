@@ -5,7 +5,9 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several, short_id, tag_lists};
+use super::snapshot_choice::{
+    SnapshotFilter, choose_several, expect_latest_known, short_id, tag_lists,
+};
 use super::table::Table;
 use crate::calendar;
 use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
@@ -42,6 +44,7 @@ pub(super) fn run(invocation: &Invocation, args: &ForgetArgs) -> anyhow::Result<
         let removed = decisions.filter(|decision| !decision.kept());
         removed.map(|decision| decision.snapshot.clone()).collect()
     } else {
+        expect_latest_known(&pool, &args.snapshots)?;
         let named = choose_several(&all, &args.snapshots, &filter)?;
         for snapshot in named.iter().copied() {
             show_removed(invocation, snapshot, args.dry_run)?;

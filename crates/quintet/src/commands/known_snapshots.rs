@@ -7,7 +7,7 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit, short_id};
 use crate::calendar;
 use crate::exit::Exit;
 use crate::latest::latest;
@@ -45,7 +45,7 @@ impl KnownSnapshots {
                 "pool: some snapshots cannot be listed, others are not affected: {damage}"
             ));
         }
-        let lost = pool.lost_commits().first();
+        let lost = lost_commit(pool);
         if let Some(lost) = lost {
             // Opening the pool has said that it is lost.
             if let Some(newest) = latest(readable.iter()) {

@@ -10,6 +10,8 @@ use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use store::{Pool, StoreError};
+use units::Generation;
 
 /// Digits of a snapshot's name that people see.
 const SHORT_DIGITS: usize = 8;
@@ -63,6 +65,31 @@ impl SnapshotFilter {
         };
         host && tags && self.paths.iter().all(has)
     }
+}
+
+/// The newest commit that is lost, with the snapshots that it may have held. A later one ends that.
+pub(super) fn lost_commit(pool: &Pool) -> Option<Generation> {
+    let newest = pool.generation();
+    pool.lost_commits().iter().copied().find(|g| *g > newest)
+}
+
+/// Refuses `latest`, and the newest state of an image, where a newer one may be lost: for commands
+/// that change something, and must not change the one before instead.
+pub(super) fn expect_latest_known<'t>(
+    pool: &Pool,
+    called: impl IntoIterator<Item = &'t String>,
+) -> anyhow::Result<()> {
+    let Some(lost) = lost_commit(pool) else {
+        return Ok(());
+    };
+    for text in called {
+        let is_id = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+        if text.ends_with("@latest") || !text.contains('@') && !is_id {
+            let found = format!("is lost, and with it maybe what {text:?} means: use an id");
+            return Err(StoreError::corruption("commit", lost, found).into());
+        }
+    }
+    Ok(())
 }
 
 /// `a,b` and `c` as lists of tags.

@@ -1,7 +1,7 @@
 //! `tag`: changes the tags of snapshots; their contents and names stay.
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, short_id};
 use crate::cli::TagArgs;
 use crate::exit::Exit;
 use crate::json::Object;
@@ -17,6 +17,7 @@ pub(super) fn run(invocation: &Invocation, args: &TagArgs) -> anyhow::Result<Exi
     }
     let pool = invocation.open(OpenMode::Write)?;
     let all = pool.snapshots()?;
+    expect_latest_known(&pool, &args.snapshots)?;
     let meant = choose_several(&all, &args.snapshots, &filter)?;
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for snapshot in meant {

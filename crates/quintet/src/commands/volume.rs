@@ -7,7 +7,7 @@
 mod list;
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_named, is_called};
+use super::snapshot_choice::{SnapshotFilter, choose_named, expect_latest_known, is_called};
 use crate::cli::{
     VolumeCloneArgs, VolumeCommand, VolumeCreateArgs, VolumeDeleteArgs, VolumeResizeArgs,
     VolumeRollbackArgs,
@@ -55,6 +55,7 @@ fn clone(invocation: &Invocation, args: &VolumeCloneArgs) -> anyhow::Result<Exit
     if volumes.volume(&args.source).is_some() {
         volumes.clone_volume(&args.name, &args.source)?;
     } else {
+        expect_latest_known(volumes.pool(), [&args.source])?;
         let snapshots = volumes.pool().snapshots()?;
         let found = choose_named(&snapshots, &args.source, &SnapshotFilter::default());
         let snapshot = found.with_context(|| format!("no volume {:?} either", args.source))?;
