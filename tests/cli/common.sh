@@ -103,7 +103,9 @@ matches() {
     grep -q "$@" <<<"$text"
 }
 
+# new_pool [OPTION...]: who gives a password is refused by a pool that is not encrypted.
 new_pool() {
+    case " $* " in *" --no-encryption "*) unset QUINTET_PASSWORD ;; esac
     exits 0 q init "$@"
 }
 

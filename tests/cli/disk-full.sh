@@ -27,7 +27,8 @@ first=$(q snapshots --json | grep '"message_type":"snapshot"' | head -n 1 | sed 
 exits 0 q forget "$first"
 exits 0 q gc --trash-period 0 --dry-run
 noise "$dir/src/more" 60
-mount -o remount,size=$((($(stored_bytes) >> 20) + 24))m "$dir/small-disk"
+used_mib=$(df --output=used -BM "$dir/small-disk" | tail -n 1 | tr -dc 0-9)
+mount -o remount,size=$((used_mib + 24))m "$dir/small-disk"
 exits 1 q backup "$dir/src"
 says "gc --trash-period 0 gives back at once: what only 1 forgotten snapshots need"
 exits 0 q gc

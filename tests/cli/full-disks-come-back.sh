@@ -71,8 +71,14 @@ small_disk
 
 # 1. Backups of new bytes, until one is refused.
 begin backups
-backup_new() { noise "$dir/src/file$1" 45 && q backup "$dir/src/file$1"; }
-until_full backup_new
+for turn in 1 2 3 4; do
+    noise "$dir/src/file$turn" 45
+    exits 0 q backup "$dir/src/file$turn"
+done
+# What the refused one left is all that can come back.
+noise "$dir/src/large" 120
+exits 1 q backup "$dir/src/large"
+says 'disk is full'
 foreign
 usable
 rm -f "$dir/src"/*

@@ -40,7 +40,11 @@ fn missed_by(barrier: Barrier, mut histories: impl Iterator<Item = PoolHistory>)
 #[test]
 fn each_barrier_is_missed() {
     let mut needless = Vec::new();
-    let is_of_journal = |barrier: &Barrier| format!("{barrier:?}").contains("Journal");
+    // Those of the journal and of the record of its reach have histories of their own.
+    let is_of_journal = |barrier: &Barrier| {
+        let name = format!("{barrier:?}");
+        name.contains("Journal") || name.contains("Reach")
+    };
     for barrier in Barrier::ALL.into_iter().filter(|b| !is_of_journal(b)) {
         match missed(barrier) {
             Some(message) => println!("{barrier:?}: {message}"),

@@ -195,7 +195,7 @@ fn io_write(stream: &mut TcpStream, bytes: &[u8]) {
     std::io::Write::write_all(stream, bytes).unwrap();
 }
 
-/// Writes that arrived whole are carried out, and what follows them in the queue as well.
+/// Writes that the server has taken are carried out, and those that wait behind them as well.
 #[test]
 fn writes_of_a_client_that_left_are_done() {
     let place = Place::new();
@@ -206,6 +206,8 @@ fn writes_of_a_client_that_left_are_done() {
         client.ask(Command::Write, 0, number << 12, 4096);
         client.send(&[7; 4096]);
     }
+    // Refused without the volume, once everything before it has arrived.
+    assert_ne!(client.errno(Command::Read, 0, 1 << 40, 4096), 0);
     client.ask(Command::Disconnect, 0, 0, 0);
     wait_until("a write begins", || volume.writes.load(SeqCst) > 0);
     drop(client);

@@ -17,7 +17,8 @@ fn every_command_has_examples() {
     command.build();
     let own = |c: &clap::Command| {
         let quiet = [
-            "status", "generate", "help", "list", "passwd", "key", "volume", "qos",
+            "status", "generate", "help", "list", "passwd", "key", "volume", "qos", "parity",
+            "show",
         ];
         c.get_after_help().is_some() || quiet.contains(&c.get_name())
     };
