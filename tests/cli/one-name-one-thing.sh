@@ -17,7 +17,7 @@ exits 1 q backup --stdin --stdin-filename volume
 says "name of a volume"
 exits 0 q volume clone image copy
 # A copy brings an image whose name a volume has.
-exits 0 o init --no-encryption
+exits 0 o init
 exits 0 o volume create image --size 2M
 exits 0 q copy image
 exits 0 o volume clone image from-volume

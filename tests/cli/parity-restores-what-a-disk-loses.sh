@@ -20,7 +20,7 @@ spoil() {
     while read -r file; do
         len=$(($(stat -c %s "$file") / 4096))
         case $1 in
-        zero) dd if=/dev/zero of="$file" bs=4096 seek=$(((turn * 7919) % len)) count=1 conv=notrunc status=none ;;
+        zero) dd if=/dev/zero of="$file" bs=4096 seek=$(((turn * 7919) % (len * 3 / 4))) count=1 conv=notrunc status=none ;;
         garbage) dd if=/dev/urandom of="$file" bs=4096 seek=$(((turn * 104729 + 3) % len)) count=1 conv=notrunc status=none ;;
         header) printf '\377' | dd of="$file" bs=1 seek=100 conv=notrunc status=none ;;
         footer) printf '\377' | dd of="$file" bs=1 seek=$((len * 4096 - 300)) conv=notrunc status=none ;;
@@ -34,7 +34,8 @@ for how in zero garbage header footer run tail; do
     spoil $how
     rm -rf "$dir/back"
     exits 0 q restore "latest:$dir/src" --target "$dir/back"
-    says 'parity restored'
+    # The others may lie where a restore does not look: in the parity, or in one of two copies.
+    case $how in zero | run) says 'parity restored' ;; esac
     diff -r "$dir/src" "$dir/back" || fail "$how: not what was stored"
     exits 21 q check --read-data
     says 'parity restores'

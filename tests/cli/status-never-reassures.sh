@@ -16,7 +16,7 @@ exits 0 q status --json
 grep -q '"findings":\[\]' "$dir/out" || fail "$(cat "$dir/out")"
 
 # Nothing was ever verified.
-sleep 1.1
+sleep 2.1
 exits 3 q status --verify-within 1s
 says 'state: DEGRADED'
 says 'never verified in full'
