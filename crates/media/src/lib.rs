@@ -4,7 +4,7 @@
 //! whatever must be durable passes a named [`Barrier`]. The store calls this; `local` and the
 //! simulator implement it. Two shapes: [`Blobs`] (whole objects under a name; containers, roots,
 //! keys) and [`Disk`] (files that change in place; index, later journal and SSD tier).
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod asker;
 mod barrier;

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 mod ahead;
 mod below;
 mod past_cache;
+mod resident;
 mod told;
 
 use ahead::Ahead;

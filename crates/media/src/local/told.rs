@@ -1,15 +1,15 @@
 //! Reads through the page cache that say whether the device gave the bytes.
 //!
-//! The system is asked first for what it has without waiting (`RWF_NOWAIT`). What it gives came from its
-//! cache. What it refuses is not there, at the beginning at least: it then lets go of the rest of the
-//! range, and reads all of it from the device. A page that it has only as the end of what lies before is
-//! let go of, too. The file is one of which the system reads nothing ahead: what it had brought by itself
-//! would look like what it remembers.
+//! The system is asked first how much of the range it has ([`super::resident`]). When it has a part, it is
+//! asked to forget that part, and asked again. Where it cannot be asked, a read that does not wait
+//! (`RWF_NOWAIT`) tells: what that refuses is not there. The file is one of which the system reads nothing
+//! ahead: what it had brought by itself would look like what it remembers.
 //!
 //! Invariant: `Device` is said of no byte that the cache had when the read began. A page that another
-//! read brings meanwhile comes from the device, too. Where the system cannot be asked, `Cache` is said.
+//! read brings meanwhile comes from the device, too. In doubt `Cache` is said.
 //! Called by local files.
 
+use super::resident;
 use crate::ReadFrom;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -18,11 +18,33 @@ use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
+/// No page is smaller.
+const PAGE_BYTES_MIN: u64 = 4 << 10;
 /// No page is larger where this runs.
 const PAGE_BYTES: u64 = 64 << 10;
 
 /// Fills `into` from `offset`.
 pub(super) fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<ReadFrom> {
+    let len = into.len() as u64;
+    let from = match resident::pages(file, offset, len) {
+        None => return read_asking(file, offset, into),
+        Some(0) => ReadFrom::Device,
+        // All of it: pages are 4 KiB at least.
+        Some(pages) if pages.saturating_mul(PAGE_BYTES_MIN) >= len => ReadFrom::Cache,
+        Some(_) => {
+            let_go(file, offset, into.len());
+            match resident::pages(file, offset, len) {
+                Some(0) => ReadFrom::Device,
+                _ => ReadFrom::Cache,
+            }
+        }
+    };
+    file.read_exact_at(into, offset)?;
+    Ok(from)
+}
+
+/// The same, where the system does not say what it has.
+fn read_asking(file: &File, offset: u64, into: &mut [u8]) -> io::Result<ReadFrom> {
     let mut let_go_of_neighbour = true;
     let from = loop {
         let parts = &mut [IoSliceMut::new(into)];
