@@ -43,8 +43,14 @@ impl Pool {
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
         let name = container_name(id);
-        let another = self.replacing.lock().insert(name.clone(), false);
-        if another.is_some() {
+        let is_another = {
+            let mut replacing = self.replacing.lock();
+            let is_another = replacing.contains_key(&name);
+            // Not over what the collector has told the other thread.
+            replacing.entry(name.clone()).or_insert(false);
+            is_another
+        };
+        if is_another {
             let why = "is being restored by another thread";
             return Err(StoreError::corruption("container", name, why));
         }
