@@ -28,6 +28,8 @@ exits 0 q forget "$first"
 exits 0 q gc --dry-run --trash-period 0 --json
 grep -q '"snapshots_purged":1' "$dir/out" || fail "$(cat "$dir/out")"
 [ "$(size)" -ge "$full" ] || fail "a dry run deleted something"
+would=$(number deleted_bytes)
+[ "$would" -gt $((full * 4 / 10)) ] || fail "the dry run says that $would of $full bytes would be deleted"
 exits 0 q gc --trash-period 0
 [ "$(size)" -lt $((full * 6 / 10)) ] || fail "$(size) of $full bytes are left"
 exits 1 q undelete "$first"

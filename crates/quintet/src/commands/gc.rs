@@ -87,7 +87,12 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
         let pool = invocation.open(OpenMode::Read)?;
         tell_minimum(invocation, args, &pool)?;
         let run = run.knowing(CollectMemory::of(&pool).ahead());
-        let (counts, _) = run.once(&pool, None)?;
+        let (mut counts, _) = run.once(&pool, None)?;
+        if run.policy.reader_period_ns == 0 {
+            // As `Run::all`: nothing stays in the trash that nobody holds.
+            counts.containers_deleted += std::mem::take(&mut counts.containers_in_trash);
+            counts.deleted_bytes += std::mem::take(&mut counts.trash_bytes);
+        }
         return show(invocation, args, &counts);
     }
     let opened = invocation.open_to_collect()?;
