@@ -25,13 +25,14 @@ allows() {
         esac
     done
 }
-# Calls that the filter of $1 refuses.
+# Calls that the filter of $1 refuses. Not counted is cachestat (451, which older tools know by its number
+# only): systemd lets it through since version 257, and where it fails reads ask in another way.
 refused() {
     allows $(sed -n 's/^SystemCallFilter=//p' "$1") | sort -u >"$dir/allowed"
     grep -oE '^([0-9]+ +)?[a-z_0-9]+\(' "$dir/calls" | grep -oE '[a-z_0-9]+\(' | tr -d '(' | sort -u >"$dir/made"
     [ "$(wc -l <"$dir/made")" -gt 40 ] || fail "few calls: $(tr '\n' ' ' <"$dir/made")"
     grep -q "^openat2$" "$dir/made" || fail "what was traced is not what a server does"
-    comm -23 "$dir/made" "$dir/allowed"
+    comm -23 "$dir/made" "$dir/allowed" | grep -vxE 'cachestat|syscall_0x1c3' || true
 }
 mkdir "$dir/src" "$dir/mnt"
 real_tree "$dir/src/tree" 5 2>/dev/null || noise "$dir/src/file" 5
