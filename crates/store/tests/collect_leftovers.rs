@@ -6,6 +6,7 @@ mod specimen;
 use chunking::Compression;
 use sim::SimDisk;
 use specimen::{Specimen, noise, options, put_image};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{Collector, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
 
 fn at_once() -> GcPolicy {
@@ -96,4 +97,27 @@ fn what_an_open_session_has_stored_stays() {
         &mut |_, _| std::ops::ControlFlow::Continue(()),
     );
     assert!(report.expect("check").is_sound());
+}
+
+/// Entering leftovers takes sessions of its own: a writer waits for them and is not told that
+/// another one is open.
+#[test]
+fn a_writer_is_not_refused_while_they_are_entered() {
+    let specimen = Specimen::new(9, true);
+    let disk = specimen.disk();
+    let pool = &specimen.open(&disk, 1, OpenMode::Write).expect("open");
+    const RUNS: usize = 2_000;
+    let runs = &AtomicUsize::new(0);
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            for _ in 0..RUNS {
+                collect(pool);
+                runs.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while runs.load(Ordering::Relaxed) < RUNS {
+            // What this one leaves is entered by the next run.
+            pool.begin(options(Compression::None)).expect("begin");
+        }
+    });
 }

@@ -4,6 +4,7 @@
 //! nothing is believed but what is stored. Called by the program through `Pool`.
 
 use super::Pool;
+use super::holds::Hold;
 use crate::catalog::Edit;
 use crate::container::CONTAINER_BYTES_TARGET;
 use crate::device::is_maintenance;
@@ -44,6 +45,14 @@ impl Purpose {
     ];
 }
 
+/// A writer that is a session's own from now on.
+struct Claim {
+    purpose: Purpose,
+    token: Arc<Option<Hold>>,
+    /// True when the writer's last session did not commit.
+    recover: bool,
+}
+
 impl Pool {
     /// Starts a session. One at a time; the pool must be open for writing. What it stores is new:
     /// `NoSpace` before it takes what is kept for recovery.
@@ -64,39 +73,50 @@ impl Pool {
         options: LaneOptions,
         spares_reserve: bool,
     ) -> Result<WriteSession> {
-        // Whoever enters leftovers is no session that another one is refused for.
-        drop(lock(&self.entering));
         if matches!(purpose, Purpose::Snapshots | Purpose::Collect) {
             self.take_up_news();
         }
-        self.begin_now(purpose, options, spares_reserve)
+        let claim = {
+            // Whoever enters leftovers is no session that another one is refused for: claimed
+            // before that thread looks for writers without a session, or after it has ended.
+            let _entering = lock(&self.entering);
+            self.claim(purpose)?
+        };
+        self.begin_now(claim, options, spares_reserve)
     }
 
-    fn begin_now(
-        &self,
-        purpose: Purpose,
-        options: LaneOptions,
-        spares_reserve: bool,
-    ) -> Result<WriteSession> {
+    /// Makes a writer this session's own.
+    fn claim(&self, purpose: Purpose) -> Result<Claim> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));
         }
-        let (token, recover) = {
-            let mut head = self.head();
-            let held = purpose == Purpose::Snapshots;
-            let hold = held.then(|| self.holds.take(head.generation));
-            let token = Arc::new(hold);
-            let state = &mut head.writers[purpose as usize];
-            if state.session.strong_count() > 0 {
-                let why = "another session of this process is open";
-                return Err(StoreError::new(StoreErrorKind::Invalid, why));
-            }
-            state.session = Arc::downgrade(&token);
-            let recover = std::mem::replace(&mut state.uncommitted, true);
-            (token, recover)
-        };
-        if recover {
+        let mut head = self.head();
+        let held = purpose == Purpose::Snapshots;
+        let hold = held.then(|| self.holds.take(head.generation));
+        let token = Arc::new(hold);
+        let state = &mut head.writers[purpose as usize];
+        if state.session.strong_count() > 0 {
+            let why = "another session of this process is open";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        state.session = Arc::downgrade(&token);
+        let recover = std::mem::replace(&mut state.uncommitted, true);
+        Ok(Claim {
+            purpose,
+            token,
+            recover,
+        })
+    }
+
+    fn begin_now(
+        &self,
+        claim: Claim,
+        options: LaneOptions,
+        spares_reserve: bool,
+    ) -> Result<WriteSession> {
+        let Claim { purpose, token, .. } = claim;
+        if claim.recover {
             self.recover(purpose)?;
         }
         let head = self.head();
@@ -182,7 +202,8 @@ impl Pool {
             if !has_leftovers {
                 continue;
             }
-            let session = self.begin_now(purpose, LaneOptions::metadata(), false)?;
+            let claim = self.claim(purpose)?;
+            let session = self.begin_now(claim, LaneOptions::metadata(), false)?;
             if self.has_adopted(purpose) {
                 self.commit_with(purpose, |base| session.commit(base, Vec::new(), 0))?;
             }
