@@ -1,6 +1,6 @@
 //! Whole objects under a name: a local directory now, object storage later.
 
-use crate::{Barrier, MediaError, ReadFrom, Reserve, Reserved};
+use crate::{Barrier, MediaError, Need, ReadFrom, Reserve, Reserved};
 
 /// How a put treats a name that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,9 @@ pub trait Blobs: Send + Sync {
         self.delete(name)
     }
 
-    /// A put of who stores something new: `NoSpace`, which poisons nothing, when it would take what
-    /// is kept for recovery, collection and deletion. Those put without asking.
-    fn put_sparing(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+    /// A put that may take of the reserve what `need` may: `NoSpace`, which poisons nothing, when
+    /// that is too little. [`put`](Self::put) may take all.
+    fn put_for(&self, name: &str, bytes: Vec<u8>, how: Put, _need: Need) -> Result<(), MediaError> {
         self.put(name, bytes, how)
     }
 

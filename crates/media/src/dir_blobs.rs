@@ -5,16 +5,19 @@
 //! synced at the barrier. Containers are written and synced by background threads
 //! ([`Syncing::Threads`]) so that the disk works while the CPU compresses; the simulator does the
 //! same inline, and so does who waits for turns at the device: barriers of others do not wait for
-//! him. A put that the disk has no room for is refused before it is queued, as far as that can be
-//! known: one that fails in the background ends everything. The reserve goes first.
+//! him. A put is queued once the disk has claimed the room for it, where the file system does that
+//! (else as far as can be known): one that fails in the background ends everything. The reserve
+//! goes first, as far as the put's need may take of it.
 
 mod open_files;
 mod queue;
 mod spare;
 
-use crate::{Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Put, ReadFrom, Reserve};
+use crate::{
+    Asker, Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Need, Put, ReadFrom, Reserve,
+};
 use open_files::OpenFiles;
-use queue::Queue;
+use queue::{Job, Queue};
 use spare::SpareBuffers;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -37,6 +40,14 @@ pub enum Syncing {
     },
 }
 
+/// A file that is to become a blob.
+struct Unnamed {
+    name: String,
+    file: Arc<dyn DiskFile>,
+    /// The disk has room for all of the blob.
+    is_claimed: bool,
+}
+
 struct Shared {
     disk: Arc<dyn Disk>,
     queue: Queue,
@@ -44,7 +55,7 @@ struct Shared {
     spare: SpareBuffers,
     unnamed_next: AtomicU64,
     reserve: Reserve,
-    /// Of blobs that wait or are being written.
+    /// Of blobs that wait or are being written, and for which nothing is claimed.
     queued_bytes: AtomicU64,
 }
 
@@ -93,6 +104,41 @@ impl DirBlobs {
     }
 }
 
+impl DirBlobs {
+    fn put_with(&self, name: &str, bytes: Vec<u8>, how: Put, need: Need) -> Result<(), MediaError> {
+        let shared = &self.shared;
+        let waits = matches!(how, Put::IfAbsent | Put::Restore);
+        if self.inline || waits || shared.disk.is_paced() {
+            shared.queue.accept("put", name)?;
+            let stored = shared.store(name, &bytes, how, need);
+            shared.spare.give(bytes);
+            return stored;
+        }
+        let len = bytes.len() as u64;
+        shared.queue.refuse_poisoned("put", name)?;
+        let unnamed = shared.prepare(name, len, need)?;
+        if !unnamed.is_claimed {
+            shared.queued_bytes.fetch_add(len, Ordering::Relaxed);
+        }
+        let pushed = shared.queue.push(Job {
+            number: 0,
+            name: name.to_owned(),
+            bytes,
+            how,
+            need,
+            unnamed,
+            asker: Asker::current(),
+        });
+        pushed.map_err(|(e, unnamed)| {
+            let _ = shared.disk.remove(&unnamed.name);
+            if !unnamed.is_claimed {
+                shared.queued_bytes.fetch_sub(len, Ordering::Relaxed);
+            }
+            e
+        })
+    }
+}
+
 impl Drop for DirBlobs {
     fn drop(&mut self) {
         self.shared.queue.stop();
@@ -108,9 +154,16 @@ impl Shared {
         while let Some(job) = self.queue.take() {
             let running = self.queue.running(job.number);
             let _asking = job.asker.begin();
-            let result = self.store(&job.name, &job.bytes, job.how);
             let bytes = job.bytes.len() as u64;
-            self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            if !job.unnamed.is_claimed {
+                self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            let result = match self.fill(job.unnamed, &job.name, &job.bytes, job.how) {
+                Err(e) if e.kind == MediaErrorKind::NoSpace => {
+                    self.store(&job.name, &job.bytes, job.how, job.need)
+                }
+                stored => stored,
+            };
             self.spare.give(job.bytes);
             running.end(result);
         }
@@ -124,38 +177,70 @@ impl Shared {
         Some(reserved)
     }
 
-    /// Before a put is queued: makes the room for it that the reserve holds. Refused when that is
-    /// too little.
-    fn make_room(&self, name: &str, bytes: usize) -> Result<(), MediaError> {
-        let bytes = bytes as u64;
-        match self.reserved() {
-            Some(reserved) if reserved.free_bytes < bytes => {
-                self.reserve.release();
-                match reserved.for_recovery() < bytes {
-                    true => Err(no_space(name)),
-                    false => Ok(()),
-                }
+    /// Tries again while the reserve gives room that `need` may take.
+    fn with_room<T>(
+        &self,
+        bytes: u64,
+        need: Need,
+        mut attempt: impl FnMut() -> Result<T, MediaError>,
+    ) -> Result<T, MediaError> {
+        loop {
+            match attempt() {
+                Err(e)
+                    if e.kind == MediaErrorKind::NoSpace && self.reserve.release(bytes, need) => {}
+                done => return done,
             }
-            _ => Ok(()),
+        }
+    }
+
+    /// Before a put is queued: a file for it, and the room, of the reserve too. Refused when that is
+    /// too little.
+    fn prepare(&self, name: &str, bytes: u64, need: Need) -> Result<Unnamed, MediaError> {
+        let mut unnamed = self.with_room(bytes, need, || self.new_unnamed(name))?;
+        let claimed = self.with_room(bytes, need, || unnamed.file.claim(bytes));
+        let claimed = claimed.and_then(|is_claimed| match self.reserved() {
+            // Nobody promises: as far as can be known.
+            Some(reserved) if !is_claimed && reserved.free_bytes < bytes => {
+                if reserved.for_need(need) < bytes {
+                    return Err(no_space(name));
+                }
+                self.reserve.release(bytes - reserved.free_bytes, need);
+                Ok(false)
+            }
+            _ => Ok(is_claimed),
+        });
+        match claimed {
+            Ok(is_claimed) => {
+                unnamed.is_claimed = is_claimed;
+                Ok(unnamed)
+            }
+            Err(e) => {
+                let _ = self.disk.remove(&unnamed.name);
+                Err(named(e, name))
+            }
         }
     }
 
     /// Stores it, on a full disk with what the reserve gives.
-    fn store(&self, name: &str, bytes: &[u8], how: Put) -> Result<(), MediaError> {
-        match self.store_once(name, bytes, how) {
-            Err(e) if e.kind == MediaErrorKind::NoSpace && self.reserve.release() => {
-                self.store_once(name, bytes, how)
-            }
-            stored => stored,
-        }
+    fn store(&self, name: &str, bytes: &[u8], how: Put, need: Need) -> Result<(), MediaError> {
+        self.with_room(bytes.len() as u64, need, || {
+            self.fill(self.new_unnamed(name)?, name, bytes, how)
+        })
     }
 
-    /// Temp file, bytes, sync, name. The name itself is not durable yet.
-    fn store_once(&self, name: &str, bytes: &[u8], how: Put) -> Result<(), MediaError> {
+    fn new_unnamed(&self, name: &str) -> Result<Unnamed, MediaError> {
         self.make_dirs(UNNAMED)?;
-        let dir = parent(name);
-        self.make_dirs(dir)?;
-        let (unnamed, file) = self.create_unnamed(name)?;
+        self.make_dirs(parent(name))?;
+        self.create_unnamed(name)
+    }
+
+    /// Bytes, sync, name. The name itself is not durable yet.
+    fn fill(&self, unnamed: Unnamed, name: &str, bytes: &[u8], how: Put) -> Result<(), MediaError> {
+        let Unnamed {
+            name: unnamed,
+            file,
+            ..
+        } = unnamed;
         let written = file
             .write_at(0, bytes)
             .and_then(|()| match (how, file.sync(Barrier::BlobBeforeName)) {
@@ -163,11 +248,7 @@ impl Shared {
                 (Put::Restore, synced) => synced,
                 (_, synced) => self.synced(synced),
             })
-            // Users know the blob, not the file that it was to become.
-            .map_err(|e| MediaError {
-                name: name.to_owned(),
-                ..e
-            })
+            .map_err(|e| named(e, name))
             .and_then(|()| match how {
                 Put::Replace | Put::Restore => self.disk.rename(&unnamed, name),
                 Put::New | Put::IfAbsent => self.disk.rename_new(&unnamed, name),
@@ -178,18 +259,24 @@ impl Shared {
             return Err(e);
         }
         self.open.forget(name);
-        self.queue.named(dir);
+        self.queue.named(parent(name));
         Ok(())
     }
 
     /// A file that is nobody else's: another process may be putting the same blob.
-    fn create_unnamed(&self, name: &str) -> Result<(String, Arc<dyn DiskFile>), MediaError> {
+    fn create_unnamed(&self, name: &str) -> Result<Unnamed, MediaError> {
         let flat = name.replace('/', ".");
         loop {
             let number = self.unnamed_next.fetch_add(1, Ordering::Relaxed);
             let unnamed = format!("{UNNAMED}/{flat}.{number}");
             match self.disk.create_new(&unnamed) {
-                Ok(file) => return Ok((unnamed, file)),
+                Ok(file) => {
+                    return Ok(Unnamed {
+                        name: unnamed,
+                        file,
+                        is_claimed: false,
+                    });
+                }
                 Err(e) if e.kind == MediaErrorKind::Exists => {}
                 Err(e) => return Err(e),
             }
@@ -222,30 +309,18 @@ impl Blobs for DirBlobs {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
-        let waits = matches!(how, Put::IfAbsent | Put::Restore);
-        if self.inline || waits || self.shared.disk.is_paced() {
-            self.shared.queue.accept("put", name)?;
-            let stored = self.shared.store(name, &bytes, how);
-            self.shared.spare.give(bytes);
-            return stored;
-        }
-        let len = bytes.len();
-        self.shared.make_room(name, len)?;
-        let queued = &self.shared.queued_bytes;
-        queued.fetch_add(len as u64, Ordering::Relaxed);
-        let pushed = self.shared.queue.push(name, bytes, how);
-        if pushed.is_err() {
-            queued.fetch_sub(len as u64, Ordering::Relaxed);
-        }
-        pushed
+        self.put_with(name, bytes, how, Need::Room)
     }
 
-    fn put_sparing(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+    fn put_for(&self, name: &str, bytes: Vec<u8>, how: Put, need: Need) -> Result<(), MediaError> {
+        if need != Need::New {
+            return self.put_with(name, bytes, how, need);
+        }
         // One at a time: several that look at once would find the same room.
         let _one = self.sparing.lock().unwrap_or_else(|e| e.into_inner());
         match self.shared.reserved() {
-            Some(reserved) if reserved.for_writers() < bytes.len() as u64 => Err(no_space(name)),
-            _ => self.put(name, bytes, how),
+            Some(reserved) if reserved.for_need(need) < bytes.len() as u64 => Err(no_space(name)),
+            _ => self.put_with(name, bytes, how, need),
         }
     }
 
@@ -349,6 +424,14 @@ impl Blobs for DirBlobs {
 
 fn parent(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+/// Users know the blob, not the file that it was to become.
+fn named(e: MediaError, name: &str) -> MediaError {
+    MediaError {
+        name: name.to_owned(),
+        ..e
+    }
 }
 
 fn no_space(name: &str) -> MediaError {

@@ -147,6 +147,12 @@ pub trait DiskFile: Send + Sync {
         crate::reserve::fill(self, len)
     }
 
+    /// The disk has room for the first `len` bytes from then on, and the file is as long as before:
+    /// `NoSpace` if it has not. False where the system cannot promise that.
+    fn claim(&self, _len: u64) -> Result<bool, MediaError> {
+        Ok(false)
+    }
+
     /// Returns when bytes and length survive power loss.
     fn sync(&self, point: Barrier) -> Result<(), MediaError>;
 }

@@ -26,7 +26,7 @@ pub use disk::{Disk, DiskEntry, DiskFile, DiskLock, ReadFrom, Room};
 pub use error::{MediaError, MediaErrorKind};
 pub use local::LocalDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
-pub use reserve::{RESERVE_NAME, Reserve, Reserved};
+pub use reserve::{Need, RESERVE_NAME, Reserve, Reserved};
 
 use std::sync::Arc;
 use units::UnixNanos;

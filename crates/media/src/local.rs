@@ -326,6 +326,18 @@ impl DiskFile for LocalFile {
         }
     }
 
+    fn claim(&self, len: u64) -> Result<bool, MediaError> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+            done => {
+                let done = done.map_err(std::io::Error::from);
+                io("claim room", &self.name, done).map(|()| true)
+            }
+        }
+    }
+
     fn sync(&self, _point: Barrier) -> Result<(), MediaError> {
         // Bytes and length, as promised, and not the time of the last change: where nothing is
         // allocated anew, as in the journal, that spares the file system a commit of its own.

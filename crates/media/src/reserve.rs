@@ -1,10 +1,10 @@
 //! Room on the disk that only recovery, collection and deletion may use: a file that holds it.
 //!
 //! Invariant: the file holds nothing that anybody needs; it may be missing, shorter or longer, and
-//! a crash may lose it. It is emptied when a put meets a full disk, and filled again when there is
-//! room. Whoever stores something new leaves as much free as the file is short of what is wanted.
-//! Where nobody knows how much room there is, there is no reserve. Called by blobs, the journal and
-//! the pool.
+//! a crash may lose it. A put that meets a full disk takes of it what it needs, down to what its
+//! [`Need`] leaves for others; it is filled again when there is room. Whoever stores something new
+//! leaves as much free as the file is short of what is wanted. Where nobody knows how much room
+//! there is, there is no reserve. Called by blobs, the journal and the pool.
 
 use crate::{Disk, DiskFile, MediaError, MediaErrorKind, Room};
 use std::sync::Arc;
@@ -25,6 +25,35 @@ const MARGIN_BYTES: u64 = 1 << 20;
 /// Less is not worth a change of the file.
 const STEP_BYTES: u64 = 64 << 10;
 
+/// Taken at once beyond what a put needs: its directory and the file system's own records.
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Whom a put serves, and so how much of the reserve it leaves: what gives room back can always be
+/// done after what only takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Something new: takes none of it.
+    New,
+    /// What was acknowledged and lies in the journal still, or in memory: leaves half.
+    Acknowledged,
+    /// A commit after which less is needed, and every other short one: leaves a quarter.
+    Deletion,
+    /// Collection and recovery: may take all.
+    Room,
+}
+
+impl Need {
+    /// Bytes that it leaves of a reserve that should hold so many.
+    fn leaves(self, wanted_bytes: u64) -> u64 {
+        match self {
+            Self::New => wanted_bytes.saturating_add(margin(wanted_bytes)),
+            Self::Acknowledged => wanted_bytes / 2,
+            Self::Deletion => wanted_bytes / 4,
+            Self::Room => 0,
+        }
+    }
+}
+
 /// See the module's head.
 pub struct Reserve {
     disk: Arc<dyn Disk>,
@@ -42,25 +71,20 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// What is free for who stores something new: the reserve is not.
-    pub fn for_writers(&self) -> u64 {
-        let kept = self.wanted_bytes.saturating_add(margin(self.wanted_bytes));
-        self.for_recovery().saturating_sub(kept)
-    }
-
-    /// What there is for who makes room: all of it.
-    pub fn for_recovery(&self) -> u64 {
-        self.free_bytes.saturating_add(self.held_bytes)
+    /// What there is for puts of this kind.
+    pub fn for_need(&self, need: Need) -> u64 {
+        let all = self.free_bytes.saturating_add(self.held_bytes);
+        all.saturating_sub(need.leaves(self.wanted_bytes))
     }
 
     /// Bytes that collectors may copy: commits need some too.
     pub fn for_copies(&self) -> u64 {
-        self.for_recovery().saturating_sub(self.wanted_bytes / 4)
+        self.for_need(Need::Deletion)
     }
 
     /// True when writers are about to be refused: who collects should not spare the trash.
     pub fn is_nearly_full(&self) -> bool {
-        self.for_writers() < self.wanted_bytes
+        self.for_need(Need::New) < 2 * self.wanted_bytes
     }
 }
 
@@ -96,13 +120,20 @@ impl Reserve {
         file.and_then(|file| file.len()).unwrap_or(0)
     }
 
-    /// Gives it up. True when that made room.
-    pub fn release(&self) -> bool {
-        if self.disk.room().is_none() || self.held() == 0 {
+    /// Gives up as much as a put of so many bytes needs, and as `need` may take. True when that
+    /// made room.
+    pub fn release(&self, bytes: u64, need: Need) -> bool {
+        let Some(reserved) = self.look() else {
+            return false;
+        };
+        let held = reserved.held_bytes;
+        let spare = held.saturating_sub(need.leaves(reserved.wanted_bytes));
+        let given = bytes.saturating_add(PIECE_BYTES).min(spare);
+        if given == 0 {
             return false;
         }
         let opened = self.disk.open(RESERVE_NAME, false);
-        opened.and_then(|file| file.set_len(0)).is_ok()
+        opened.and_then(|file| file.set_len(held - given)).is_ok()
     }
 
     /// Fills it again, as far as there is room. What fails here costs nothing but the reserve.
@@ -182,11 +213,16 @@ mod tests {
             held_bytes,
             free_bytes,
         };
-        assert_eq!(with(64 << 20, 5 << 20).for_writers(), 4 << 20);
-        assert_eq!(with(0, 69 << 20).for_writers(), 4 << 20);
-        assert_eq!(with(0, 60 << 20).for_writers(), 0);
-        assert_eq!(with(64 << 20, 0).for_recovery(), 64 << 20);
+        let new = |reserved: Reserved| reserved.for_need(Need::New);
+        assert_eq!(new(with(64 << 20, 5 << 20)), 4 << 20);
+        assert_eq!(new(with(0, 69 << 20)), 4 << 20);
+        assert_eq!(new(with(0, 60 << 20)), 0);
+        assert_eq!(with(64 << 20, 0).for_need(Need::Room), 64 << 20);
+        assert_eq!(with(64 << 20, 0).for_need(Need::Acknowledged), 32 << 20);
+        assert_eq!(with(20 << 20, 0).for_need(Need::Acknowledged), 0);
+        assert_eq!(with(20 << 20, 0).for_need(Need::Deletion), 4 << 20);
         assert!(with(64 << 20, 60 << 20).is_nearly_full());
-        assert!(!with(64 << 20, 80 << 20).is_nearly_full());
+        assert!(with(64 << 20, 120 << 20).is_nearly_full());
+        assert!(!with(64 << 20, 130 << 20).is_nearly_full());
     }
 }

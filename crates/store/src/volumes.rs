@@ -159,6 +159,14 @@ impl Volumes {
         self.engine.step(budget_bytes)
     }
 
+    /// The same, where a round that begins stores at most about `room_bytes`: the rest stays in the
+    /// journal. [`Volumes::step`] takes as many as the pool's disk has room for.
+    pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
+        let mut driver = lock(&self.engine.driver);
+        self.engine
+            .step_within(&mut driver, budget_bytes, Some(room_bytes))
+    }
+
     /// True while checkpoints are due; `under_way` says that one has begun.
     pub fn wants_checkpoint(&self, under_way: bool) -> bool {
         self.engine.wants_checkpoint(under_way)

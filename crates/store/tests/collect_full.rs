@@ -6,15 +6,15 @@
 mod specimen;
 
 use chunking::Compression;
-use media::Disk;
+use media::{Disk, Need};
 use sim::{Damage, Fault, Image, SimDisk};
 use specimen::restore::Truth;
 use specimen::{noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool, StoreError,
-    Volumes,
+    CheckDepth, Collector, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool, Step,
+    StoreError, Volumes,
 };
 use volume::{Durability, Volume, VolumeErrorKind};
 
@@ -155,7 +155,7 @@ fn a_full_disk_is_usable_again_after_collections_alone() {
         pool.keep_reserve();
         let freed = pool.reserved().expect("known");
         assert_eq!(freed.held_bytes, freed.wanted_bytes, "{freed:?}");
-        assert!(freed.for_writers() > 200_000, "{left}: {freed:?}");
+        assert!(freed.for_need(Need::New) > 200_000, "{left}: {freed:?}");
         is_sound(&pool, &kept);
         store_image(&pool, "new", &new, Compression::None);
         is_sound(&pool, &kept);
@@ -182,7 +182,7 @@ fn its_absence_is_harmless() {
     assert!(pool.reserved().expect("known").held_bytes <= 60_000);
     collect_all(&pool, None);
     is_sound(&pool, &kept);
-    assert!(pool.reserved().expect("known").for_recovery() > 200_000);
+    assert!(pool.reserved().expect("known").for_need(Need::Room) > 200_000);
     disk.damage(media::RESERVE_NAME, &Damage::SetLen(0))
         .expect("damage");
     drop(pool);
@@ -253,4 +253,69 @@ fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
         assert!(back[trimmed..] == content[trimmed..at]);
         specimen::volumes::is_sound(&volumes);
     }
+}
+
+/// The journal holds more than there is room for, and nothing is free: it is folded in parts, and each
+/// collection makes the room for the next one.
+#[test]
+fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
+    const BYTES: usize = 3 << 20;
+    let context = specimen::volumes::CONTEXT;
+    let disk = specimen::volumes::made();
+    disk.set_capacity(Some(16 << 20));
+    let mut options = specimen::volumes::small();
+    options.journal.bytes_max = 4 << 20;
+    let open = |disk: &Arc<SimDisk>, seed| {
+        Volumes::open(Arc::new(open(disk, seed)), &options).expect("volumes")
+    };
+    let volumes = open(&disk, 2);
+    let volume = volumes.create("v", BYTES as u64, 12).expect("create");
+    let written = |seed| noise(seed, BYTES);
+    volume
+        .write(context, 0, &written(1), Durability::Durable)
+        .expect("write");
+    volumes.checkpoint().expect("checkpoint");
+    let now = written(2);
+    for (n, part) in now.chunks(20_000).enumerate() {
+        let at = n as u64 * 20_000;
+        let write = volume.write(context, at, part, Durability::Durable);
+        write.expect("the journal is large enough");
+    }
+    volume.flush(context).expect("flush");
+    fill(&disk, 0);
+    let reserved = volumes.pool().reserved().expect("known");
+    assert!(reserved.held_bytes < BYTES as u64, "{reserved:?}");
+    // A killed process takes nothing with it.
+    drop((volume, volumes));
+    let disk = disk.kill();
+    let volumes = open(&disk, 3);
+    let mut rounds = 0;
+    loop {
+        match volumes.step(1 << 20) {
+            Ok(Step::Idle) => break,
+            Ok(Step::Working) => continue,
+            Ok(Step::Committed) => {}
+            Err(e) => assert!(e.is_full(), "{e}"),
+        }
+        rounds += 1;
+        assert!(rounds < 100, "no end");
+        let left = volumes.pool().reserved().expect("known");
+        assert!(
+            left.for_need(Need::Deletion) > 0,
+            "{left:?}: not for who gives room"
+        );
+        collect_all(volumes.pool(), Some(&volumes));
+        let mut back = vec![0; BYTES];
+        let volume = volumes.volume("v").expect("volume");
+        volume.read(context, 0, &mut back).expect("read");
+        assert!(back == now, "acknowledged");
+    }
+    assert!(rounds > 2, "{rounds}");
+    volumes.pool().keep_reserve();
+    let reserved = volumes.pool().reserved().expect("known");
+    assert!(
+        reserved.held_bytes > reserved.wanted_bytes / 4 * 3,
+        "{reserved:?}"
+    );
+    specimen::volumes::is_sound(&volumes);
 }

@@ -110,7 +110,7 @@ fn large_writes_take_the_journal_then() {
 /// Whoever makes room says whether waiting is worth it.
 #[test]
 fn nobody_waits_who_need_not() {
-    for (free, keep) in [(Some(0), 0), (Some(KEPT), KEPT), (None, KEPT)] {
+    for (free, keep) in [(Some(KEPT - 1), 0), (Some(KEPT), KEPT), (None, KEPT)] {
         let (disk, volumes) = nearly_full();
         disk.set_room(free.and_then(room));
         volumes.keep_free(keep);

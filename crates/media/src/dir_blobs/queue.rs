@@ -4,17 +4,23 @@
 //! ones; one barrier syncs at a time, so none returns while another still syncs names that it
 //! should cover; after a failure nothing is accepted. Called by `dir_blobs`.
 
-use crate::{Asker, MediaError, MediaErrorKind, Put};
+use super::Unnamed;
+use crate::{Asker, MediaError, MediaErrorKind, Need, Put};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// A blob to be stored.
 pub(super) struct Job {
+    /// Given by the queue.
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
     pub(super) how: Put,
+    /// Whom it serves.
+    pub(super) need: Need,
+    /// What becomes the blob.
+    pub(super) unnamed: Unnamed,
     /// Whose put it is.
     pub(super) asker: Asker,
 }
@@ -100,22 +106,26 @@ impl Queue {
         drop(self.wait_while(self.lock(), |state| state.has(name)));
     }
 
-    /// Queues a put when there is room.
-    pub(super) fn push(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+    /// Fails after a failure, as all that follows will.
+    pub(super) fn refuse_poisoned(
+        &self,
+        operation: &'static str,
+        name: &str,
+    ) -> Result<(), MediaError> {
+        self.lock().refuse_poisoned(operation, name)
+    }
+
+    /// Queues a put when there is room. Gives back the file of one that is refused.
+    pub(super) fn push(&self, mut job: Job) -> Result<(), (MediaError, Unnamed)> {
         let max = self.waiting_max;
-        let crowded = |state: &State| state.waiting.len() >= max || state.has(name);
+        let crowded = |state: &State| state.waiting.len() >= max || state.has(&job.name);
         let mut state = self.wait_while(self.lock(), crowded);
-        state.refuse_poisoned("put", name)?;
-        let number = state.number_next;
+        if let Err(e) = state.refuse_poisoned("put", &job.name) {
+            return Err((e, job.unnamed));
+        }
+        job.number = state.number_next;
         state.number_next += 1;
-        let name = name.to_owned();
-        state.waiting.push_back(Job {
-            number,
-            name,
-            bytes,
-            how,
-            asker: Asker::current(),
-        });
+        state.waiting.push_back(job);
         self.changed.notify_all();
         Ok(())
     }

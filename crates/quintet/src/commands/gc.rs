@@ -4,8 +4,8 @@
 //! lost nothing; the next one goes on. Nothing goes when what is needed is damaged.
 
 use super::backup::REGION_BYTES;
-use super::full;
 use super::invocation::Invocation;
+use super::{failure, full};
 use crate::cli::GcArgs;
 use crate::exit::Exit;
 use crate::held::{Held, OpenVolumes, steps_of_a_turn};
@@ -29,6 +29,8 @@ const RUNS_MAX: usize = 4;
 /// ... and on a full disk as many as give room for copies that the next one makes: each gives as
 /// much as it finds.
 const RUNS_MAX_FULL: usize = 64;
+/// ... of which so many may find the disk full: others write too.
+const FAILURES_MAX: usize = 3;
 /// Bytes of a step of a checkpoint.
 const FOLD_BYTES: u64 = 8 << 20;
 /// Less than this is not worth a commit, bytes.
@@ -125,16 +127,10 @@ fn is_nearly_full(pool: &Pool) -> bool {
 }
 
 /// What was overwritten or discarded is needed until the checkpoint that says so: two of them, for
-/// what one under way has not seen. Not more than there is room for; what fails stays in the
-/// journal.
-fn fold(pool: &Pool, volumes: &Volumes) {
+/// what one under way has not seen. They take what there is room for; what fails stays in the journal.
+fn fold(volumes: &Volumes) {
     let mut commits = 0;
     while commits < 2 {
-        let unfolded = volumes.journal_usage().used_bytes;
-        let room = pool.reserved().map_or(u64::MAX, |r| r.for_copies());
-        if room < unfolded {
-            return;
-        }
         match volumes.step(FOLD_BYTES) {
             Ok(Step::Working) => {}
             Ok(Step::Committed) => commits += 1,
@@ -203,13 +199,20 @@ impl Run<'_> {
     /// what held something back ends during one of them.
     fn all(&self, pool: &Pool, volumes: Option<&Volumes>) -> anyhow::Result<GcCounts> {
         let mut counts = GcCounts::default();
-        let (mut was_full, mut others) = (false, 0);
+        let (mut was_full, mut others, mut failures) = (false, 0, 0);
         for run in 0..RUNS_MAX_FULL {
             was_full |= is_nearly_full(pool);
             if let Some(volumes) = volumes.filter(|_| was_full) {
-                fold(pool, volumes);
+                fold(volumes);
             }
-            let (ran, is_worth_another) = self.for_disk(was_full).once(pool, volumes)?;
+            let (ran, is_worth_another) = match self.for_disk(was_full).once(pool, volumes) {
+                // Somebody else took the room that was found: what there is now is looked for again.
+                Err(e) if was_full && failure::is_full(&e) && failures < FAILURES_MAX => {
+                    failures += 1;
+                    continue;
+                }
+                ran => ran?,
+            };
             counts = counts.followed_by(ran);
             let is_over_at_once = run == 0 && self.policy.reader_period_ns == 0;
             let goes_next = (is_over_at_once || was_full) && ran.containers_discarded > 0;

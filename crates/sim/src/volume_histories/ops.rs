@@ -28,6 +28,8 @@ pub enum VolumeOp {
     Flush(usize),
     /// About so many bytes of background work.
     Step(u64),
+    /// A round that stores at most about so many bytes: the rest stays in the journal.
+    Part(u64),
     /// Folds everything in.
     Checkpoint,
     /// Freezes a moment.
@@ -52,8 +54,8 @@ pub enum VolumeOp {
 pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
     use VolumeOp::{
         Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,
-        Discard, Flush, Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable,
-        WriteKnown,
+        Discard, Flush, Killed, Part, Reopen, Resize, Rollback, Snapshot, Step, Write,
+        WriteDurable, WriteKnown,
     };
     let killed = |after, op| Killed(after, Box::new(op));
     vec![
@@ -87,6 +89,36 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
                 Checkpoint,
                 Write(0, 0, 8),
                 Flush(0),
+            ],
+        ),
+        (
+            "parts",
+            vec![
+                Create(128, 12),
+                Create(64, 13),
+                Write(0, 0, 64),
+                Write(1, 0, 32),
+                Checkpoint,
+                Write(0, 0, 32),
+                Flush(0),
+                // Over what the journal has, and not flushed.
+                Write(0, 2, 20),
+                WriteKnown(0, 16, 32),
+                Write(1, 0, 64),
+                Part(24_000),
+                Write(0, 0, 6),
+                Collect,
+                Part(24_000),
+                Discard(0, 8, 16),
+                Part(30_000),
+                Flush(0),
+                Collect,
+                killed(9, Part(40_000)),
+                Write(0, 4, 40),
+                Snapshot(0),
+                Part(1 << 20),
+                Reopen,
+                Collect,
             ],
         ),
         (
@@ -334,8 +366,8 @@ pub fn random_volume_ops(seed: u64, count: usize) -> Vec<VolumeOp> {
 fn random_op(seed: &mut Seed) -> VolumeOp {
     use VolumeOp::{
         Checkpoint, Clone, CloneSnapshot, Collect, CollectSteps, Create, Defragment, Delete,
-        Discard, Flush, Killed, Reopen, Resize, Rollback, Snapshot, Step, Write, WriteDurable,
-        WriteKnown,
+        Discard, Flush, Killed, Part, Reopen, Resize, Rollback, Snapshot, Step, Write,
+        WriteDurable, WriteKnown,
     };
     let volume = seed.below(4) as usize;
     let first = match seed.below(2) {
@@ -353,7 +385,8 @@ fn random_op(seed: &mut Seed) -> VolumeOp {
         11..=13 => WriteDurable(volume, first, count),
         14..=15 => Discard(volume, first, count),
         16..=18 => Flush(volume),
-        19..=21 => Step(1 + seed.below(40_000)),
+        19..=20 => Step(1 + seed.below(40_000)),
+        21 => Part(12_000 + seed.below(60_000)),
         22 => Checkpoint,
         32 => Collect,
         38..=39 => Defragment,

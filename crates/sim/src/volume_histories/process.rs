@@ -11,7 +11,7 @@ use format::snapshot::Snapshot;
 use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Collector, GcStep, Mover, NothingCached, VolumeHandle, Volumes};
+use store::{Collector, GcStep, Mover, NothingCached, Step, VolumeHandle, Volumes};
 use volume::{Durability, Volume};
 
 /// A process that serves volumes. See the module's head.
@@ -138,6 +138,10 @@ impl<'h> VolumeProcess<'h> {
                 }
             }
             VolumeOp::Step(budget) => drop(self.volumes()?.step(*budget).map_err(words)?),
+            VolumeOp::Part(room) => {
+                let volumes = self.volumes()?;
+                while volumes.step_within(8192, *room).map_err(words)? == Step::Working {}
+            }
             VolumeOp::Checkpoint => self.volumes()?.checkpoint().map_err(words)?,
             VolumeOp::Snapshot(volume) => {
                 if let Some((name, _)) = self.pick(*volume)? {

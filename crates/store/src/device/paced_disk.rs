@@ -215,6 +215,10 @@ impl DiskFile for PacedFile {
         self.below.allocate(len)
     }
 
+    fn claim(&self, len: u64) -> Result<bool, MediaError> {
+        self.below.claim(len)
+    }
+
     fn sync(&self, point: Barrier) -> Result<(), MediaError> {
         let asker = Asker::current();
         if self.writes == Writes::Pass || flow_of(asker).is_maintenance() {

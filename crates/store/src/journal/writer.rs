@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use format::journal::{
     BATCH_BYTES_MAX, BLOCK_BYTES, BatchHeader, RECORD_HEADER_BYTES, RecordHeader,
 };
-use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Reserve};
+use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Need, Reserve};
 use std::sync::Arc;
 use units::JournalPosition;
 
@@ -127,7 +127,7 @@ impl Writer {
         if let (Ok(()), Some(slot)) = (&result, ahead.filter(|_| written > 0)) {
             // Faster than the current one fills. What fails here is tried again when it must not.
             let share = 2 * self.written.saturating_sub(start) + BLOCK_BYTES as u64;
-            let _ = self.grow(site, slot, share);
+            let _ = self.grow(site, slot, share, false);
         }
         Outcome {
             written,
@@ -162,7 +162,7 @@ impl Writer {
     fn begin(&mut self, site: &Site, slot_use: &Arc<SlotUse>) -> Attempt {
         self.sync(Barrier::JournalBeforeNextSlot)?;
         let slot = slot_use.header.slot;
-        self.grow(site, slot, u64::MAX)?;
+        self.grow(site, slot, u64::MAX, true)?;
         let slots = self.slots.get(slot as usize);
         let Some(file) = slots.and_then(|slot| slot.file.as_ref()) else {
             let missing = StoreError::corruption("journal", slot_name(slot), "has no file");
@@ -201,8 +201,8 @@ impl Writer {
     }
 
     /// Writes at most about `share` more zeroes where a slot is not there yet. A full disk is an
-    /// error that may pass: nothing of the slot is in use.
-    fn grow(&mut self, site: &Site, slot: u32, share: u64) -> Attempt {
+    /// error that may pass: nothing of the slot is in use. `is_needed`: with what the reserve gives.
+    fn grow(&mut self, site: &Site, slot: u32, share: u64, is_needed: bool) -> Attempt {
         self.name(site, slot)?;
         let Some(state) = self.slots.get_mut(slot as usize) else {
             return Ok(());
@@ -222,12 +222,13 @@ impl Writer {
         while state.bytes < goal {
             let piece = (site.slot_bytes - state.bytes).min(ZEROES_BYTES as u64);
             let zeroes = vec![0; usize::try_from(piece).unwrap_or(ZEROES_BYTES)];
-            let give_up_reserve = || site.blobs.reserve().is_some_and(Reserve::release);
-            let written = match file.write_at(state.bytes, &zeroes) {
-                Err(e) if e.kind == MediaErrorKind::NoSpace && give_up_reserve() => {
-                    file.write_at(state.bytes, &zeroes)
+            let release = |reserve: &Reserve| reserve.release(piece, Need::Acknowledged);
+            let is_released = || is_needed && site.blobs.reserve().is_some_and(release);
+            let written = loop {
+                match file.write_at(state.bytes, &zeroes) {
+                    Err(e) if e.kind == MediaErrorKind::NoSpace && is_released() => {}
+                    written => break written,
                 }
-                written => written,
             };
             written.map_err(|e| Failed {
                 for_ever: e.kind != MediaErrorKind::NoSpace,

@@ -14,7 +14,7 @@ use crate::superblock::{Notes, heal_root, newest_root};
 use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
 use chunking::Compression;
 use format::snapshot::Snapshot;
-use media::{Asker, Barrier};
+use media::{Asker, Barrier, Need};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use units::{Generation, SnapshotId};
@@ -57,21 +57,25 @@ impl Pool {
     /// Starts a session. One at a time; the pool must be open for writing. What it stores is new:
     /// `NoSpace` before it takes what is kept for recovery.
     pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
-        self.begin_with(Purpose::Snapshots, options, true)
+        self.begin_with(Purpose::Snapshots, options, Need::New)
     }
 
-    /// Starts one that may take the last of the disk: it makes room, or stores what was
-    /// acknowledged.
+    /// Starts one that may take of the reserve what its purpose needs.
     pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
-        let spares_reserve = purpose == Purpose::Defragment;
-        self.begin_with(purpose, options, spares_reserve)
+        let need = match purpose {
+            Purpose::Snapshots => Need::Deletion,
+            Purpose::Volumes | Purpose::Direct => Need::Acknowledged,
+            Purpose::Collect => Need::Room,
+            Purpose::Defragment => Need::New,
+        };
+        self.begin_with(purpose, options, need)
     }
 
     fn begin_with(
         &self,
         purpose: Purpose,
         options: LaneOptions,
-        spares_reserve: bool,
+        need: Need,
     ) -> Result<WriteSession> {
         if matches!(purpose, Purpose::Snapshots | Purpose::Collect) {
             self.take_up_news();
@@ -82,7 +86,7 @@ impl Pool {
             let _entering = lock(&self.entering);
             self.claim(purpose)?
         };
-        self.begin_now(claim, options, spares_reserve)
+        self.begin_now(claim, options, need)
     }
 
     /// Makes a writer this session's own.
@@ -109,12 +113,7 @@ impl Pool {
         })
     }
 
-    fn begin_now(
-        &self,
-        claim: Claim,
-        options: LaneOptions,
-        spares_reserve: bool,
-    ) -> Result<WriteSession> {
+    fn begin_now(&self, claim: Claim, options: LaneOptions, need: Need) -> Result<WriteSession> {
         let Claim { purpose, token, .. } = claim;
         if claim.recover {
             self.recover(purpose)?;
@@ -124,7 +123,7 @@ impl Pool {
         let start = Start {
             generation: head.generation_highest.next(),
             writer: WRITERS[purpose as usize],
-            spares_reserve,
+            need,
             next_sequence: Arc::clone(&state.next_sequence),
             parity_percent: self.parity(),
             token,
@@ -203,7 +202,7 @@ impl Pool {
                 continue;
             }
             let claim = self.claim(purpose)?;
-            let session = self.begin_now(claim, LaneOptions::metadata(), false)?;
+            let session = self.begin_now(claim, LaneOptions::metadata(), Need::Room)?;
             if self.has_adopted(purpose) {
                 self.commit_with(purpose, |base| session.commit(base, Vec::new(), 0))?;
             }

@@ -14,6 +14,7 @@ use crate::recipe::hole;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_CHUNK_LOG2, VolumeRecord};
+use media::Need;
 use std::sync::Arc;
 use units::{SnapshotId, VolumeId};
 
@@ -124,7 +125,7 @@ impl Volumes {
             origin,
             changes: 0,
         };
-        commit(engine, driver, vec![put(&record)])?;
+        commit(engine, driver, vec![put(&record)], Need::New)?;
         let registered = register(engine, record, Overlay::default());
         lock(&engine.registry).insert(id, registered);
         self.volume(name).ok_or_else(|| no_volume(name))
@@ -140,7 +141,7 @@ impl Volumes {
             key: VolumeRecord::key_of(name),
             value: None,
         };
-        commit(engine, &mut driver, vec![edit])?;
+        commit(engine, &mut driver, vec![edit], Need::Deletion)?;
         lock(&engine.registry).remove(&volume.id);
         let _shut = volume.shut();
         let mut state = volume.state_mut();
@@ -252,7 +253,7 @@ impl Volumes {
         record.folded = engine.journal.head();
         record.origin = snapshot.id;
         record.changes += 1;
-        commit(engine, &mut driver, vec![put(&record)])?;
+        commit(engine, &mut driver, vec![put(&record)], Need::Deletion)?;
         volume.state_mut().aliasing = false;
         engine.cache.forget_object(volume.object);
         let mut state = volume.state_mut();
@@ -307,9 +308,11 @@ fn put(record: &VolumeRecord) -> Edit {
 }
 
 /// A commit without a round.
-fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>) -> Result<()> {
+fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
     let session = engine.session(&mut driver.session)?;
+    session.set_need(need);
     let result = engine.commit(session, edits, 0, None);
+    session.set_need(Need::Acknowledged);
     if result.is_err() {
         engine.forget_session(driver);
     }

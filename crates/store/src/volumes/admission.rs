@@ -7,13 +7,16 @@
 
 use super::engine::{Engine, Step};
 use crate::error::{Result, StoreError, StoreErrorKind};
-use media::MediaErrorKind;
+use media::{MediaErrorKind, Need};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Given out at most without another look at the disk: others may fill it too.
 const PART_BYTES_MAX: u64 = 8 << 20;
 /// Bytes that a refused writer turns into chunks at a time, to see whether that helps.
 const STEP_BYTES: u64 = 8 << 20;
+
+/// A round takes so much at least: less is not worth a commit.
+const ROUND_BYTES_MIN: u64 = 256 << 10;
 
 /// See the module's head.
 #[derive(Default)]
@@ -65,10 +68,35 @@ impl Engine {
             self.admission.left_bytes.store(u64::MAX / 2, Relaxed);
             return true;
         };
-        let free = reserved.for_writers().saturating_sub(self.owed_bytes());
+        let free = reserved
+            .for_need(Need::New)
+            .saturating_sub(self.owed_bytes());
         let part = (free / 2).min(PART_BYTES_MAX);
         self.admission.left_bytes.store(part, Relaxed);
         free >= bytes
+    }
+
+    /// Bytes that a round may store, that begins now; `NoSpace` when that is too little for any. What is
+    /// kept for collection and deletion stays: they make the room for the next round.
+    pub fn room_of_round(&self) -> Result<u64> {
+        let Some(reserved) = self.pool.reserved() else {
+            return Ok(u64::MAX);
+        };
+        let room = reserved.for_need(Need::Acknowledged);
+        let owed = self.owed_bytes();
+        if room / 2 >= owed {
+            return Ok(u64::MAX);
+        }
+        // Large writes are stored with it, and what was estimated takes more sometimes.
+        let room = room.saturating_sub(self.direct.open_bytes()) / 4 * 3;
+        if room < ROUND_BYTES_MIN {
+            let why = "the pool's disk has no room for what volumes wrote: it stays in the journal";
+            return Err(StoreError::new(
+                StoreErrorKind::Media(MediaErrorKind::NoSpace),
+                why,
+            ));
+        }
+        Ok(room)
     }
 
     /// What is acknowledged and is in no container yet takes so much, about.

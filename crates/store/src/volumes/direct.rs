@@ -14,10 +14,13 @@ use crate::pool::Purpose;
 use crate::write_path::{Lane, Probe, WriteSession};
 use format::container::ContainerClass;
 use lanes::Lanes;
-use media::{Barrier, MediaErrorKind};
+use media::{Barrier, MediaErrorKind, Need};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use units::Fingerprint;
+
+/// Nodes of a commit's catalog, about.
+const COMMIT_BYTES: u64 = 64 << 10;
 
 /// Which writes pass the journal by.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +84,10 @@ impl DirectLanes {
         let Some(mut one) = self.lanes.one() else {
             return Ok(None);
         };
+        let open = one.lane.as_ref().map_or(0, Lane::open_bytes);
+        if !has_room(engine, open + data.len() as u64) {
+            return Ok(None);
+        }
         let lane = match &mut one.lane {
             Some(lane) => lane,
             none => {
@@ -123,6 +130,8 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
         }
+        // Nothing is lost while it is in memory: a later flush may find room.
+        expect_room(engine, &mut self.lanes.all().iter_mut())?;
         self.is_settling.store(true, Ordering::SeqCst);
         let settled = self.put_and_wait(engine);
         self.is_settling.store(false, Ordering::SeqCst);
@@ -156,6 +165,7 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) && !session.has_finished() {
             return Ok(());
         }
+        expect_room(engine, &mut lanes.iter_mut())?;
         let mut open: Vec<&mut Lane> = lanes.iter_mut().collect();
         let committed = engine.pool.commit_with(Purpose::Direct, |base| {
             session.commit_more(base, Vec::new(), 0, &mut open)
@@ -186,5 +196,23 @@ impl DirectLanes {
             )));
         }
         result
+    }
+}
+
+/// True when so many bytes can be put, and the commit that names them.
+fn has_room(engine: &Engine, bytes: u64) -> bool {
+    let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
+    let reserved = engine.pool.reserved();
+    reserved.is_none_or(|r| r.for_need(Need::Acknowledged) >= needed)
+}
+
+/// `NoSpace` when there is no room for what is open in the lanes, which stays as it is.
+fn expect_room(engine: &Engine, lanes: &mut dyn Iterator<Item = &mut Lane>) -> Result<()> {
+    match has_room(engine, lanes.map(|lane| lane.open_bytes()).sum()) {
+        true => Ok(()),
+        false => Err(StoreError::new(
+            StoreErrorKind::Media(MediaErrorKind::NoSpace),
+            "the pool's disk has no room for a large write, which stays in memory",
+        )),
     }
 }

@@ -74,6 +74,11 @@ impl Piece {
         }
     }
 
+    /// From where on the journal is needed for it.
+    pub fn needs(&self) -> Option<JournalPosition> {
+        (self.source != Source::Lost).then_some(self.position)
+    }
+
     /// What of the piece lies in `[from, to)`; `None` when nothing does.
     pub fn clip(&self, from: u64, to: u64) -> Option<Self> {
         let start = self.offset.max(from);
@@ -198,8 +203,8 @@ impl Overlay {
         if piece.len == 0 {
             return;
         }
-        if piece.source != Source::Lost {
-            self.first = Some(self.first.map_or(piece.position, |f| f.min(piece.position)));
+        if let Some(position) = piece.needs() {
+            self.first = Some(self.first.map_or(position, |f| f.min(position)));
         }
         // The usual case of random writes: exactly this range was written before.
         if let Some(entry) = self.pieces.get_mut(&piece.offset)

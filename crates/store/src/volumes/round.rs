@@ -2,7 +2,10 @@
 //!
 //! Invariant: until the commit stands the layers of every volume are what they were, so a round
 //! that fails can be done again; after it, each volume's root holds exactly its writes below the
-//! position at which it was frozen. Called by the engine, one step at a time.
+//! position at which it was frozen. Where the pool's disk has no room for all of them it holds those
+//! of the first part of the volume; the rest stays in the journal, which is read again from the
+//! oldest of the rest on: newer writes that the root has are written over themselves, in order.
+//! Called by the engine, one step at a time.
 
 use super::carrying::carry;
 use super::decisions::Meters;
@@ -25,6 +28,10 @@ use units::{Fingerprint, JournalPosition};
 const PROBE_BYTES_MIN: u64 = 128 << 10;
 /// Chunks are stored together up to this size: as many pages as are hashed side by side.
 const BATCH_BYTES: usize = TOGETHER << 12;
+/// What a changed node of a recipe takes, about: 256 chunks, and the way to it.
+const NODE_BYTES: u64 = 10 << 10;
+/// ... of so many chunks, as a shift.
+const NODE_LOG2: u32 = 8;
 /// Longer runs of holes drop all places of the volume from the page cache at once.
 const FORGET_CHUNKS_MAX: u64 = 1 << 16;
 
@@ -32,7 +39,7 @@ const FORGET_CHUNKS_MAX: u64 = 1 << 16;
 pub(super) struct Member {
     pub volume: Arc<LiveVolume>,
     /// All writes below are in `frozen` or in the root.
-    pub folded: JournalPosition,
+    frozen_at: JournalPosition,
     /// Size that the volume gets with the commit.
     pub len: u64,
     frozen: Arc<Overlay>,
@@ -50,6 +57,8 @@ pub(super) struct Member {
     why: Option<String>,
     /// Chunks that are assembled and not stored yet: none between two steps.
     batch: Batch,
+    /// From this byte on there was no room: it stays in the journal.
+    rest: Option<u64>,
 }
 
 /// Neighbours in time, stored together.
@@ -64,19 +73,19 @@ struct Batch {
 impl Member {
     /// Freezes what the volume has in its active overlay. Writers wait for a pointer exchange.
     pub fn freeze(engine: &Engine, volume: Arc<LiveVolume>, len: Option<u64>) -> Self {
-        let (folded, frozen, len, size) = {
+        let (frozen_at, frozen, len, size) = {
             let _shut = volume.shut();
-            let folded = engine.journal.head();
+            let frozen_at = engine.journal.head();
             let mut state = volume.state_mut();
             let frozen = state.active.take().tallied_by(&engine.pieces.frozen);
             let frozen = Arc::new(frozen);
             state.frozen = Some(Arc::clone(&frozen));
             state.fresh = false;
-            (folded, frozen, len.unwrap_or(state.size), state.size)
+            (frozen_at, frozen, len.unwrap_or(state.size), state.size)
         };
         let within = len % volume.chunk_bytes();
         Self {
-            folded,
+            frozen_at,
             edits: Vec::with_capacity(frozen.len()),
             frozen,
             len,
@@ -87,6 +96,7 @@ impl Member {
             kept: Vec::new(),
             why: None,
             batch: Batch::default(),
+            rest: None,
             volume,
         }
     }
@@ -99,6 +109,7 @@ impl Member {
         self.probed_to = 0;
         self.kept.clear();
         self.why = None;
+        self.rest = None;
         self.cut = cut;
     }
 
@@ -108,14 +119,27 @@ impl Member {
         self.len < size && !self.len.is_multiple_of(self.volume.chunk_bytes())
     }
 
-    /// Turns about `budget` bytes into chunks. True when nothing is left.
-    pub fn destage(&mut self, engine: &Engine, lane: &mut Lane, budget: u64) -> Result<bool> {
-        let done = self.assemble_some(engine, lane, budget)?;
+    /// Turns about `budget` bytes into chunks, and takes what they need at most from `room`; what
+    /// it is too little for stays. True when nothing is left.
+    pub fn destage(
+        &mut self,
+        engine: &Engine,
+        lane: &mut Lane,
+        budget: u64,
+        room: &mut u64,
+    ) -> Result<bool> {
+        let done = self.assemble_some(engine, lane, budget, room)?;
         self.store_batch(engine, lane)?;
         Ok(done)
     }
 
-    fn assemble_some(&mut self, engine: &Engine, lane: &mut Lane, budget: u64) -> Result<bool> {
+    fn assemble_some(
+        &mut self,
+        engine: &Engine,
+        lane: &mut Lane,
+        budget: u64,
+        room: &mut u64,
+    ) -> Result<bool> {
         let (chunk_bytes, log2) = (self.volume.chunk_bytes(), self.volume.log2);
         let mut done = 0;
         while done < budget {
@@ -135,6 +159,10 @@ impl Member {
             let from = piece.offset.max(self.cursor);
             let chunk = from >> log2;
             let start = chunk << log2;
+            if !self.takes(chunk, &piece, room) {
+                self.rest = Some(start);
+                return Ok(true);
+            }
             let zeroes_end = if piece.end() >= self.len {
                 self.len.next_multiple_of(chunk_bytes)
             } else {
@@ -169,6 +197,46 @@ impl Member {
             done += chunk_bytes;
         }
         Ok(false)
+    }
+
+    /// Takes from `room` what a chunk of this piece needs at most. False when that is too little.
+    fn takes(&self, chunk: u64, piece: &Piece, room: &mut u64) -> bool {
+        let is_near =
+            |edit: &ChunkRun| (edit.first + edit.count - 1) >> NODE_LOG2 == chunk >> NODE_LOG2;
+        let node = match self.edits.last().is_some_and(is_near) {
+            true => 0,
+            false => NODE_BYTES,
+        };
+        let data = match piece.source {
+            Source::Record { .. } | Source::Lost => self.volume.chunk_bytes(),
+            // Their ends may lie in chunks that are not theirs alone.
+            Source::Zero | Source::Chunks(_) => 0,
+        };
+        match room.checked_sub(node + data) {
+            Some(left) if left > 0 => *room = left,
+            _ => return false,
+        }
+        true
+    }
+
+    /// No write below is needed from the journal once the commit stands.
+    pub fn folded(&self) -> JournalPosition {
+        let left = self.left().filter_map(|piece| piece.needs());
+        left.fold(self.frozen_at, Ord::min)
+    }
+
+    /// What is frozen and not taken, because there was no room.
+    fn left(&self) -> impl Iterator<Item = Piece> {
+        let mut left = Vec::new();
+        if let Some(from) = self.rest {
+            self.frozen.visit(from, u64::MAX, |piece| left.push(piece));
+        }
+        left.into_iter()
+    }
+
+    /// True when there was no room for all of it.
+    pub fn is_part(&self) -> bool {
+        self.rest.is_some()
     }
 
     /// True for the chunk that a shorter size cuts.
@@ -425,8 +493,11 @@ impl Member {
             state.root = root;
             state.frozen = None;
             state.aliasing = true;
+            state.fresh |= self.is_part();
+            self.left().for_each(|piece| state.active.insert(piece));
         }
-        self.frozen.visit(0, u64::MAX, |piece| {
+        let taken_to = self.rest.unwrap_or(u64::MAX);
+        self.frozen.visit(0, taken_to, |piece| {
             if let Source::Record { .. } = &piece.source {
                 let pages = piece.offset.div_ceil(PAGE_BYTES)..piece.end() / PAGE_BYTES;
                 for page in pages {

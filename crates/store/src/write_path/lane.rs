@@ -389,10 +389,7 @@ impl Lane {
         let finished = container.finish(&mut self.compressor);
         self.shared.finished(&finished);
         let (name, blobs) = (container_name(finished.id), &self.shared.media.blobs);
-        match self.shared.spares_reserve {
-            true => blobs.put_sparing(&name, finished.blob, Put::New)?,
-            false => blobs.put(&name, finished.blob, Put::New)?,
-        }
+        blobs.put_for(&name, finished.blob, Put::New, self.shared.need())?;
         Ok(())
     }
 

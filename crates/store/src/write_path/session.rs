@@ -12,7 +12,7 @@ use format::config::{Config, FEATURE_INCOMPAT_X86};
 use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::root::RootRecord;
-use media::{Barrier, Media};
+use media::{Barrier, Media, Need};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Sub};
@@ -88,8 +88,7 @@ pub(super) struct Shared {
     writer: WriterId,
     generation: Generation,
     next_sequence: Arc<AtomicU64>,
-    /// What it stores is new: it leaves the reserve alone.
-    pub spares_reserve: bool,
+    need: Mutex<Need>,
     parity_percent: u8,
     finished: Mutex<Vec<InventoryEntry>>,
     /// A lane went with chunks that others may have deduplicated against.
@@ -101,6 +100,11 @@ pub(super) struct Shared {
 impl Shared {
     pub fn chunk_bytes_average(&self) -> usize {
         self.config.chunk_bytes_average as usize
+    }
+
+    /// What puts may take of the reserve.
+    pub fn need(&self) -> Need {
+        *lock(&self.need)
     }
 
     /// Every reader of the pool knows the x86 branch filter.
@@ -158,8 +162,8 @@ pub(crate) struct Start {
     /// Told in the headers of its containers; commits of others may come first.
     pub generation: Generation,
     pub writer: WriterId,
-    /// What it stores is new: it leaves the reserve alone.
-    pub spares_reserve: bool,
+    /// What it may take of the reserve.
+    pub need: Need,
     /// Container numbers of this process; none is ever given twice.
     pub next_sequence: Arc<AtomicU64>,
     /// Of its containers.
@@ -208,7 +212,7 @@ impl WriteSession {
             writer: start.writer,
             generation: start.generation,
             next_sequence: Arc::clone(&start.next_sequence),
-            spares_reserve: start.spares_reserve,
+            need: Mutex::new(start.need),
             parity_percent: start.parity_percent,
             finished: Mutex::new(start.adopted.clone()),
             lost_chunks: AtomicBool::new(false),
@@ -222,6 +226,11 @@ impl WriteSession {
             start,
             entered: 0,
         })
+    }
+
+    /// What the session may take of the reserve from now on.
+    pub(crate) fn set_need(&self, need: Need) {
+        *lock(&self.shared.need) = need;
     }
 
     /// The session's own lane, for single-threaded work.

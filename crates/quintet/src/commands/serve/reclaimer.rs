@@ -274,20 +274,11 @@ impl Work {
     }
 
     /// What was overwritten is needed until the checkpoint that says so: two of them, for what one under
-    /// way has not seen. As long as there is room for them; what fails is the destager's to tell.
+    /// way has not seen. They take what there is room for; what fails is the destager's to tell.
     fn fold(&self) {
         let volumes = &self.held.volumes;
         let mut commits = 0;
         while commits < 2 && !self.interrupt.requested() {
-            // Large writes passed the journal by: to fold them takes next to nothing.
-            let needed = volumes
-                .journal_usage()
-                .used_bytes
-                .saturating_add(FOLD_BYTES);
-            let room = self.held.pool.room();
-            if room.is_none_or(|room| room.free_bytes < needed) {
-                return;
-            }
             match volumes.step(FOLD_BYTES) {
                 Ok(Step::Working) => {}
                 Ok(Step::Committed) => commits += 1,

@@ -1,8 +1,9 @@
 //! Rounds: checkpoints of all volumes that are dirty, or of one that changes.
 //!
 //! Invariant: one thread works on a round at a time, and after a failure the round is done again from its
-//! start; the journal is trimmed only to where every write is in a committed root. Called by whoever drives
-//! the steps, by writers who help, and where names of volumes change.
+//! start; the journal is trimmed only to where every write is in a committed root. On a full disk a round
+//! takes what there is room for, and leaves the room that collection and deletion need. Called by whoever
+//! drives the steps, by writers who help, and where names of volumes change.
 
 use super::{Engine, lock};
 use crate::catalog::Edit;
@@ -51,6 +52,8 @@ struct Round {
     /// Members before this one are destaged.
     at: usize,
     purpose: Purpose,
+    /// Bytes that it may still store.
+    room: u64,
 }
 
 /// What a round is for.
@@ -77,6 +80,12 @@ impl Engine {
     }
 
     pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<Step> {
+        self.step_within(driver, budget, None)
+    }
+
+    /// The same, where a round that begins stores at most so many bytes; `None`: as many as the disk has
+    /// room for.
+    pub fn step_within(&self, driver: &mut Driver, budget: u64, room: Option<u64>) -> Result<Step> {
         if driver.round.is_none() {
             let full = self.filled() >= self.thresholds.start;
             // One that could not make room is not made again for nothing.
@@ -84,35 +93,41 @@ impl Engine {
                 true => Purpose::Trim,
                 false => Purpose::Take,
             };
-            let round = self.begin(purpose);
-            if round.members.is_empty() {
+            let dirty = self.dirty(purpose);
+            if dirty.is_empty() {
                 return Ok(Step::Idle);
             }
-            driver.round = Some(round);
+            let room = match room {
+                Some(room) => room,
+                None => self.room_of_round()?,
+            };
+            driver.round = Some(self.begin(dirty, purpose, room));
         }
         let result = self.advance(driver, budget, &mut |_| (Vec::new(), 0));
         self.settle(driver, result)
     }
 
-    /// A round of all volumes that have something for it.
-    fn begin(&self, purpose: Purpose) -> Round {
-        let head = self.journal.head();
+    /// All volumes that have something for a round.
+    fn dirty(&self, purpose: Purpose) -> Vec<Arc<LiveVolume>> {
         let wanted = |volume: &Arc<LiveVolume>| {
             let state = volume.state();
             // What was kept is tried again for the sake of the journal only.
             state.fresh || purpose == Purpose::Trim && state.active.first_position().is_some()
         };
-        let dirty: Vec<_> = lock(&self.registry)
-            .values()
-            .map(|r| Arc::clone(&r.volume))
-            .filter(wanted)
-            .collect();
-        let members = dirty.into_iter().map(|v| Member::freeze(self, v, None));
+        let registry = lock(&self.registry);
+        let volumes = registry.values().map(|r| Arc::clone(&r.volume));
+        volumes.filter(wanted).collect()
+    }
+
+    fn begin(&self, volumes: Vec<Arc<LiveVolume>>, purpose: Purpose, room: u64) -> Round {
+        let head = self.journal.head();
+        let members = volumes.into_iter().map(|v| Member::freeze(self, v, None));
         Round {
             members: members.collect(),
             head,
             at: 0,
             purpose,
+            room,
         }
     }
 
@@ -145,6 +160,7 @@ impl Engine {
             head,
             at: 0,
             purpose,
+            room: u64::MAX,
         });
         let result = self.advance(driver, u64::MAX, at_commit);
         let result = self.settle(driver, result);
@@ -155,8 +171,12 @@ impl Engine {
         result.map(drop)
     }
 
-    /// After a failure nothing of the session is believed: the round is done again from its start.
+    /// After a failure nothing of the session is believed: the round is done again from its start. On a
+    /// full disk there may be less room for it then.
     fn settle(&self, driver: &mut Driver, result: Result<Step>) -> Result<Step> {
+        if result.as_ref().is_err_and(StoreError::is_full) {
+            self.give_up_round(driver);
+        }
         if result.is_err() {
             driver.session = None;
             if let Some(round) = &mut driver.round {
@@ -182,7 +202,7 @@ impl Engine {
         };
         while let Some(member) = round.members.get_mut(round.at) {
             let before = session.counts().logical_bytes;
-            let done = member.destage(self, session.main(), budget)?;
+            let done = member.destage(self, session.main(), budget, &mut round.room)?;
             let bytes = session.counts().logical_bytes - before;
             self.destaged_bytes.fetch_add(bytes, Ordering::Relaxed);
             if !done {
@@ -217,6 +237,11 @@ impl Engine {
     ) -> Result<Option<JournalPosition>> {
         let mut records = BTreeMap::new();
         let mut roots = Vec::new();
+        let members = round.members.len();
+        Self::put_back_untouched(round);
+        if round.members.is_empty() && members > 0 {
+            return Ok(None);
+        }
         for member in &mut round.members {
             roots.push(self.fold(session, member, round.purpose)?);
         }
@@ -228,9 +253,10 @@ impl Engine {
         for member in &round.members {
             carried |= member.carry(self)?;
         }
-        if carried {
+        let is_part = round.members.iter().any(Member::is_part);
+        if carried || is_part {
             // The commit passes over the old records of what was carried, and over what is newer
-            // there.
+            // there; what a part left is replayed with all that came after it, or not at all.
             self.journal.flush()?;
         }
         for (member, root) in round.members.iter().zip(&roots) {
@@ -240,7 +266,7 @@ impl Engine {
             if let Some(registered) = registry.get(&member.volume.id) {
                 let mut record = registered.record.clone();
                 record.root = root;
-                record.folded = member.folded;
+                record.folded = member.folded();
                 records.insert(member.volume.id, record);
             }
         }
@@ -251,7 +277,8 @@ impl Engine {
             key: record.key(),
             value: Some(record.encode()),
         }));
-        let needed = self.needed_from(round.head);
+        let folded = round.members.iter().map(Member::folded);
+        let needed = self.needed_from(folded.fold(round.head, Ord::min));
         self.commit(session, edits, entries_change, Some(needed))?;
         let mut registry = lock(&self.registry);
         for (id, record) in records {
@@ -315,6 +342,20 @@ impl Engine {
         round.at = round.members.len();
     }
 
+    /// Members that there was no room for at all leave the round.
+    fn put_back_untouched(round: &mut Round) {
+        let is_untouched = |member: &Member| {
+            member.is_part() && member.is_without_edits() && member.kept().is_none()
+        };
+        for member in std::mem::take(&mut round.members) {
+            match is_untouched(&member) {
+                true => member.thaw(false),
+                false => round.members.push(member),
+            }
+        }
+        round.at = round.members.len();
+    }
+
     /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
     /// A write may have its position below `head` and not be in its overlay yet: it is waited for.
     pub fn needed_from(&self, head: JournalPosition) -> JournalPosition {
@@ -363,7 +404,7 @@ impl Engine {
     pub fn trim_all(&self) -> Result<()> {
         let mut driver = lock(&self.driver);
         if driver.round.is_none() {
-            driver.round = Some(self.begin(Purpose::Trim));
+            driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
         }
         self.step_with(&mut driver, u64::MAX).map(drop)
     }
@@ -373,7 +414,7 @@ impl Engine {
     /// needs the former, and the latter is carried forward.
     pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
         let before = self.journal.filled_bytes();
-        driver.round = Some(self.begin(Purpose::Trim));
+        driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
         self.step_with(driver, u64::MAX)?;
         match self.journal.filled_bytes() < before {
             true => Ok(()),
