@@ -110,7 +110,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Begins a run; one at a time for each pool. `lane` says how what is copied is packed.
+    /// Begins a run; one at a time for each pool, dry ones apart. `lane` says how what is copied is packed.
     pub fn new(pool: &Pool, policy: GcPolicy, lane: LaneOptions) -> Result<Self> {
         if !policy.dry_run && !pool.is_writable() {
             let why = "the pool was opened for reading";
@@ -132,7 +132,11 @@ impl Collector {
             is_tight: false,
             counts: GcCounts::default(),
             awaited: None,
-            _alone: pool.collect_alone()?,
+            // Who only says what it would do changes nothing that a run beside it relies on.
+            _alone: match policy.dry_run {
+                true => Arc::default(),
+                false => pool.collect_alone()?,
+            },
         })
     }
 
