@@ -305,7 +305,10 @@ fn make_and_forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
 
 #[test]
 fn clients_writers_and_collections_side_by_side() {
-    let (_disk, pool) = specimen::new_pool();
+    let (disk, pool) = specimen::new_pool();
+    drop(pool);
+    // So little memory that clients read from the disk.
+    let pool = Pool::open(media(&disk, 3), None, OpenMode::Write, 64 << 10).expect("open");
     let shared = Shared {
         listed: Mutex::default(),
         over: AtomicBool::new(false),
