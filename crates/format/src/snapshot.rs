@@ -100,15 +100,20 @@ pub struct Snapshot {
     pub previous: UnixNanos,
 }
 
+/// Catalog key of the snapshot `id` that was taken at `taken`.
+pub fn snapshot_key(taken: UnixNanos, id: SnapshotId) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u8(SNAPSHOT_KEY_TAG);
+    // Big-endian with the sign flipped: byte order is time order.
+    w.bytes(&(taken.0 as u64 ^ (1 << 63)).to_be_bytes())
+        .bytes(&id.0);
+    w.0
+}
+
 impl Snapshot {
     /// Catalog key.
     pub fn key(&self) -> Vec<u8> {
-        let mut w = Writer::new();
-        w.u8(SNAPSHOT_KEY_TAG);
-        // Big-endian with the sign flipped: byte order is time order.
-        w.bytes(&(self.taken.0 as u64 ^ (1 << 63)).to_be_bytes())
-            .bytes(&self.id.0);
-        w.0
+        snapshot_key(self.taken, self.id)
     }
 
     /// Catalog value.

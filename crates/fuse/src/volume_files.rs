@@ -39,12 +39,19 @@ const BLOCK_BYTES: u32 = 1 << 20;
 
 type OpenVolume = Arc<Checked<Arc<dyn Volume>>>;
 
+/// An open file.
+struct OpenFile {
+    volume: OpenVolume,
+    /// As it was listed when it was opened.
+    entry: VolumeEntry,
+}
+
 /// Volumes as files. See the module's head.
 pub struct VolumeFiles {
     volumes: Arc<dyn Volumes>,
     clock: Arc<dyn Clock>,
     nodes: Nodes,
-    open: RwLock<HashMap<Handle, OpenVolume>>,
+    open: RwLock<HashMap<Handle, OpenFile>>,
     handles: AtomicU64,
     /// When this began: the time of files whose time nobody knows, so that who looks for
     /// changes by time looks into them.
@@ -123,7 +130,20 @@ impl VolumeFiles {
 
     fn opened(&self, handle: Handle) -> Result<OpenVolume, Errno> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.get(&handle).cloned().ok_or(Errno::BADF)
+        let file = open.get(&handle).ok_or(Errno::BADF)?;
+        Ok(Arc::clone(&file.volume))
+    }
+
+    /// A state that is open and not listed any more: it never changes, and who reads it asks for its
+    /// length.
+    fn open_state(&self, known: &Known) -> Option<VolumeEntry> {
+        let Known::Volume(volume) = known else {
+            return None;
+        };
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let mut states = open.values().map(|file| &file.entry);
+        let found = states.find(|entry| entry.frozen && entry.id == volume.id);
+        found.cloned()
     }
 
     fn was_written(&self, node: NodeId) -> Result<(), Errno> {
@@ -188,9 +208,16 @@ impl FileSystem for VolumeFiles {
             return Ok((self.directory_attributes(node), VALID));
         }
         let known = self.nodes.known(node)?;
-        let (volume, entry) = self.volume(&known)?;
-        let written = volume.written.load(Relaxed);
-        Ok((self.file_attributes(node, &entry, written), VALID))
+        match self.volume(&known) {
+            Ok((volume, entry)) => {
+                let written = volume.written.load(Relaxed);
+                Ok((self.file_attributes(node, &entry, written), VALID))
+            }
+            Err(e) => {
+                let entry = self.open_state(&known).ok_or(e)?;
+                Ok((self.file_attributes(node, &entry, i64::MIN), VALID))
+            }
+        }
     }
 
     /// A disk keeps its size; setting what it has is no change.
@@ -211,11 +238,10 @@ impl FileSystem for VolumeFiles {
         let volume = self.volumes.open(volume.id).map_err(|e| errno(&e))?;
         let handle = Handle(self.handles.fetch_add(1, Relaxed));
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        open.insert(handle, Arc::new(Checked::new(volume)));
-        Ok(Opened {
-            handle,
-            keep_cache: entry.frozen,
-        })
+        let keep_cache = entry.frozen;
+        let volume = Arc::new(Checked::new(volume));
+        open.insert(handle, OpenFile { volume, entry });
+        Ok(Opened { handle, keep_cache })
     }
 
     fn release(&self, _node: NodeId, handle: Handle) {

@@ -15,6 +15,7 @@ use crate::held::{Held, Live};
 use crate::meters::{Asked, KindReading, bucket_limit_us};
 use nbd::Stats;
 use nbd::wire::requests::Command;
+use store::HolderKind;
 use text::{Text, Value};
 
 /// How a metric behaves.
@@ -111,6 +112,7 @@ table! {
     TASK_UNDER_WAY: Gauge = "quintet_maintenance_under_way", "1 while a task is under way, 0 at rest or paused.";
     FREE: Gauge = "quintet_disk_free_bytes", "Room that is left on the pool's disk; 0 where nobody knows.";
     HELD_BACK: Counter = "quintet_writers_held_back_seconds_total", "Time that writers to volumes waited for room on the pool's disk.";
+    HOLDS: Gauge = "quintet_holds", "Open NBD connections (kind nbd) and open files and directories of mounts (kind mount) that keep their snapshot from the collector.";
     COLLECT_RUNS: Counter = "quintet_collect_runs_total", "Runs that gave back space, by who began them: command, server.";
     COLLECT_DELETED: Counter = "quintet_collect_deleted_bytes_total", "Stored bytes that they deleted.";
     COLLECT_ENDED: Gauge = "quintet_collect_ended_timestamp_seconds", "When the last of them ended, since 1970; 0: none has.";
@@ -143,6 +145,7 @@ pub fn render(held: &Held) -> String {
     text.sample(REGION_READS, &[], live.reads.region_reads);
     exports(&mut text, &live);
     nbd(&mut text, &live.nbd);
+    holds(&mut text, held);
     for (owner, bytes) in live.memory {
         text.sample(MEMORY, &[("owner", owner)], bytes);
     }
@@ -172,6 +175,14 @@ fn findings(text: &mut Text, held: &Held) {
             &label,
             u64::from(source.overdue_ns.is_some()),
         );
+    }
+}
+
+fn holds(text: &mut Text, held: &Held) {
+    let holders = held.pool.snapshot_holders();
+    for kind in HolderKind::ALL {
+        let opens = holders.iter().filter(|h| h.kind == kind).map(|h| h.opens);
+        text.sample(HOLDS, &[("kind", kind.name())], opens.sum::<u64>());
     }
 }
 

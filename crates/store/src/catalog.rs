@@ -19,4 +19,6 @@ pub(crate) use set_aside::{
     harmless_edits, read_harmless, read_set_aside, set_aside_edits, set_aside_key,
 };
 pub use trash::{Discarded, Forgotten, TrashedContainer};
-pub(crate) use trash::{Trash, forgotten_key, parse_trash, read_trash, trash_key};
+pub(crate) use trash::{
+    Trash, forgotten_key, forgotten_tag_of, parse_trash, read_trash, trash_key,
+};

@@ -6,6 +6,8 @@
 //! the trash that nobody needs, copies what is live out of sparse containers, and out of small
 //! ones when there are many, and puts those into the trash.
 //!
+//! Snapshots that clients of this process have open count as live, purged or not (`held`).
+//!
 //! Invariant: a container is deleted only when it came into the trash by a commit that nobody began
 //! before (`pool::holds`), and a mark that began after that found nothing live in it. What is copied
 //! is durable before its old container is in the trash. Times decide nothing but how long to wait.
@@ -14,6 +16,7 @@ mod cached;
 mod choose;
 mod copy;
 mod discard;
+mod held;
 mod lanes;
 mod merge;
 mod opener;
@@ -35,6 +38,7 @@ use format::recipe::ObjectRoot;
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
 use format::volume::{VOLUME_KEY_TAG, VolumeRecord};
+use held::HeldRoots;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -88,6 +92,7 @@ pub struct Collector {
     stage: GcStage,
     basis: Option<Basis>,
     marking: Marking,
+    held: HeldRoots,
     trash: Vec<TrashedContainer>,
     leaving: Option<Leaving>,
     /// Chosen, the first to be copied last.
@@ -105,7 +110,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Begins a run; one at a time for each pool. `lane` says how what is copied is packed.
+    /// Begins a run; one at a time for each pool, dry ones apart. `lane` says how what is copied is packed.
     pub fn new(pool: &Pool, policy: GcPolicy, lane: LaneOptions) -> Result<Self> {
         if !policy.dry_run && !pool.is_writable() {
             let why = "the pool was opened for reading";
@@ -118,6 +123,7 @@ impl Collector {
             stage: GcStage::Purging,
             basis: None,
             marking: Marking::default(),
+            held: HeldRoots::default(),
             trash: Vec::new(),
             leaving: None,
             plan: Vec::new(),
@@ -126,7 +132,11 @@ impl Collector {
             is_tight: false,
             counts: GcCounts::default(),
             awaited: None,
-            _alone: pool.collect_alone()?,
+            // Who only says what it would do changes nothing that a run beside it relies on.
+            _alone: match policy.dry_run {
+                true => Arc::default(),
+                false => pool.collect_alone()?,
+            },
         })
     }
 
@@ -225,6 +235,8 @@ impl Collector {
         if !self.policy.dry_run {
             pool.enter_leftovers()?;
         }
+        // Only what this commit has forgotten goes: holds that begin after the look below hold it or a later one.
+        let (seen, _) = pool.newest();
         let (forgotten, containers) = pool.trash()?;
         let now = pool.now();
         let since = forgotten.iter().map(|f| f.since);
@@ -237,7 +249,7 @@ impl Collector {
                 self.await_end_of(held, f.since.by);
             }
         }
-        let is_expired = |f: &Forgotten| self.is_expired(pool, held, f);
+        let is_expired = |f: &Forgotten| f.since.by <= seen && self.is_expired(pool, held, f);
         let expired = forgotten.iter().filter(|f| is_expired(f)).count() as u64;
         if expired == 0 || self.policy.dry_run {
             self.counts.snapshots_purged = expired;
@@ -279,6 +291,8 @@ impl Collector {
             None => {}
         }
         let (generation, record) = pool.newest();
+        // After the commit was chosen: see `pool::open_snapshots`.
+        self.held = HeldRoots::of(pool);
         self.trash = pool.trash_of(record.catalog)?.1;
         self.basis = Some(Basis {
             generation,
@@ -318,14 +332,18 @@ impl Collector {
             settled: &settled,
         };
         self.marking.step(&sources, references)?;
-        Ok(self.marking.is_done() && basis.cursor.is_none())
+        if !self.marking.is_done() || basis.cursor.is_some() {
+            return Ok(false);
+        }
+        // Last, so that what only they need can be counted, and damage below them stops nothing.
+        Ok(self.held.follow(&mut self.marking, &mut self.counts))
     }
 
     /// Marks the nodes of the next part of the catalog and takes up the objects that it names. Where
     /// to go on; `None` at the end.
     fn mark_catalog(&mut self, pool: &Pool, basis: &Basis, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let catalog = basis.record.catalog;
-        let mut objects = Vec::new();
+        let (mut objects, mut named) = (Vec::new(), Vec::new());
         let (mut count, mut next) = (0, None);
         let mut nodes = Vec::new();
         let mut load = |f: &Fingerprint| {
@@ -341,7 +359,10 @@ impl Collector {
             let damaged = |e: format::bytes::FormatError| {
                 StoreError::corruption(e.what, catalog.unwrap_or_default(), e)
             };
-            let of_snapshot = |s: &Snapshot| (s.root, s.kind == SnapshotKind::Tree);
+            let mut of_snapshot = |s: &Snapshot| {
+                named.push((s.taken, s.id));
+                (s.root, s.kind == SnapshotKind::Tree)
+            };
             match key.first() {
                 Some(&SNAPSHOT_KEY_TAG) => {
                     let snapshot = Snapshot::decode(key, value).map_err(damaged)?;
@@ -364,6 +385,7 @@ impl Collector {
         for node in nodes {
             self.marking.push_catalog_node(node);
         }
+        named.iter().for_each(|name| self.held.is_named(*name));
         for (root, is_tree) in objects {
             self.marking.push(&root, is_tree);
         }

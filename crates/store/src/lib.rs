@@ -41,8 +41,9 @@ pub use journal::{
     Inspection, Journal, JournalDamage, JournalOptions, JournalUsage, LostWrites, Record,
 };
 pub use pool::{
-    DamageHints, Damaged, HeldBack, Hold, InitOptions, KnownDamage, OpenMode, Pool, ReaderSeen,
-    RecordSlots, Repair, SpaceCounts, Unlocked, Verification, is_no_pool,
+    DamageHints, Damaged, HeldBack, Hold, HolderKind, InitOptions, KnownDamage, OpenMode,
+    OpenSnapshot, Pool, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot, SpaceCounts,
+    Unlocked, Verification, is_no_pool,
 };
 pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
 pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};

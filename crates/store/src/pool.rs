@@ -31,6 +31,7 @@ mod hints;
 mod holds;
 mod known_damage;
 mod moved;
+mod open_snapshots;
 mod parity;
 mod readers;
 mod records;
@@ -51,6 +52,9 @@ pub use hints::DamageHints;
 pub use holds::Hold;
 use holds::Holds;
 pub use known_damage::KnownDamage;
+use open_snapshots::OpenSnapshots;
+pub(crate) use open_snapshots::SnapshotName;
+pub use open_snapshots::{HolderKind, OpenSnapshot, SnapshotHolder, SnapshotRoot};
 pub use readers::{HeldBack, ReaderSeen};
 use readers::{Probing, ReadersHold};
 pub use records::RecordSlots;
@@ -152,6 +156,7 @@ pub struct Pool {
     /// The newest commit, for who outlives the pool.
     newest: Arc<AtomicU64>,
     holds: Arc<Holds>,
+    open_snapshots: Arc<OpenSnapshots>,
     /// Of a process that reads, as others see it.
     _reading: Option<ReadersHold>,
     unheld: Option<String>,
@@ -377,6 +382,7 @@ impl Pool {
             hints,
             newest: Arc::new(AtomicU64::new(generation.0)),
             holds: Arc::default(),
+            open_snapshots: Arc::default(),
             _reading: reading,
             unheld,
             probing: Probing::default(),

@@ -335,7 +335,10 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             .integer("kept_back_containers", counts.containers_kept_back)
             .integer("containers_without_room", counts.containers_without_room)
             .integer("trash_containers", counts.containers_in_trash)
-            .integer("trash_bytes", counts.trash_bytes),
+            .integer("trash_bytes", counts.trash_bytes)
+            .integer("held_snapshots", counts.held_snapshots)
+            .integer("held_containers", counts.held_containers)
+            .integer("held_bytes", counts.held_bytes),
     )?;
     let would = if args.dry_run { "would be " } else { "" };
     let size = sizes::display;
@@ -369,6 +372,15 @@ fn show(invocation: &Invocation, args: &GcArgs, counts: &GcCounts) -> anyhow::Re
             "{} containers of {} are in the trash: later runs delete them",
             counts.containers_in_trash,
             size(counts.trash_bytes)
+        ))?;
+    }
+    if counts.held_snapshots > 0 {
+        let keep = if args.dry_run { "would keep" } else { "keep" };
+        console.line(format!(
+            "{} purged snapshots that clients have open {keep} {} and {} containers (see quintet status)",
+            counts.held_snapshots,
+            size(counts.held_bytes),
+            counts.held_containers
         ))?;
     }
     if counts.containers_without_room > 0 {

@@ -54,7 +54,9 @@ impl Need {
             }
             Command::Mount(args) => unless(args.read_only, Self::Writing { files }),
             Command::Gc(args) if args.set_trash_minimum.is_some() => Self::Writing { files },
-            Command::Gc(args) => unless(args.dry_run, Self::Writing { files: false }),
+            // Only a server knows what its clients have open.
+            Command::Gc(args) if args.dry_run => Self::Live,
+            Command::Gc(_) => Self::Writing { files: false },
             Command::Defrag(args) if matches!(args.command, Some(DefragCommand::Status)) => {
                 Self::Live
             }
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(need("volume delete a"), Need::Writing { files: false });
         assert_eq!(need("forget latest"), Need::Writing { files: false });
         assert_eq!(need("gc"), Need::Writing { files: false });
-        assert_eq!(need("gc --dry-run"), Need::Nothing);
+        assert_eq!(need("gc --dry-run"), Need::Live);
         assert_eq!(need("copy --to /x latest"), Need::Writing { files });
         assert_eq!(need("copy --to /x latest -n"), Need::Nothing);
         assert_eq!(need("defrag a b"), Need::Writing { files: false });

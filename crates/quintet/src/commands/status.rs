@@ -4,6 +4,7 @@
 //! only. Where a server holds the pool, it says besides what only it knows. State, action and exit code come from
 //! one list ([`crate::findings`]).
 
+mod holds;
 mod server;
 mod upkeep;
 
@@ -99,6 +100,11 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let in_trash = in_trash.chain(containers.iter().map(|c| c.since));
     let ahead = in_trash.filter(|since| since.at > now).count();
     message = message.integer("trash_ahead", ahead as u64);
+    let held_open = match snapshots.hidden() {
+        None => holds::of_forgotten(&pool, snapshots.iter().map(|s| s.id)),
+        Some(_) => Vec::new(),
+    };
+    message = message.objects("holds", held_open.iter().map(holds::object));
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
         message = message.object("server", server::object(held, live));
@@ -145,6 +151,9 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
              next gc on (quintet gc --trash-period 0 lets them go at once)"
         );
         line("trash", &text)?;
+    }
+    for holder in &held_open {
+        line("held", &holds::line(holder, &invocation.zone))?;
     }
     if let Some(status) = &defragmented {
         line("defrag", &defrag::line(status))?;

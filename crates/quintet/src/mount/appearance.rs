@@ -1,7 +1,7 @@
 //! What stat(2) shows of a stored entry: everything that was stored, nothing made up.
 
 use super::items::Item;
-use super::places::{Place, disks_node};
+use super::places::{Contents, Place, disks_node};
 use super::views::Target;
 use format::tree::{Entry, EntryKind, Timestamp};
 use fuse::{Attributes, Time, file_type};
@@ -25,6 +25,17 @@ pub(super) fn of_item(place: &Place, name: &[u8], item: &Item) -> Attributes {
             Attributes::of_directory(disks_node(*which).0, Time::default())
         }
     }
+}
+
+/// Of a place that is the top of a snapshot; `None` of any other.
+pub(super) fn of_top(place: &Place) -> Option<Attributes> {
+    let shown = place.snapshot.as_ref()?;
+    let is_top = match &place.contents {
+        Contents::Stored(_) => place.seed == place.top_seed,
+        Contents::Single(_) => true,
+        Contents::View(_) => false,
+    };
+    is_top.then(|| Attributes::of_directory(place.inode, moment(shown.taken)))
 }
 
 /// Of an entry of `place`.

@@ -7,12 +7,11 @@
 use super::snapshot_list::SnapshotList;
 use crate::held::Held;
 use crate::meters::Metered;
-use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use fuse::{Time, VolumeEntry, VolumeList};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use store::ImageVolume;
+use store::{HolderKind, ImageVolume, SnapshotRoot};
 use units::{UnixNanos, VolumeId};
 use volume::{Volume, VolumeError, VolumeErrorKind};
 
@@ -33,6 +32,8 @@ pub struct Disks {
     which: Which,
     snapshots: Arc<SnapshotList>,
     held: Option<Arc<Held>>,
+    /// Path of the mount, as the holder of what is open in it.
+    mount: String,
     kept: Mutex<Kept>,
 }
 
@@ -42,16 +43,22 @@ struct Kept {
     snapshots: Option<Arc<Vec<Snapshot>>>,
     volumes: Vec<(VolumeId, u64)>,
     list: Arc<VolumeList>,
-    frozen: Arc<HashMap<VolumeId, ObjectRoot>>,
+    frozen: Arc<HashMap<VolumeId, SnapshotRoot>>,
 }
 
 impl Disks {
-    /// Those of the pool; volumes only when `held`.
-    pub fn new(which: Which, snapshots: Arc<SnapshotList>, held: Option<Arc<Held>>) -> Self {
+    /// Those of the pool, shown at `mount`; volumes only when `held`.
+    pub fn new(
+        which: Which,
+        snapshots: Arc<SnapshotList>,
+        held: Option<Arc<Held>>,
+        mount: &str,
+    ) -> Self {
         Self {
             which,
             snapshots,
             held,
+            mount: mount.to_owned(),
             kept: Mutex::default(),
         }
     }
@@ -79,7 +86,7 @@ impl Disks {
                 Which::Images => SnapshotKind::Image,
             };
             if snapshot.kind == wanted {
-                frozen.insert(VolumeId(snapshot.id.0), snapshot.root);
+                frozen.insert(VolumeId(snapshot.id.0), SnapshotRoot::from(snapshot));
                 self.states(snapshot, &mut entries);
             }
         }
@@ -132,12 +139,18 @@ impl Disks {
         }
     }
 
-    fn open_state(&self, root: ObjectRoot) -> Arc<dyn Volume> {
+    fn open_state(&self, state: &SnapshotRoot) -> Arc<dyn Volume> {
         match &self.held {
-            Some(held) => Arc::new(held.volumes.view(root, String::new())),
+            Some(held) => {
+                let kept = held
+                    .pool
+                    .open_snapshot(state, HolderKind::Mount, &self.mount);
+                let view = held.volumes.view(state.root, String::new());
+                Arc::new(view.keeping(kept))
+            }
             None => {
                 let reader = Arc::clone(self.snapshots.pool().reader());
-                Arc::new(ImageVolume::new(reader, root, String::new()))
+                Arc::new(ImageVolume::new(reader, state.root, String::new()))
             }
         }
     }
@@ -164,7 +177,7 @@ impl fuse::Volumes for Disks {
         let frozen = self.now().frozen;
         let state = frozen.get(&id).or_else(|| frozen.get(&newest(id)));
         let opened = match state {
-            Some(root) => Some(self.open_state(*root)),
+            Some(state) => Some(self.open_state(state)),
             None => self.open_volume(id),
         };
         opened.ok_or_else(|| VolumeErrorKind::Io.into())

@@ -118,6 +118,7 @@ impl Items {
             parent_inode: NodeId::ROOT.0,
             seed: Seed::default(),
             top_seed: Seed::default(),
+            snapshot: None,
             contents: Contents::View(TOP),
         };
         Self {
@@ -186,8 +187,10 @@ impl Items {
         }
         let (parent, name, item) = self.item(node)?;
         let named = || parent.seed.derive(&[&name]);
+        let mut snapshot = parent.snapshot.clone();
         let ((inode, seed), top_seed, contents) = match item {
             Item::Above(Target::Snapshot(shown)) => {
+                snapshot = Some(Arc::clone(&shown));
                 let contents = match shown.kind {
                     SnapshotKind::Tree => Contents::Stored(shown.root),
                     SnapshotKind::Image | SnapshotKind::Stream | SnapshotKind::Volume => {
@@ -217,6 +220,7 @@ impl Items {
             parent_inode: parent.inode,
             seed,
             top_seed: top_seed.unwrap_or(seed),
+            snapshot,
             contents,
         }))
     }

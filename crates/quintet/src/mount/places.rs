@@ -84,6 +84,8 @@ pub(super) struct Place {
     pub seed: Seed,
     /// That of the snapshot's top: for hard links.
     pub top_seed: Seed,
+    /// The snapshot that it is in; `None` above snapshots.
+    pub snapshot: Option<Arc<Shown>>,
     /// What is in it.
     pub contents: Contents,
 }

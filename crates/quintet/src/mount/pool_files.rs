@@ -39,6 +39,8 @@ pub struct Source {
     pub zone: TimeZone,
     /// Stored directories in memory.
     pub directories: Arc<Directories>,
+    /// Path of the mount, for people.
+    pub mount: String,
 }
 
 impl PoolFiles {
@@ -48,12 +50,13 @@ impl PoolFiles {
             snapshots,
             zone,
             directories,
+            mount,
             ..
         } = source;
         let disks =
             |volumes, bits| VolumeFiles::new(volumes, Arc::new(SystemClock)).with_inodes_from(bits);
         Self {
-            snapshots: SnapshotFiles::new(snapshots, zone, directories, tell),
+            snapshots: SnapshotFiles::new(snapshots, zone, directories, mount, tell),
             volumes: disks(source.volumes, DISKS),
             images: disks(source.images, DISKS | IMAGES),
         }

@@ -3,12 +3,12 @@
 //! Invariant: see [`crate::mount`]. The directories of disks have names here and nothing in them:
 //! [`super::pool_files`] asks somebody else about their nodes.
 
-use super::appearance::of_item;
+use super::appearance::{of_item, of_top};
 use super::directories::Directories;
 use super::items::{Item, Items, Missing};
 use super::lines;
 use super::open_files::OpenFiles;
-use super::places::{Contents, FOR_EVER, Place};
+use super::places::{Contents, FOR_EVER, NOT_AT_ALL, Place};
 use super::snapshot_list::SnapshotList;
 use super::views::Target;
 use crate::filesystem::xattrs::Xattrs;
@@ -22,7 +22,7 @@ use jiff::tz::TimeZone;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use store::{Pool, Reader, StoreError};
+use store::{HolderKind, OpenSnapshot, Pool, Reader, StoreError};
 use volume::{RequestContext, Volume};
 
 /// Damaged nodes that are remembered as told.
@@ -36,6 +36,8 @@ pub struct SnapshotFiles {
     items: Items,
     open: OpenFiles,
     pool: Arc<Pool>,
+    /// Path of the mount, as the holder of what is open in it.
+    mount: String,
     tell: Box<Tell>,
     /// Nodes whose damage was told.
     told: Mutex<HashSet<NodeId>>,
@@ -47,6 +49,7 @@ impl SnapshotFiles {
         snapshots: Arc<SnapshotList>,
         zone: TimeZone,
         directories: Arc<Directories>,
+        mount: String,
         tell: Box<Tell>,
     ) -> Self {
         let pool = Arc::clone(snapshots.pool());
@@ -55,6 +58,7 @@ impl SnapshotFiles {
             items: Items::new(snapshots, zone, directories),
             open: OpenFiles::default(),
             pool,
+            mount,
             tell,
             told: Mutex::default(),
         }
@@ -90,6 +94,13 @@ impl SnapshotFiles {
     fn item(&self, node: NodeId) -> Result<(Arc<Place>, Vec<u8>, Item), Errno> {
         let item = self.items.item(node);
         item.map_err(|missing| self.refuse(node, missing))
+    }
+
+    /// Keeps the snapshot that a directory is in from the collector, as far as that can be done.
+    fn keep(&self, place: &Place) -> Option<OpenSnapshot> {
+        let snapshot = place.snapshot.as_ref()?.as_root();
+        let kind = HolderKind::Mount;
+        self.pool.open_snapshot(&snapshot, kind, &self.mount)
     }
 
     /// Content of a regular file, and whether its zeroes were holes.
@@ -157,8 +168,16 @@ impl FileSystem for SnapshotFiles {
         if node == NodeId::ROOT {
             return Ok((Attributes::of_directory(node.0, Time::default()), FOR_EVER));
         }
-        let (place, name, item) = self.item(node)?;
-        Ok((of_item(&place, &name, &item), lines::valid(&item)))
+        match self.items.item(node) {
+            Ok((place, name, item)) => Ok((of_item(&place, &name, &item), lines::valid(&item))),
+            Err(missing) => {
+                // The top of a snapshot that was forgotten has no name any more, and may be open.
+                let open = self.items.places.at(node);
+                let top = open.as_deref().and_then(of_top);
+                let top = top.map(|attributes| (attributes, NOT_AT_ALL));
+                top.ok_or_else(|| self.refuse(node, missing))
+            }
+        }
     }
 
     fn read_link(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
@@ -177,8 +196,9 @@ impl FileSystem for SnapshotFiles {
             return Err(Errno::ROFS);
         }
         let (root, _) = self.content(node)?;
+        let (place, _) = self.items.places.of(node).ok_or(Errno::STALE)?;
         Ok(Opened {
-            handle: self.open.open(&self.reader, root),
+            handle: self.open.open(&self.reader, root, self.keep(&place)),
             keep_cache: true,
         })
     }
@@ -225,10 +245,22 @@ impl FileSystem for SnapshotFiles {
     }
 
     fn open_directory(&self, node: NodeId) -> Result<Opened, Errno> {
+        let place = self.place(node)?;
+        if is_view(&place) {
+            return Ok(Opened::default());
+        }
+        let kept = self.keep(&place);
+        let entry = self.items.places.look_up(&place, 0);
         Ok(Opened {
-            handle: Handle::default(),
-            keep_cache: !is_view(&*self.place(node)?),
+            handle: self.open.open_directory(entry, kept),
+            keep_cache: true,
         })
+    }
+
+    fn release_directory(&self, _node: NodeId, handle: Handle) {
+        if let Some(entry) = self.open.close_directory(handle) {
+            self.items.places.forget(entry, 1);
+        }
     }
 
     fn list(

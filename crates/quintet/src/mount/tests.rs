@@ -39,11 +39,17 @@ fn files(pool: &Arc<Pool>, directory_bytes_max: usize) -> PoolFiles {
     let volume = Arc::new(MemoryVolume::new(1 << 20));
     let reader = Arc::clone(pool.reader());
     let source = Source {
-        images: Arc::new(Disks::new(Which::Images, Arc::clone(&snapshots), None)),
+        images: Arc::new(Disks::new(
+            Which::Images,
+            Arc::clone(&snapshots),
+            None,
+            "/mnt",
+        )),
         snapshots,
         volumes: Arc::new(FixedVolumes::default().with("disk", volume)),
         zone: TimeZone::UTC,
         directories: Arc::new(Directories::new(reader, directory_bytes_max)),
+        mount: "/mnt".to_owned(),
     };
     let tell = Box::new(|path: &[u8], error: &store::StoreError| panic!("{path:?}: {error}"));
     PoolFiles::new(source, tell)
@@ -192,6 +198,7 @@ fn places_are_counted() {
         parent_inode: 1,
         seed: Seed::default(),
         top_seed: Seed::default(),
+        snapshot: None,
         contents: Contents::View(0),
     };
     let places = Places::new(place(1));

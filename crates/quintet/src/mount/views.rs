@@ -13,6 +13,7 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use store::SnapshotRoot;
 use units::{SnapshotId, UnixNanos};
 
 /// Digits of a snapshot's name that people see.
@@ -48,6 +49,18 @@ pub(super) struct Shown {
     pub taken: UnixNanos,
     /// Name of the file of an image or stream.
     pub file_name: Vec<u8>,
+}
+
+impl Shown {
+    /// What the pool needs to keep it while it is open.
+    pub fn as_root(&self) -> SnapshotRoot {
+        SnapshotRoot {
+            id: self.id,
+            taken: self.taken,
+            root: self.root,
+            is_tree: self.kind == SnapshotKind::Tree,
+        }
+    }
 }
 
 type Names = BTreeMap<Vec<u8>, Target>;

@@ -63,7 +63,11 @@ pub(crate) enum Trash {
 
 /// Catalog key of a forgotten snapshot.
 pub(crate) fn forgotten_key(snapshot: &Snapshot) -> Vec<u8> {
-    let mut key = snapshot.key();
+    forgotten_tag_of(snapshot.key())
+}
+
+/// The same, from the key that the snapshot has while it is listed.
+pub(crate) fn forgotten_tag_of(mut key: Vec<u8>) -> Vec<u8> {
     if let Some(tag) = key.first_mut() {
         *tag = FORGOTTEN_TAG;
     }

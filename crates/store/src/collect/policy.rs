@@ -117,6 +117,12 @@ pub struct GcCounts {
     pub containers_in_trash: u64,
     /// Their stored bytes.
     pub trash_bytes: u64,
+    /// Purged snapshots whose roots were marked, because clients of this process have them open.
+    pub held_snapshots: u64,
+    /// Containers of which only these snapshots need something.
+    pub held_containers: u64,
+    /// Plain bytes of chunks that only these snapshots need.
+    pub held_bytes: u64,
     /// The newest commit that has brought something into the trash at a time that is not here yet: for the next run's
     /// policy.
     pub ahead_by: Option<Generation>,

@@ -119,6 +119,11 @@ impl LiveMap {
         self.containers.get(&container)
     }
 
+    /// How many containers hold something live.
+    pub fn containers(&self) -> u64 {
+        self.containers.len() as u64
+    }
+
     /// True when a chunk is live at its place.
     pub fn holds(&self, kept: &Kept) -> bool {
         self.of(kept.directory.container)

@@ -6,8 +6,9 @@
 //! read in the order in which they are stored.
 //!
 //! Invariant: when [`Marking::is_done`], everything that the pushed objects reach is marked; what
-//! cannot be found or read ends the marking with its error, because what lies below is not known. Only who
-//! deletes nothing may go on past it ([`Marking::past_damage`]). Called by the collector, check and `stats`.
+//! cannot be found or read ends the marking with its error, because what lies below is not known. Only
+//! callers that delete nothing ([`Marking::past_damage`]), or to whom the objects pushed from then on are no
+//! promise below damage ([`Marking::go_past_damage`]), go on past it. Called by the collector, check and `stats`.
 
 use super::below;
 use super::live::{LiveMap, Seen};
@@ -89,6 +90,11 @@ impl Marking {
             damage: Some(BTreeMap::new()),
             ..Self::default()
         }
+    }
+
+    /// From now on goes on past what cannot be followed.
+    pub fn go_past_damage(&mut self) {
+        self.damage.get_or_insert_default();
     }
 
     /// What could not be followed, each once.

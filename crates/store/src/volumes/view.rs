@@ -13,7 +13,7 @@ use super::states::States;
 use super::tally::CacheMeter;
 use super::tracing::Recorder;
 use crate::error::Result;
-use crate::pool::key_of;
+use crate::pool::{OpenSnapshot, key_of};
 use crate::read_path::{Approach, ChunkRef, ImageVolume};
 use crate::recipe::{FixedLeaves, Leaf};
 use access_pattern::Fetch;
@@ -30,6 +30,8 @@ use volume::{
 pub struct View {
     engine: Arc<Engine>,
     viewed: Arc<Viewed>,
+    /// Keeps what is viewed from the collector.
+    _open: Option<OpenSnapshot>,
 }
 
 struct Viewed {
@@ -85,6 +87,7 @@ impl Volumes {
         View {
             engine,
             viewed: Arc::new(viewed),
+            _open: None,
         }
     }
 }
@@ -135,6 +138,12 @@ impl Fetchable for Viewed {
 }
 
 impl View {
+    /// The same, and keeps `open`, of the snapshot that is viewed, for as long as the view lives.
+    pub fn keeping(mut self, open: Option<OpenSnapshot>) -> Self {
+        self._open = open;
+        self
+    }
+
     fn submit(&self, fetch: &Fetch) {
         let viewed: Arc<dyn Fetchable> = Arc::clone(&self.viewed) as _;
         let engine = &self.engine;

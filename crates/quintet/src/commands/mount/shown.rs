@@ -67,7 +67,7 @@ impl Mount {
     ) -> anyhow::Result<Self> {
         let mountpoint = mountpoint(invocation.settings.pool()?, &settings.mountpoint)?;
         let snapshots = snapshot_list(invocation, settings, &pools.pool);
-        let files = files(invocation, pools, &snapshots);
+        let files = files(invocation, pools, &snapshots, &mountpoint);
         let enforce = settings.allow_other && settings.enforce;
         let writes = pools.held.is_some() && (enforce || !settings.allow_other);
         let options = MountOptions {
@@ -187,14 +187,24 @@ fn snapshot_list(
     ))
 }
 
-fn files(invocation: &Invocation, pools: &Pools, snapshots: &Arc<SnapshotList>) -> Arc<PoolFiles> {
-    let disks = |which| Arc::new(Disks::new(which, Arc::clone(snapshots), pools.held.clone()));
+fn files(
+    invocation: &Invocation,
+    pools: &Pools,
+    snapshots: &Arc<SnapshotList>,
+    mountpoint: &Path,
+) -> Arc<PoolFiles> {
+    let mount = mountpoint.display().to_string();
+    let disks = |which| {
+        let (snapshots, held) = (Arc::clone(snapshots), pools.held.clone());
+        Arc::new(Disks::new(which, snapshots, held, &mount))
+    };
     let source = Source {
         snapshots: Arc::clone(snapshots),
         volumes: disks(Which::Volumes),
         images: disks(Which::Images),
         zone: invocation.zone.clone(),
         directories: Arc::clone(&pools.directories),
+        mount: mount.clone(),
     };
     let console = Arc::clone(&invocation.console);
     let tell = move |path: &[u8], error: &StoreError| {

@@ -1,8 +1,8 @@
 //! What the clients of a server that holds its pool can choose from.
 //!
 //! Invariant: asked anew for every list and every open: what was made or removed since the start is
-//! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it;
-//! all who open a volume see each other's writes.
+//! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it,
+//! also from the collector; all who open a volume see each other's writes.
 
 use super::description;
 use crate::commands::snapshot_choice::short_id;
@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use store::{HolderKind, SnapshotRoot};
 use volume::Volume;
 
 /// Volumes as NAME and their snapshots as NAME@LABEL; images as NAME, the newest state, and
@@ -83,10 +84,14 @@ impl Exports for HeldExports {
             return Some(Arc::new(Metered::new(volume, self.held.meter(name))));
         }
         let snapshot = self.states().remove(name)?;
+        // Kept for this client from here on, forgotten or not. `None`: it went since it was listed.
+        let root = SnapshotRoot::from(&snapshot);
+        let kept = self.held.pool.open_snapshot(&root, HolderKind::Nbd, name)?;
         let description = description(&snapshot, &snapshot.name, &self.zone);
         let meter = self.held.meter(name);
         let cache = Arc::clone(&meter.cache);
         let view = self.held.volumes.view_state(&snapshot, description, cache);
+        let view = view.keeping(Some(kept));
         Some(Arc::new(Metered::new(view, meter)))
     }
 

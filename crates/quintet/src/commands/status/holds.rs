@@ -1,0 +1,50 @@
+//! Clients of a server that have snapshots open which were forgotten: what keeps their space in use.
+//!
+//! Invariant: a snapshot counts as forgotten only when the whole list could be read and does not name it. Called
+//! by `status`.
+
+use crate::calendar;
+use crate::json::Object;
+use jiff::tz::TimeZone;
+use std::collections::BTreeSet;
+use store::{HolderKind, Pool, SnapshotHolder};
+use units::SnapshotId;
+
+/// Digits of a snapshot's name that people see.
+const SHORT_DIGITS: usize = 8;
+
+/// Those who have something open that is not `listed`.
+pub(super) fn of_forgotten(
+    pool: &Pool,
+    listed: impl Iterator<Item = SnapshotId>,
+) -> Vec<SnapshotHolder> {
+    let mut holders = pool.snapshot_holders();
+    if !holders.is_empty() {
+        let listed: BTreeSet<SnapshotId> = listed.collect();
+        holders.retain(|holder| !listed.contains(&holder.snapshot));
+    }
+    holders
+}
+
+/// For programs: snapshot, kind (nbd or mount), name, since when, how many connections or open files.
+pub(super) fn object(holder: &SnapshotHolder) -> Object {
+    Object::new()
+        .text("snapshot", &holder.snapshot.to_string())
+        .text("kind", holder.kind.name())
+        .text("name", &holder.name)
+        .time("since", holder.since)
+        .integer("opens", holder.opens)
+}
+
+/// For people.
+pub(super) fn line(holder: &SnapshotHolder, zone: &TimeZone) -> String {
+    let id = holder.snapshot.to_string();
+    let id = id.get(..SHORT_DIGITS).unwrap_or(&id);
+    let (name, opens) = (&holder.name, holder.opens);
+    let who = match holder.kind {
+        HolderKind::Nbd => format!("{opens} NBD connections to {name}"),
+        HolderKind::Mount => format!("{opens} open files and directories of the mount {name}"),
+    };
+    let since = calendar::local(holder.since, zone);
+    format!("forgotten snapshot {id} is kept for {who}, since {since}")
+}

@@ -1,0 +1,243 @@
+//! Snapshots that clients of this process have open: NBD exports and open files of mounts.
+//!
+//! Invariant: a snapshot that [`Pool::open_snapshot`] returned stays readable until the returned
+//! [`OpenSnapshot`] is dropped, even if it is forgotten and purged meanwhile. The table holds extra
+//! roots for the collector. A client enters its root first and only then looks for the snapshot in
+//! the newest catalog; the collector chooses the commit that it marks first and only then reads the
+//! table. So either the collector sees the root, or the commit that it marks names the snapshot.
+//! Called by front ends, the collector and `status`.
+
+use super::Pool;
+use crate::catalog::forgotten_tag_of;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind, snapshot_key};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::{SnapshotId, UnixNanos};
+
+/// What kind of client has a snapshot open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HolderKind {
+    /// Connections to an NBD export.
+    Nbd,
+    /// Open files and directories of a mount.
+    Mount,
+}
+
+impl HolderKind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Nbd, Self::Mount];
+
+    /// Its name in JSON and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nbd => "nbd",
+            Self::Mount => "mount",
+        }
+    }
+}
+
+/// The part of a snapshot's record that opening it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotRoot {
+    /// Which snapshot.
+    pub id: SnapshotId,
+    /// When it was taken: part of its catalog key.
+    pub taken: UnixNanos,
+    /// Its contents.
+    pub root: ObjectRoot,
+    /// True when the root is a directory.
+    pub is_tree: bool,
+}
+
+/// What the catalog tells snapshots apart by.
+pub(crate) type SnapshotName = (UnixNanos, SnapshotId);
+
+impl SnapshotRoot {
+    fn name(&self) -> SnapshotName {
+        (self.taken, self.id)
+    }
+}
+
+impl From<&Snapshot> for SnapshotRoot {
+    fn from(snapshot: &Snapshot) -> Self {
+        Self {
+            id: snapshot.id,
+            taken: snapshot.taken,
+            root: snapshot.root,
+            is_tree: snapshot.kind == SnapshotKind::Tree,
+        }
+    }
+}
+
+/// Who has which snapshot open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotHolder {
+    /// Which snapshot.
+    pub snapshot: SnapshotId,
+    /// What kind of client.
+    pub kind: HolderKind,
+    /// Name of the export, or path of the mount.
+    pub name: String,
+    /// When the first of its connections or files opened the snapshot.
+    pub since: UnixNanos,
+    /// How many connections, or open files and directories.
+    pub opens: u64,
+}
+
+/// The table of one open pool.
+#[derive(Default)]
+pub(super) struct OpenSnapshots(Mutex<BTreeMap<SnapshotName, Entry>>);
+
+struct Entry {
+    root: ObjectRoot,
+    is_tree: bool,
+    /// The catalog named the snapshot at some time since this entry was made.
+    is_proven: bool,
+    holders: BTreeMap<HolderKey, Opens>,
+}
+
+type HolderKey = (HolderKind, String);
+
+struct Opens {
+    since: UnixNanos,
+    count: u64,
+}
+
+/// Keeps a snapshot readable until it is dropped.
+pub struct OpenSnapshot {
+    table: Arc<OpenSnapshots>,
+    snapshot: SnapshotName,
+    holder: HolderKey,
+}
+
+impl OpenSnapshots {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SnapshotName, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters one open. True when the entry is proven: another client has the snapshot open.
+    fn enter(
+        self: &Arc<Self>,
+        snapshot: &SnapshotRoot,
+        holder: HolderKey,
+        now: UnixNanos,
+    ) -> (OpenSnapshot, bool) {
+        let mut table = self.lock();
+        let entry = table.entry(snapshot.name()).or_insert_with(|| Entry {
+            root: snapshot.root,
+            is_tree: snapshot.is_tree,
+            is_proven: false,
+            holders: BTreeMap::new(),
+        });
+        let opens = entry.holders.entry(holder.clone()).or_insert(Opens {
+            since: now,
+            count: 0,
+        });
+        opens.count += 1;
+        let is_proven = entry.is_proven;
+        let open = OpenSnapshot {
+            table: Arc::clone(self),
+            snapshot: snapshot.name(),
+            holder,
+        };
+        (open, is_proven)
+    }
+
+    fn note_proven(&self, snapshot: SnapshotName) {
+        if let Some(entry) = self.lock().get_mut(&snapshot) {
+            entry.is_proven = true;
+        }
+    }
+}
+
+impl OpenSnapshot {
+    /// Which snapshot it keeps.
+    pub fn snapshot(&self) -> SnapshotId {
+        self.snapshot.1
+    }
+}
+
+impl Drop for OpenSnapshot {
+    fn drop(&mut self) {
+        let mut table = self.table.lock();
+        let Some(entry) = table.get_mut(&self.snapshot) else {
+            return;
+        };
+        if let Some(opens) = entry.holders.get_mut(&self.holder) {
+            opens.count -= 1;
+            if opens.count == 0 {
+                entry.holders.remove(&self.holder);
+            }
+        }
+        if entry.holders.is_empty() {
+            table.remove(&self.snapshot);
+        }
+    }
+}
+
+impl Pool {
+    /// Keeps everything that a snapshot reaches until the result is dropped, for a client called
+    /// `name`. `None` when nobody can promise that: the snapshot was purged, or this process has
+    /// the pool open for reading only (then the process holds what it reads, see `readers`). Where
+    /// damage hides the snapshot's entry in the catalog, what is still there is kept.
+    pub fn open_snapshot(
+        &self,
+        snapshot: &SnapshotRoot,
+        kind: HolderKind,
+        name: &str,
+    ) -> Option<OpenSnapshot> {
+        if !self.is_writable() {
+            return None;
+        }
+        let holder = (kind, name.to_owned());
+        // The order matters: see the module's head.
+        let (open, is_proven) = self.open_snapshots.enter(snapshot, holder, self.now());
+        if is_proven {
+            return Some(open);
+        }
+        match self.names(snapshot) {
+            Ok(true) => {
+                self.open_snapshots.note_proven(snapshot.name());
+                Some(open)
+            }
+            Ok(false) => None,
+            // A collection that meets the same damage deletes nothing.
+            Err(_) => Some(open),
+        }
+    }
+
+    /// True when the newest catalog lists the snapshot or has it in the trash.
+    fn names(&self, snapshot: &SnapshotRoot) -> crate::error::Result<bool> {
+        let (_, record) = self.newest();
+        let key = snapshot_key(snapshot.taken, snapshot.id);
+        Ok(self.has_key(record.catalog, &key)?
+            || self.has_key(record.catalog, &forgotten_tag_of(key))?)
+    }
+
+    /// All roots that clients of this process have open. For the collector, which reads them after
+    /// it has chosen the commit that it marks.
+    pub(crate) fn open_roots(&self) -> BTreeMap<SnapshotName, (ObjectRoot, bool)> {
+        let table = self.open_snapshots.lock();
+        let roots = table.iter().map(|(name, e)| (*name, (e.root, e.is_tree)));
+        roots.collect()
+    }
+
+    /// Who has snapshots open in this process, oldest snapshot first. No I/O.
+    pub fn snapshot_holders(&self) -> Vec<SnapshotHolder> {
+        let table = self.open_snapshots.lock();
+        let mut holders = Vec::new();
+        for ((_, id), entry) in table.iter() {
+            for ((kind, name), opens) in &entry.holders {
+                holders.push(SnapshotHolder {
+                    snapshot: *id,
+                    kind: *kind,
+                    name: name.clone(),
+                    since: opens.since,
+                    opens: opens.count,
+                });
+            }
+        }
+        holders
+    }
+}
