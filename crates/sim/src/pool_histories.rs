@@ -17,7 +17,9 @@ pub use examine::{Found, examine, examine_and_weigh};
 pub use model::{Change, Model, Truth, secret};
 pub use ops::{Ending, PoolOp, What, random_ops, scripts};
 pub use process::Process;
-pub use setup::{MEMORY_BYTES, at_once, init_options, lane_options, media, snapshot};
+pub use setup::{
+    MEMORY_BYTES, at_once, init_options, init_options_of, lane_options, media, snapshot,
+};
 pub use source::Source;
 
 use crate::{Expected, History, Scenario, SimDisk};

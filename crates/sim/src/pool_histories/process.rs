@@ -8,7 +8,7 @@ use super::examine::Found;
 use super::model::{Change, Model, Truth, secret};
 use super::ops::{Ending, PoolOp, What};
 use super::origin::{COPY_STEP_BYTES, Origin, copy_options};
-use super::setup::{at_once, init_options, lane_options, media, snapshot};
+use super::setup::{at_once, init_options_of, lane_options, media, snapshot};
 use super::source::Source;
 use crate::history::Ticket;
 use crate::{History, Seed, SimDisk};
@@ -169,9 +169,8 @@ impl<'h> Process<'h> {
             .map(|(secret, label)| NewSecret { secret, label })
             .collect();
         let media = self.media();
-        self.tell(Change::Init(numbers), |_| {
-            Pool::init(&media, &init_options(&secrets))
-        })?;
+        let options = init_options_of(self.salt >> 16, &secrets);
+        self.tell(Change::Init(numbers), |_| Pool::init(&media, &options))?;
         self.reopen()
     }
 

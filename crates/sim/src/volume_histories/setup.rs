@@ -4,7 +4,7 @@
 
 use super::model::{Contents, PAGE_BYTES, Page, SECTOR_BYTES};
 use crate::SimDisk;
-use crate::pool_histories::{MEMORY_BYTES, init_options, lane_options, media};
+use crate::pool_histories::{MEMORY_BYTES, init_options_of, lane_options, media};
 use std::sync::Arc;
 use store::{
     AccessOptions, DirectLimits, JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError,
@@ -57,7 +57,7 @@ pub fn init(disk: &Arc<SimDisk>, seed: u64) -> Result<(), StoreError> {
         .collect();
     Pool::init(
         &media(Arc::clone(disk) as _, seed << 8),
-        &init_options(&secrets),
+        &init_options_of(seed, &secrets),
     )
 }
 
