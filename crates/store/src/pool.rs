@@ -34,6 +34,7 @@ mod moved;
 mod parity;
 mod readers;
 mod records;
+mod rehearsal;
 mod repair;
 mod scrub;
 mod sessions;

@@ -69,7 +69,7 @@ impl Pool {
         if damaged > 0 {
             self.media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
         }
-        self.containers.forget_damage(id);
+        self.containers.was_put_back(id);
         self.release_restored(id);
         Ok(damaged)
     }
@@ -105,7 +105,8 @@ impl Pool {
         self.restored.load(Ordering::Relaxed)
     }
 
-    /// How many containers readers found damaged and parity restored; counts on when the pool is closed.
+    /// How many containers readers found damaged and parity restored, without those that were put back since; also
+    /// for who asks when the pool is closed.
     pub fn found_restorable(&self) -> Arc<AtomicU64> {
         self.containers.restored_count()
     }

@@ -191,9 +191,17 @@ impl ContainerReader {
         remembered.damaged.keys().copied().collect()
     }
 
-    /// How many containers were restored for readers: counts on when the reader is gone.
+    /// How many containers were restored for readers and not put back: for who asks when the reader is gone.
     pub fn restored_count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.restored.1)
+    }
+
+    /// It is stored again as it was written.
+    pub fn was_put_back(&self, id: ContainerId) {
+        if lock(&self.restored.0).damaged.contains_key(&id) {
+            self.restored.1.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.forget_damage(id);
     }
 
     /// Something was done about the container: nothing that is remembered of it counts.
