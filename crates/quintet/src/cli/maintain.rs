@@ -13,7 +13,8 @@ Examples:
   quintet check --read-data --subset 3/7     (seven such runs, 1/7 to 7/7, read everything)
 
 Exit code 21 means that damage was found; the files that it reaches are named. `quintet repair`
-does something about it.")]
+does something about it. What the system has in its page cache is not read from the disk, so this is
+no verification of the disk and does not set the date that `quintet status` shows: `quintet scrub` does.")]
 pub struct CheckArgs {
     /// Also read, decrypt and hash the data itself
     #[arg(long)]

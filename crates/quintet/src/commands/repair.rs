@@ -54,6 +54,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     show(invocation, &repair, &snapshots, args.dry_run)?;
     if args.dry_run {
         opened.note_damage_of(&pool);
+        opened.note_restorable(repair.found.restorable.iter().copied());
     }
     let had_work = repair.set_aside + repair.taken_back + repair.restored > 0;
     Ok(
