@@ -68,10 +68,8 @@ impl DamageHintsRecord {
             }
             places.push(place);
         }
-        match r.rest().is_empty() {
-            true => Ok(Self { sequence, places }),
-            false => r.invalid("length"),
-        }
+        r.finish()?;
+        Ok(Self { sequence, places })
     }
 }
 
