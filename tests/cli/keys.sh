@@ -10,6 +10,9 @@ exits 0 q key add --new-password-file "$dir/second" --label other
 QUINTET_PASSWORD=second exits 0 q snapshots
 exits 0 q key list
 says other
+says 'Version'
+exits 0 q key list --json
+[ "$(grep -c '"version":2' "$dir/out")" = 3 ] || fail "$(cat "$dir/out")"
 echo third >"$dir/third"
 exits 0 q key passwd --new-password-file "$dir/third"
 exits 12 q snapshots

@@ -4,6 +4,7 @@ mod pages;
 
 use pages::{PAGE_BYTES, PageHasher};
 use units::Fingerprint;
+use zeroize::Zeroizing;
 
 /// Pages of 4 KiB that are hashed side by side, at most.
 pub const TOGETHER: usize = pages::LANES;
@@ -11,18 +12,23 @@ pub const TOGETHER: usize = pages::LANES;
 /// Fewer pages than this gain nothing from being hashed together.
 const TOGETHER_MIN: usize = 8;
 
-/// The secret of a dedup domain: without it fingerprints confirm nothing.
+/// The secret of a dedup domain: without it fingerprints confirm nothing. Wiped when it is dropped.
 #[derive(Clone)]
 pub struct FingerprintKey {
-    key: [u8; 32],
+    /// Boxed: moving the owner leaves no copy behind.
+    key: Box<Zeroizing<[u8; 32]>>,
     pages: PageHasher,
 }
 
 impl FingerprintKey {
     /// From 32 secret bytes.
     pub fn new(key: [u8; 32]) -> Self {
+        let key = Zeroizing::new(key);
         let pages = PageHasher::new(&key);
-        Self { key, pages }
+        Self {
+            key: Box::new(Zeroizing::new(*key)),
+            pages,
+        }
     }
 
     /// The chunk's name.

@@ -1,6 +1,7 @@
 //! From a password to a key: Argon2id 1.3 (RFC 9106).
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
+use zeroize::Zeroize;
 
 /// Cost of one guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +14,15 @@ pub struct Argon2Cost {
     pub lanes: u32,
 }
 
-/// 32 bytes from a password and a salt; `None` when the cost is out of Argon2's bounds.
+/// 32 bytes from a password and a salt; `None` when the cost is out of Argon2's bounds. The memory that it
+/// worked in, of which the last block gives the key, is wiped.
 pub fn stretch_password(password: &[u8], salt: &[u8; 32], cost: Argon2Cost) -> Option<[u8; 32]> {
     let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(32)).ok()?;
     let mut key = [0; 32];
-    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-        .hash_password_into(password, salt, &mut key)
-        .ok()?;
+    let mut memory = vec![Block::default(); params.block_count()];
+    let stretched = Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into_with_memory(password, salt, &mut key, &mut memory);
+    memory.iter_mut().for_each(Block::zeroize);
+    stretched.ok()?;
     Some(key)
 }

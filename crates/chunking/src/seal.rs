@@ -4,19 +4,26 @@
 //! random salt, and the nonce is the number of the region there.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use std::hint::black_box;
 
 /// Bytes that a seal adds.
 pub const TAG_BYTES: usize = 16;
 
-/// A key that seals payloads under distinct nonces.
-pub struct SealKey(LessSafeKey);
+/// A key that seals payloads under distinct nonces. Boxed: moving it leaves no copy of the expanded key behind.
+pub struct SealKey(Box<LessSafeKey>);
 
 impl SealKey {
     /// From 32 secret bytes.
     pub fn new(key: &[u8; 32]) -> Self {
-        // The length is right by type, the only reason for an error.
-        let key = UnboundKey::new(&AES_256_GCM, key).expect("32 bytes are an AES-256 key");
-        Self(LessSafeKey::new(key))
+        Self(Box::new(expanded(key)))
+    }
+
+    /// The cipher's library does not wipe what it expands, and nobody else may look into it; so another
+    /// key is expanded in its place.
+    fn wipe(&mut self) {
+        *self.0 = expanded(&[0; 32]);
+        // What is dropped next would not be written otherwise.
+        black_box(&self.0);
     }
 
     /// Seals `buffer[start..]` in place and appends the tag; `bound` must be given again to open.
@@ -91,9 +98,32 @@ impl SealKey {
     }
 }
 
+fn expanded(key: &[u8; 32]) -> LessSafeKey {
+    // The length is right by type, the only reason for an error.
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("32 bytes are an AES-256 key"))
+}
+
+impl Drop for SealKey {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wiped_key_is_the_key_of_zeroes() {
+        let sealed = |key: &SealKey| {
+            let mut payload = *b"payload";
+            (key.seal_in_place([1; 12], b"place", &mut payload), payload)
+        };
+        let (mut key, zero) = (SealKey::new(&[3; 32]), SealKey::new(&[0; 32]));
+        assert_ne!(sealed(&key), sealed(&zero));
+        key.wipe();
+        assert_eq!(sealed(&key), sealed(&zero));
+    }
 
     #[test]
     fn a_tag_may_stand_elsewhere() {

@@ -15,7 +15,8 @@
 //! | 88 | 8 | bytes of all containers after the last run that came to its end |
 //! | 96 | 8 | the newest commit that has brought something into the trash at a time that was not here yet; 0: none has |
 //! | 104 | 8 | when a run has seen that first, of all that came by then |
-//! | 112 | 8 | checksum of all before |
+//! | 112 | 16 each | 28 samples of the pool's size: when, 8, and bytes of all containers then, 8; ascending; zeroes behind |
+//! | 560 | 8 | checksum of all before |
 //!
 //! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
 
@@ -24,10 +25,21 @@ use crate::preamble::Kind;
 use crate::record::Frame;
 use units::{Generation, PoolId, UnixNanos};
 
-/// Version that this program reads and writes.
-pub const VERSION: u16 = 1;
+/// Version that this program reads and writes. 2: samples of the size.
+pub const VERSION: u16 = 2;
 /// Size of a record, bytes.
-pub const COLLECT_BYTES: u64 = 120;
+pub const COLLECT_BYTES: u64 = 568;
+/// Samples of the pool's size.
+pub const SAMPLES: usize = 28;
+
+/// The size of a pool at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SizeSample {
+    /// When; 0: no sample.
+    pub at: UnixNanos,
+    /// Bytes of all containers.
+    pub stored_bytes: u64,
+}
 
 const FRAME: Frame = Frame {
     what: "record of collections",
@@ -67,6 +79,8 @@ pub struct CollectRecord {
     pub ahead_by: Generation,
     /// When a run has seen that first.
     pub ahead_seen: UnixNanos,
+    /// About one a day, oldest first; behind them, none.
+    pub samples: [SizeSample; SAMPLES],
 }
 
 impl CollectRecord {
@@ -89,6 +103,9 @@ impl CollectRecord {
                 .u64(self.stored_bytes)
                 .u64(self.ahead_by.0)
                 .u64(self.ahead_seen.0 as u64);
+            for sample in &self.samples {
+                w.u64(sample.at.0 as u64).u64(sample.stored_bytes);
+            }
         })
     }
 
@@ -103,7 +120,7 @@ impl CollectRecord {
         if r.array::<2>()? != [0; 2] {
             return r.invalid("field");
         }
-        let record = Self {
+        let mut record = Self {
             sequence,
             since: UnixNanos(since),
             ended: UnixNanos(ended),
@@ -116,11 +133,24 @@ impl CollectRecord {
             stored_bytes: r.u64()?,
             ahead_by: Generation(r.u64()?),
             ahead_seen: UnixNanos(r.i64()?),
+            samples: Default::default(),
         };
-        match r.rest().is_empty() {
-            true => Ok(record),
-            false => r.invalid("length"),
+        for sample in &mut record.samples {
+            *sample = SizeSample {
+                at: UnixNanos(r.i64()?),
+                stored_bytes: r.u64()?,
+            };
         }
+        let samples = record.samples.iter().take_while(|s| s.at != UnixNanos(0));
+        let count = samples.clone().count();
+        let rest = record.samples.get(count..).unwrap_or_default();
+        if !samples.is_sorted_by(|a, b| a.at < b.at)
+            || rest.iter().any(|s| *s != SizeSample::default())
+        {
+            return r.invalid("samples");
+        }
+        r.finish()?;
+        Ok(record)
     }
 }
 
@@ -129,6 +159,17 @@ mod tests {
     use super::*;
     use crate::bytes::checksum;
     use crate::record::is_read_whole_only;
+
+    fn samples(times: &[i64]) -> [SizeSample; SAMPLES] {
+        let mut samples = [SizeSample::default(); SAMPLES];
+        for (sample, at) in samples.iter_mut().zip(times) {
+            *sample = SizeSample {
+                at: UnixNanos(*at),
+                stored_bytes: 9,
+            };
+        }
+        samples
+    }
 
     #[test]
     fn a_record_comes_back_and_no_other_pool_believes_it() {
@@ -145,16 +186,24 @@ mod tests {
             stored_bytes: u64::MAX,
             ahead_by: Generation(3),
             ahead_seen: UnixNanos(77),
+            samples: samples(&[1, 5]),
             ..CollectRecord::default()
         };
         let bytes = record.encode(pool);
         assert_eq!(bytes.len() as u64, COLLECT_BYTES);
         assert_eq!(
             checksum(0, &bytes),
-            0x9d5cdd2474f0d773,
+            0xdb1a90ad03c30192,
             "what older programs wrote"
         );
         assert_eq!(CollectRecord::decode(&bytes, pool), Ok(record));
         is_read_whole_only(&bytes, CollectRecord::decode);
+        for disordered in [&[5, 1][..], &[1, 1], &[1, 0, 5]] {
+            let record = CollectRecord {
+                samples: samples(disordered),
+                ..record
+            };
+            assert!(CollectRecord::decode(&record.encode(pool), pool).is_err());
+        }
     }
 }

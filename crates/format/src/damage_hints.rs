@@ -6,7 +6,7 @@
 //! | 32 | 8 | sequence number of this record |
 //! | 40 | 4 | number of places, at most 1024 |
 //! | 44 | 4 | zero |
-//! | 48 | 12 each | container, 8; sector, 4; ascending; sector 0: all of the container |
+//! | 48 | 12 each | container, 8; sector, 4; ascending; sector 0: all of the container; 2^32 - 1: what its parity restores |
 //! | | 8 | checksum of all before |
 //!
 //! Invariant: only a hint. Whoever writes next reads what is named and believes what it finds. Called by store.
@@ -22,6 +22,9 @@ pub const VERSION: u16 = 1;
 pub const PLACES_MAX: usize = 1024;
 /// Size of the largest record, bytes.
 pub const DAMAGE_HINTS_BYTES_MAX: u64 = 48 + 12 * PLACES_MAX as u64 + 8;
+
+/// Stands for a container that is damaged and whose parity restores it.
+pub const RESTORABLE_SECTOR: u32 = u32::MAX;
 
 const FRAME: Frame = Frame {
     what: "hints of damage",
@@ -65,10 +68,8 @@ impl DamageHintsRecord {
             }
             places.push(place);
         }
-        match r.rest().is_empty() {
-            true => Ok(Self { sequence, places }),
-            false => r.invalid("length"),
-        }
+        r.finish()?;
+        Ok(Self { sequence, places })
     }
 }
 

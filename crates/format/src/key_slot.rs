@@ -60,6 +60,14 @@ pub const ARGON2_PASSES_MAX: u32 = 10;
 pub const ARGON2_LANES_MAX: u32 = 16;
 
 impl KeySlot {
+    /// Version of its layout.
+    pub fn version(&self) -> u16 {
+        match self.config {
+            Some(_) => KEY_SLOT_VERSION,
+            None => VERSION_UNBOUND,
+        }
+    }
+
     /// What the wrap binds: everything but the wrapped key.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = Writer::new();
@@ -94,10 +102,7 @@ impl KeySlot {
         self.encode_fields(&mut w);
         w.bytes(&self.wrapped);
         let slot = u64::from_le_bytes(self.id);
-        let version = match self.config {
-            Some(_) => KEY_SLOT_VERSION,
-            None => VERSION_UNBOUND,
-        };
+        let version = self.version();
         mirrored::encode(Kind::KeySlot, version, self.pool, slot, &w.0)
     }
 

@@ -165,22 +165,20 @@ impl ReachRecord {
         }
         let losses = ranges.split_off(volumes);
         let tag = r.array()?;
-        match r.rest().is_empty() {
-            true => Ok(Self {
-                sequence,
-                first: JournalPosition(first),
-                reached: JournalPosition(reached),
-                slot,
-                seal,
-                more_volumes: more_volumes == 1,
-                volumes: ranges,
-                losses,
-                more_losses,
-                salt,
-                tag,
-            }),
-            false => r.invalid("length"),
-        }
+        r.finish()?;
+        Ok(Self {
+            sequence,
+            first: JournalPosition(first),
+            reached: JournalPosition(reached),
+            slot,
+            seal,
+            more_volumes: more_volumes == 1,
+            volumes: ranges,
+            losses,
+            more_losses,
+            salt,
+            tag,
+        })
     }
 }
 

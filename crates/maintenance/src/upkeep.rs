@@ -5,6 +5,7 @@
 //! wait longer, so no state of the pool leads to run after run; writers are asked to wait for room only while
 //! the last urgent run gave some. Called by the server's thread, which does the work.
 
+mod growth;
 mod remembered;
 
 pub use remembered::{CollectMemory, CollectNote};

@@ -1,14 +1,15 @@
 //! Power losses around collections: what is remembered of them is one that was written, or nothing, and the next
 //! server collects neither at once because of it nor never.
 
+mod backed_up;
+
+use backed_up::{back_up, open};
 use maintenance::{CollectDecision, CollectMemory, CollectNote, PoolSpace, Urgency};
 use media::Room;
-use sim::pool_histories::{
-    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
-};
-use sim::{Expected, Explorer, History, Scenario, Seed, SimDisk};
+use sim::pool_histories::{init_options, lane_options, media};
+use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::{Collector, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+use store::{Collector, GcPolicy, GcStep, NothingCached, Pool};
 
 const GIB: u64 = 1 << 30;
 const DAY_S: u64 = 86_400;
@@ -16,23 +17,6 @@ const DAY_S: u64 = 86_400;
 /// Backups and collections take turns, over restarts; the second run is one that its process does not survive.
 struct Collections {
     seed: u64,
-}
-
-fn open(disk: &Arc<SimDisk>, salt: u64) -> Result<Pool, String> {
-    let media = media(Arc::clone(disk) as _, salt);
-    Pool::open(media, None, OpenMode::Write, MEMORY_BYTES).map_err(|e| e.to_string())
-}
-
-fn back_up(pool: &Pool, seed: u64) -> Result<(), String> {
-    let source = Source::new(What::Image, &mut Seed::new(seed));
-    let mut session = pool.begin(lane_options()).map_err(|e| e.to_string())?;
-    let root = source
-        .put(&mut session, 0, lane_options())
-        .map_err(|e| e.to_string())?;
-    let record = snapshot(pool, What::Image, &source, root);
-    pool.commit(session, &[record], &[])
-        .map_err(|e| e.to_string())?;
-    Ok(())
 }
 
 /// What a run told of itself, and the file that says it.

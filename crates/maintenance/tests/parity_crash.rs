@@ -1,34 +1,17 @@
 //! Power losses while damaged containers are put back: each is the damaged one or the whole one, and
 //! the next scrub ends with all of them whole.
 
+mod backed_up;
+
+use backed_up::{back_up, open};
 use maintenance::{ScrubStep, Scrubber};
-use sim::pool_histories::{
-    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
-};
-use sim::{Expected, Explorer, History, Scenario, Seed, SimDisk};
+use sim::pool_histories::{init_options, media};
+use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::{CheckDepth, InitOptions, OpenMode, Pool};
+use store::{CheckDepth, InitOptions, Pool};
 
 struct PutsBack {
     seed: u64,
-}
-
-fn open(disk: &Arc<SimDisk>, salt: u64) -> Result<Arc<Pool>, String> {
-    let media = media(Arc::clone(disk) as _, salt);
-    let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES);
-    pool.map(Arc::new).map_err(|e| e.to_string())
-}
-
-fn back_up(pool: &Pool, seed: u64) -> Result<(), String> {
-    let source = Source::new(What::Image, &mut Seed::new(seed));
-    let mut session = pool.begin(lane_options()).map_err(|e| e.to_string())?;
-    let root = source
-        .put(&mut session, 0, lane_options())
-        .map_err(|e| e.to_string())?;
-    let record = snapshot(pool, What::Image, &source, root);
-    pool.commit(session, &[record], &[])
-        .map_err(|e| e.to_string())?;
-    Ok(())
 }
 
 /// To the end; how many containers it put back.

@@ -1,16 +1,17 @@
 //! Power losses under a scrub: its record is one that was written, or none; the next scrub goes on
 //! from it, verifies everything, and finds no damage that is none.
 
+mod backed_up;
+
+use backed_up::{back_up, open};
 use duet::Duet;
 use format::phase::TaskPhase;
 use format::scrub::Pass;
 use maintenance::{ScrubStep, Scrubber};
-use sim::pool_histories::{
-    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
-};
-use sim::{Expected, Explorer, History, Scenario, Seed, SimDisk};
+use sim::pool_histories::{init_options, media};
+use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::{OpenMode, Pool};
+use store::Pool;
 
 const STEP_BYTES: u64 = 4096;
 
@@ -20,24 +21,6 @@ type Said = (TaskPhase, Pass, Pass);
 /// Backups and scrubs take turns; passes are paused, left behind by dead processes, and ended.
 struct Scrubs {
     seed: u64,
-}
-
-fn open(disk: &Arc<SimDisk>, salt: u64) -> Result<Arc<Pool>, String> {
-    let media = media(Arc::clone(disk) as _, salt);
-    let pool = Pool::open(media, None, OpenMode::Write, MEMORY_BYTES);
-    pool.map(Arc::new).map_err(|e| e.to_string())
-}
-
-fn back_up(pool: &Pool, seed: u64) -> Result<(), String> {
-    let source = Source::new(What::Image, &mut Seed::new(seed));
-    let mut session = pool.begin(lane_options()).map_err(|e| e.to_string())?;
-    let root = source
-        .put(&mut session, 0, lane_options())
-        .map_err(|e| e.to_string())?;
-    let record = snapshot(pool, What::Image, &source, root);
-    pool.commit(session, &[record], &[])
-        .map_err(|e| e.to_string())?;
-    Ok(())
 }
 
 fn said(scrubber: &Scrubber) -> Said {

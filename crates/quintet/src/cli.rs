@@ -145,7 +145,7 @@ pub struct GlobalArgs {
     /// Write results as JSON, one object a line
     #[arg(long, global = true)]
     pub json: bool,
-    /// Only results and warnings
+    /// Nothing on success, but what lists, dry runs and the like are asked for; warnings and errors as ever
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Say more; twice: even more

@@ -27,6 +27,7 @@ mod ls;
 mod mount;
 mod new_snapshot;
 mod parity;
+mod product;
 mod qos;
 mod readers;
 mod repair;
@@ -93,8 +94,12 @@ fn run_for(caller: Caller, cli: Cli, arguments: &[OsString], held: Option<Arc<He
             return Exit::Failed;
         }
     };
+    if loudness.quiet && !product::is_asked_for(&cli.command) {
+        console.hold_lines();
+    }
     let outcome = start(caller, cli, arguments, held, &console);
-    let outcome = match console.flush() {
+    let is_done = matches!(outcome, Ok(Exit::Done));
+    let outcome = match console.settle(!is_done).and_then(|()| console.flush()) {
         Err(e) if outcome.is_ok() => Err(anyhow::Error::from(e).context("output")),
         _ => outcome,
     };

@@ -12,11 +12,15 @@ pub use printable::{printable, tamed, tamed_name};
 use crate::caller::Caller;
 use crate::filesystem::PathError;
 use crate::json::Object;
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Lines that wait for the end of a quiet run, bytes; what comes after is dropped.
+const HELD_BYTES_MAX: usize = 16 << 20;
 
 /// How much is said, and to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -34,6 +38,8 @@ struct Streams {
     err: Box<dyn Write + Send>,
     /// A progress line stands on the terminal, without a line end.
     painted: bool,
+    /// Lines that wait for how the run ends.
+    held: Option<Vec<u8>>,
 }
 
 /// See the module's head. Shared by all threads.
@@ -57,6 +63,7 @@ impl Console {
                 out: Box::new(BufWriter::with_capacity(64 << 10, caller.output()?)),
                 err: caller.error()?,
                 painted: false,
+                held: None,
             }),
         })
     }
@@ -72,6 +79,7 @@ impl Console {
                 out: Box::new(out.clone()),
                 err: Box::new(err.clone()),
                 painted: false,
+                held: None,
             }),
         };
         (Arc::new(console), out, err)
@@ -92,16 +100,38 @@ impl Console {
         self.terminal.is_some() && !self.loudness.quiet && !self.loudness.json
     }
 
+    /// From now on lines of results wait for [`Console::settle`].
+    pub fn hold_lines(&self) {
+        self.lock().held = Some(Vec::new());
+    }
+
+    /// Says the lines that wait, or drops them.
+    pub fn settle(&self, says: bool) -> io::Result<()> {
+        let held = self.lock().held.take();
+        match held.filter(|held| says && !held.is_empty()) {
+            Some(held) => self.put(&[&held]),
+            None => Ok(()),
+        }
+    }
+
     /// A line of results for people; silent in JSON, where [`Console::message`] says it.
     pub fn line(&self, text: impl AsRef<[u8]>) -> io::Result<()> {
         if self.json() {
             return Ok(());
         }
         // Names in it are exact for programs; a terminal is told nothing but text.
-        match self.out_is_terminal {
-            true => self.put(&[&tamed(text.as_ref()), b"\n"]),
-            false => self.put(&[text.as_ref(), b"\n"]),
+        let text = match self.out_is_terminal {
+            true => tamed(text.as_ref()),
+            false => Cow::Borrowed(text.as_ref()),
+        };
+        if let Some(held) = &mut self.lock().held {
+            if held.len() < HELD_BYTES_MAX {
+                held.extend_from_slice(&text);
+                held.push(b'\n');
+            }
+            return Ok(());
         }
+        self.put(&[&text, b"\n"])
     }
 
     /// A JSON line; silent when people read.

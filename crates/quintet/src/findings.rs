@@ -86,13 +86,14 @@ pub struct Finding {
 }
 
 /// All kinds, for metrics that are there before anything is wrong.
-pub const KINDS: [&str; 12] = [
+pub const KINDS: [&str; 13] = [
     "writes_fail",
     "writes_lost",
     "writes_kept",
     "commit_lost",
     "snapshots_hidden",
     "data_damaged",
+    "data_restorable",
     "copies_damaged",
     "snapshot_incomplete",
     "snapshot_overdue",

@@ -111,6 +111,8 @@ pub(crate) struct Checked<'a> {
     pub snapshots: &'a [Snapshot],
     /// What the catalog notes as damaged.
     pub noted: &'a BTreeSet<RegionPlace>,
+    /// A rehearsal's new containers of data: nothing of their payloads can be read.
+    pub is_described_only: &'a dyn Fn(ContainerId) -> bool,
 }
 
 /// Told after each container: containers done, stored bytes read.
@@ -386,7 +388,9 @@ impl Checked<'_> {
         let mut near = Near::default();
         let mut is_elsewhere = |f: &Fingerprint| match self.chunks.locate(f, &mut near) {
             Ok(Some(place)) => {
-                !self.chunks.quarantine.is_damaged(place.region) && self.reader.chunk(f).is_ok()
+                !self.chunks.quarantine.is_damaged(place.region)
+                    && ((self.is_described_only)(place.region.container)
+                        || self.reader.chunk(f).is_ok())
             }
             _ => false,
         };

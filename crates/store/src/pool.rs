@@ -35,6 +35,7 @@ mod open_snapshots;
 mod parity;
 mod readers;
 mod records;
+mod rehearsal;
 mod repair;
 mod scrub;
 mod sessions;
@@ -395,8 +396,7 @@ impl Pool {
         pool.load_moved()?;
         pool.take_up_hints();
         // What is found from here on is news.
-        let hints = Arc::clone(&pool.hints);
-        pool.chunks.tell_of_damage(move |place| hints.note(place));
+        pool.tell_of_damage();
         pool.keep_reserve();
         Ok(pool)
     }

@@ -9,6 +9,7 @@
 use blake3::IncrementCounter;
 use blake3::platform::Platform;
 use units::Fingerprint;
+use zeroize::Zeroizing;
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: usize = 4096;
@@ -32,13 +33,13 @@ type Level = [[u8; NAME_BYTES]; LANES];
 #[derive(Clone)]
 pub(super) struct PageHasher {
     kernel: Platform,
-    key: [u32; 8],
+    key: Box<Zeroizing<[u32; 8]>>,
 }
 
 impl PageHasher {
     pub fn new(key: &[u8; 32]) -> Self {
         let (words, _) = key.as_chunks::<4>();
-        let mut key = [0; 8];
+        let mut key = Box::new(Zeroizing::new([0; 8]));
         for (word, bytes) in key.iter_mut().zip(words) {
             *word = u32::from_le_bytes(*bytes);
         }

@@ -8,7 +8,7 @@ pub use journal::{JOURNAL_AT, JOURNAL_SLOT};
 
 use super::POOL;
 use format::bytes::Writer;
-use format::collect::CollectRecord;
+use format::collect::{CollectRecord, SizeSample};
 use format::config::{BoundConfig, Codec, Config, Seal};
 use format::container::{
     ContainerClass, ContainerHeader, Directory, DirectoryRegion, RegionHeader,
@@ -159,6 +159,10 @@ fn collect() -> CollectRecord {
         stored_bytes: 1 << 40,
         ahead_by: Generation(12),
         ahead_seen: UnixNanos(1_790_000_300_000_000_000),
+        samples: std::array::from_fn(|n| SizeSample {
+            at: UnixNanos(1_780_000_000_000_000_000 + n as i64),
+            stored_bytes: n as u64,
+        }),
     }
 }
 

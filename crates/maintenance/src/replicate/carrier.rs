@@ -52,10 +52,6 @@ impl Carrier {
             self.counts.known_bytes += len;
             return Ok(*fingerprint);
         }
-        if self.to.is_dry_run() {
-            self.to.count(fingerprint, len);
-            return Ok(*fingerprint);
-        }
         if let Some(sent) = self.carry_resident(root, fingerprint, len) {
             self.counts.cached_bytes += len;
             return sent;

@@ -136,7 +136,7 @@ impl DiskCopy {
             carrier.to.grow(&mut self.growing, &mut self.runs)?;
         }
         let is_full = self.growing.nodes_in_memory() >= self.limits.nodes_max;
-        if is_full && !carrier.to.is_dry_run() {
+        if is_full {
             carrier.to.commit(&[])?;
             self.growing.committed();
         }

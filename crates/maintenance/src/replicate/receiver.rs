@@ -1,48 +1,35 @@
 //! The pool that receives: one session at a time, begun when something is to be stored.
 //!
-//! Invariant: in a dry run nothing is stored, and only what would be sent is counted. Called by the
-//! carrier and the copies.
+//! Invariant: what it stores is found by the next run, whatever happens to this one. In a dry run the
+//! pool is a rehearsal, of which this knows nothing. Called by the carrier and the copies.
 
 use super::CopyError;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
-use std::collections::HashSet;
 use std::sync::Arc;
 use store::{ChunkRun, GrowingObject, Lane, LaneOptions, Pool, Reader};
 use store::{StoreError, StoreErrorKind, WriteCounts, WriteSession};
 use units::Fingerprint;
-
-/// Fingerprints that a dry run remembers, so that it counts what comes twice once.
-const COUNTED_MAX: usize = 1 << 20;
-/// Stands for whatever a dry run does not store.
-const NOT_STORED: Fingerprint = Fingerprint([1; 32]);
 
 /// See the module's head.
 pub(super) struct Receiver {
     pub pool: Arc<Pool>,
     lane: LaneOptions,
     session: Option<WriteSession>,
-    /// Set in a dry run.
-    counted: Option<HashSet<Fingerprint>>,
-    /// Of sessions that ended; in a dry run, what would be sent.
+    /// Of sessions that ended.
     counts: WriteCounts,
 }
 
 type Result<T> = std::result::Result<T, CopyError>;
 
 impl Receiver {
-    pub fn new(pool: Arc<Pool>, lane: LaneOptions, dry_run: bool) -> Self {
+    pub fn new(pool: Arc<Pool>, lane: LaneOptions) -> Self {
         Self {
             pool,
             lane,
             session: None,
-            counted: dry_run.then(HashSet::new),
             counts: WriteCounts::default(),
         }
-    }
-
-    pub fn is_dry_run(&self) -> bool {
-        self.counted.is_some()
     }
 
     pub fn reader(&self) -> &Arc<Reader> {
@@ -63,23 +50,8 @@ impl Receiver {
 
     /// True when the chunk need not be sent. Only for who shares the fingerprints of this pool.
     pub fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
-        let holds = match &self.counted {
-            Some(counted) if counted.contains(fingerprint) => Ok(true),
-            Some(_) => self.reader().is_stored(fingerprint),
-            None => self.lane()?.holds(fingerprint),
-        };
+        let holds = self.lane()?.holds(fingerprint);
         holds.map_err(CopyError::Receiver)
-    }
-
-    /// Of a dry run: this chunk would be sent.
-    pub fn count(&mut self, fingerprint: &Fingerprint, len: u64) {
-        if let Some(counted) = &mut self.counted {
-            if counted.len() < COUNTED_MAX && !counted.insert(*fingerprint) {
-                return;
-            }
-            self.counts.new_bytes += len;
-            self.counts.chunks_new += 1;
-        }
     }
 
     pub fn store_chunk(&mut self, bytes: &[u8]) -> Result<Fingerprint> {
@@ -89,9 +61,6 @@ impl Receiver {
 
     /// For builders of recipes.
     pub fn store_node(&mut self, node: &[u8]) -> store::Result<Fingerprint> {
-        if self.is_dry_run() {
-            return Ok(NOT_STORED);
-        }
         match self.lane() {
             Ok(lane) => lane.store_node(node),
             Err(e) => Err(e.into_cause()),
@@ -100,20 +69,15 @@ impl Receiver {
 
     /// Cuts a directory at its own places, as a backup would.
     pub fn store_directory(&mut self, bytes: &[u8]) -> Result<ObjectRoot> {
-        if self.is_dry_run() {
-            return Ok(ObjectRoot::EMPTY);
-        }
         let stored = self.lane()?.store_object(bytes, true);
         stored.map_err(CopyError::Receiver)
     }
 
     /// Puts chunks into an object, and forgets them.
     pub fn grow(&mut self, object: &mut GrowingObject, runs: &mut Vec<ChunkRun>) -> Result<()> {
-        if !self.is_dry_run() {
-            let reader = Arc::clone(self.reader());
-            let put = object.put(runs, &reader, self.lane()?);
-            put.map_err(CopyError::Receiver)?;
-        }
+        let reader = Arc::clone(self.reader());
+        let put = object.put(runs, &reader, self.lane()?);
+        put.map_err(CopyError::Receiver)?;
         runs.clear();
         Ok(())
     }

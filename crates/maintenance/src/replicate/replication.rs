@@ -23,8 +23,6 @@ const PART_BITS: u32 = 44;
 pub struct CopyOptions {
     /// How the receiving pool packs.
     pub lane: LaneOptions,
-    /// Store nothing, count what would be sent.
-    pub dry_run: bool,
     /// Bytes read and sent a second, at most.
     pub bytes_per_s: Option<u64>,
     /// What it keeps in memory.
@@ -70,7 +68,7 @@ pub enum CopyStep {
     Copied(Box<CopiedSnapshot>),
 }
 
-/// A snapshot that was copied, or in a dry run would be.
+/// A snapshot that was copied; one that would be, when the receiving pool is a rehearsal.
 #[derive(Clone, Debug)]
 pub struct CopiedSnapshot {
     /// As the receiving pool has it.
@@ -100,7 +98,7 @@ impl Replication {
     ) -> Result<Self, CopyError> {
         let there = to.snapshots().map_err(CopyError::Receiver)?;
         let is_one_domain = from.shares_fingerprints_with(&to);
-        let receiver = Receiver::new(to, options.lane, options.dry_run);
+        let receiver = Receiver::new(to, options.lane);
         let carrier = Carrier {
             from,
             memory: options.volumes.clone().map(|volumes| volumes as _),
@@ -128,11 +126,6 @@ impl Replication {
     /// The snapshot there that has the name which this one would have.
     pub fn namesake(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
         self.pairs.namesake(snapshot)
-    }
-
-    /// True when chunks that the receiving pool has are found there without being read here.
-    pub fn is_one_domain(&self) -> bool {
-        self.task.carrier.is_one_domain
     }
 
     /// Begins to copy a snapshot; one that was begun and did not end is given up.
@@ -224,10 +217,8 @@ impl Replication {
             added_bytes: 0,
             ..run.snapshot.clone()
         };
-        if !carrier.to.is_dry_run() {
-            carrier.to.seal()?;
-            snapshot.added_bytes = carrier.to.counts().stored_bytes - run.before.1.stored_bytes;
-        }
+        carrier.to.seal()?;
+        snapshot.added_bytes = carrier.to.counts().stored_bytes - run.before.1.stored_bytes;
         Ok(run.sent.insert(snapshot).clone())
     }
 
@@ -235,18 +226,16 @@ impl Replication {
         let carrier = &mut self.task.carrier;
         let run = self.run.take().ok_or_else(nothing_to_commit)?;
         let snapshot = run.sent.ok_or_else(nothing_to_commit)?;
-        if !carrier.to.is_dry_run() {
-            match self.pairs.there(&snapshot).is_some() {
-                // What was damaged is stored anew, under the name that it has.
-                true => carrier.to.commit(&[])?,
-                false => {
-                    carrier.to.refuse_namesake(&snapshot)?;
-                    carrier.to.commit(std::slice::from_ref(&snapshot))?;
-                }
+        match self.pairs.there(&snapshot).is_some() {
+            // What was damaged is stored anew, under the name that it has.
+            true => carrier.to.commit(&[])?,
+            false => {
+                carrier.to.refuse_namesake(&snapshot)?;
+                carrier.to.commit(std::slice::from_ref(&snapshot))?;
             }
-            verify(&snapshot, carrier)?;
-            self.pairs.add(snapshot.clone());
         }
+        verify(&snapshot, carrier)?;
+        self.pairs.add(snapshot.clone());
         let (counts, stored) = run.before;
         Ok(CopiedSnapshot {
             snapshot,
@@ -276,7 +265,8 @@ fn nothing_to_commit() -> CopyError {
 /// The topmost node, or chunk, of what was committed can be read back, and is what its name says.
 fn verify(snapshot: &Snapshot, carrier: &Carrier) -> Result<(), CopyError> {
     let root = snapshot.root.fingerprint;
-    if root.is_hole() {
+    // A rehearsal has nothing to read back.
+    if root.is_hole() || carrier.to.pool.is_rehearsal() {
         return Ok(());
     }
     let read = carrier.to.reader().chunk(&root);

@@ -3,6 +3,7 @@
 //! Invariant: a run is written down when it begins, as one that did not end, so that a process that dies in each
 //! run does not begin the next one at once. What is lost costs a look. Called by the server's collection and `gc`.
 
+use super::growth;
 use super::{CollectLimits, CollectRun, CollectSchedule, Urgency};
 use crate::slots;
 use format::collect::CollectRecord;
@@ -133,7 +134,9 @@ impl CollectMemory {
             stored_bytes: self.schedule.last.map_or(0, |last| last.stored_bytes),
             ahead_by,
             ahead_seen,
+            samples: self.record.samples,
         };
+        growth::sample(&mut self.record.samples, note.at, note.stored_bytes);
         self.record
     }
 
@@ -141,6 +144,26 @@ impl CollectMemory {
     pub fn record(&mut self) -> CollectRecord {
         self.record.sequence = self.record.sequence.saturating_add(1);
         self.record
+    }
+
+    /// Whoever writes to the pool tells how large it is: what is to be written, once in about a day.
+    pub fn see_size(&mut self, now: UnixNanos, stored_bytes: u64) -> Option<CollectRecord> {
+        let is_due = growth::sample(&mut self.record.samples, now, stored_bytes);
+        is_due.then(|| self.record())
+    }
+
+    /// The same for who opens the pool to write and collects nothing: nobody looks after the pool for that.
+    pub fn note_size(pool: &Pool) -> Result<(), MediaError> {
+        let mut memory = Self::from(slots::read::<CollectRecord>(pool));
+        match memory.see_size(pool.now(), pool.record().stored_bytes) {
+            Some(record) => Self::write(pool, record),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes that the pool grows by in a day, as far as that can be told.
+    pub fn growth_per_day(&self, now: UnixNanos, stored_bytes: u64) -> Option<u64> {
+        growth::per_day(&self.record.samples, now, stored_bytes)
     }
 
     /// Writes it down.

@@ -13,7 +13,6 @@ use store::{InitOptions, OpenMode, Pool};
 pub fn copy_options() -> CopyOptions {
     CopyOptions {
         lane: options(Compression::Zstd(1)),
-        dry_run: false,
         bytes_per_s: None,
         limits: CopyLimits::default(),
         volumes: None,

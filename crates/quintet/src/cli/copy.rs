@@ -38,7 +38,7 @@ pub struct CopyArgs {
     /// Where to.
     #[command(flatten)]
     pub to: ToArgs,
-    /// Say what would be sent, and send nothing
+    /// Say what would be sent and stored, and send nothing: reads what the copy would read
     #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Bytes read and sent a second, at most

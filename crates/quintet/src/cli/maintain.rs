@@ -13,7 +13,8 @@ Examples:
   quintet check --read-data --subset 3/7     (seven such runs, 1/7 to 7/7, read everything)
 
 Exit code 21 means that damage was found; the files that it reaches are named. `quintet repair`
-does something about it.")]
+does something about it. What the system has in its page cache is not read from the disk, so this is
+no verification of the disk and does not set the date that `quintet status` shows: `quintet scrub` does.")]
 pub struct CheckArgs {
     /// Also read, decrypt and hash the data itself
     #[arg(long)]
@@ -31,6 +32,7 @@ Examples:
   quintet repair --dry-run
   quintet repair --subset 3/7     (reads the data of one part only)
   quintet repair --replica /mnt/other/pool
+  quintet repair --replica /mnt/other/pool --dry-run
 
 Reads everything, as `check --read-data` does. Regions whose bytes are damaged are noted in the pool:
 nothing new is deduplicated against them, so a backup of the same sources stores their contents
@@ -39,13 +41,13 @@ and proves to be whole is taken back. With --replica what is lost is stored agai
 that has copies of the same snapshots (see quintet scrub --help).
 
 Exit codes: 0 nothing was wrong; 20 damage was found and every snapshot is whole; 21 something is
-still missing and is named: back up its source again.")]
+still missing and is named: back up its source again. A dry run repairs nothing: 0 or 21.")]
 pub struct RepairArgs {
     /// Read the data of part N of T only
     #[arg(long, value_name = "N/T", value_parser = SubsetArg::parse)]
     pub subset: Option<SubsetArg>,
-    /// Say what is damaged, and change nothing
-    #[arg(short = 'n', long, conflicts_with = "replica")]
+    /// Say what is damaged and what the repair would do, and change nothing
+    #[arg(short = 'n', long)]
     pub dry_run: bool,
     /// Only end the warnings about writes to volumes that the journal has lost
     #[arg(long, conflicts_with_all = ["replica", "dry_run", "subset"])]

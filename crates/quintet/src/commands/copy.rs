@@ -1,6 +1,6 @@
 //! `copy`: snapshots to another pool, only what is missing there.
 //!
-//! Invariant: takes no turn in a server of the pool that is copied, as it only reads that; in a server of the
+//! Invariant: a dry run is the run, into a rehearsal of the receiving pool. Takes no turn in a server of the pool that is copied, as it only reads that; in a server of the
 //! receiving pool it takes one. A snapshot that cannot
 //! be read is told, the others are copied; interrupted, what was sent is found by the next run.
 
@@ -61,17 +61,20 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
         true => OpenMode::Read,
         false => OpenMode::Write,
     };
-    let to: OpenPool = match is_receiver {
+    let receiver: OpenPool = match is_receiver {
         true => invocation.open(mode)?,
         false => {
             let opened = invocation.open_other(&to, mode, memory);
             opened.context("the receiving pool")?.0.into()
         }
     };
+    let to = match args.dry_run {
+        true => Arc::new(receiver.rehearse(memory)?),
+        false => Arc::clone(&receiver),
+    };
     let volumes = invocation.held().filter(|_| !is_receiver);
     let options = CopyOptions {
         lane,
-        dry_run: args.dry_run,
         bytes_per_s: args.limit,
         limits: CopyLimits::default(),
         volumes: volumes.map(|held| Arc::clone(&held.volumes)),
@@ -96,6 +99,9 @@ pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Ex
     };
     copying.refuse_namesakes(&chosen)?;
     let copied = copying.all(&chosen);
+    if args.dry_run {
+        receiver.note_damage_of(&to);
+    }
     copied.map_err(|e| full::explained(&to, e))?;
     copying.summary(&to_path)?;
     let exit = known.exit_of_several(&args.snapshots, Exit::Done);
@@ -288,9 +294,8 @@ impl Copying<'_> {
         let size = sizes::display;
         console.line(match self.is_dry_run {
             true => format!(
-                "{}: would be copied, {}{} of {} to send",
+                "{}: would be copied, {} of {} to send",
                 words(snapshot),
-                self.at_most(),
                 size(stored.new_bytes),
                 size(size_of(snapshot)),
             ),
@@ -302,14 +307,6 @@ impl Copying<'_> {
             ),
         })?;
         Ok(())
-    }
-
-    /// Without common keys only the receiving pool finds out what it has.
-    fn at_most(&self) -> &'static str {
-        match self.replication.is_one_domain() {
-            true => "",
-            false => "at most ",
-        }
     }
 
     fn summary(&self, to: &Path) -> anyhow::Result<()> {
@@ -324,19 +321,18 @@ impl Copying<'_> {
         let message = numbers(message, &counts, &stored).number("total_duration", seconds);
         console.message(message)?;
         let size = sizes::display;
-        if self.is_dry_run {
-            console.line(format!(
-                "{} snapshots would be copied to {}, {} are there; {}{} to send",
-                self.copied,
-                to.display(),
-                self.present,
-                self.at_most(),
-                size(stored.new_bytes),
-            ))?;
-            return Ok(());
-        }
+        let (copied, were, sent, stored_words, read) = match self.is_dry_run {
+            true => (
+                "would be copied",
+                "are",
+                "would send",
+                "store",
+                "would read",
+            ),
+            false => ("copied", "were", "sent", "stored", "read"),
+        };
         console.line(format!(
-            "{} snapshots copied to {}, {} were there; sent {} in {} chunks, stored {}",
+            "{} snapshots {copied} to {}, {} {were} there; {sent} {} in {} chunks, {stored_words} {}",
             self.copied,
             to.display(),
             self.present,
@@ -345,7 +341,7 @@ impl Copying<'_> {
             size(stored.stored_bytes),
         ))?;
         console.line(format!(
-            "read {}, from memory {}, known there {}, in {seconds:.2} s",
+            "{read} {}, from memory {}, known there {}, in {seconds:.2} s",
             size(counts.read_bytes),
             size(counts.cached_bytes),
             size(counts.known_bytes),

@@ -16,6 +16,7 @@ use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_c
 use anyhow::{Context, anyhow};
 use format::config::Seal;
 use jiff::tz::TimeZone;
+use maintenance::CollectMemory;
 use media::{Asker, Clock, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use qos::Flow;
 use std::borrow::Cow;
@@ -301,6 +302,10 @@ impl Invocation {
         let media = self.media_behind(queue, false)?;
         let door = self.door()?;
         let (pool, _) = self.enter(&door, media, mode, memory)?;
+        if mode == OpenMode::Write {
+            // A cache: without it status knows no trend.
+            let _ = CollectMemory::note_size(&pool);
+        }
         let mut hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
         hints.push(Arc::clone(pool.damage_hints()));
         drop(hints);

@@ -79,7 +79,7 @@ fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
     let Some(opened_with) = opened_with.map(|slot| slot.name()) else {
         bail!("the pool is not encrypted: it has no keys");
     };
-    let mut table = Table::new(["", "Name", "Kind", "Label", "Created"], &[]);
+    let mut table = Table::new(["", "Name", "Kind", "Version", "Label", "Created"], &[]);
     for slot in &slots {
         let name = slot.name();
         let current = opened_with == name;
@@ -93,6 +93,7 @@ fn list(invocation: &Invocation) -> anyhow::Result<Exit> {
             if current { "*" } else { "" }.to_owned(),
             name,
             kind(slot).to_owned(),
+            slot.slot.version().to_string(),
             slot.slot.label.clone(),
             calendar::local(created, &invocation.zone),
         ]);
@@ -154,6 +155,7 @@ fn described(message_type: &str, slot: &SlotInfo) -> Object {
     Object::message(message_type)
         .text("id", &slot.name())
         .text("kind", kind(slot))
+        .integer("version", slot.slot.version())
         .text("label", &slot.slot.label)
 }
 

@@ -1,7 +1,8 @@
 //! `repair`: sets aside what is damaged, so that the next backup stores it anew.
 //!
-//! Invariant: removes nothing; ends with 0 when nothing was wrong, with 20 when everything that a
-//! snapshot needs is there again, with 21 when something is still missing, and names that.
+//! Invariant: removes nothing; a dry run is the run, on a rehearsal of the pool. Ends with 0 when nothing was wrong, with 20 when everything that a
+//! snapshot needs is there again, with 21 when something is still missing, and names that; a dry run
+//! with 0 or 21, as it repairs nothing.
 
 use super::backup::REGION_BYTES;
 use super::check::{self, data_bytes, show_affected, show_found};
@@ -12,6 +13,7 @@ use crate::held::Replica;
 use crate::json::Object;
 use crate::sizes;
 use format::snapshot::Snapshot;
+use std::sync::Arc;
 use store::{OpenMode, Repair};
 
 pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<Exit> {
@@ -22,14 +24,19 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
         read_data: true,
         subset: args.subset,
     };
-    if args.dry_run {
-        return check::run(invocation, &like);
-    }
     let depth = check::depth(&like);
     let lane = invocation.lane(None, REGION_BYTES)?;
     let replica = Replica::of(invocation, &args.replica)?;
     // Notes are part of the report.
-    let pool = invocation.open_silently(OpenMode::Write)?;
+    let mode = match args.dry_run {
+        true => OpenMode::Read,
+        false => OpenMode::Write,
+    };
+    let opened = invocation.open_silently(mode)?;
+    let pool = match args.dry_run {
+        true => Arc::new(opened.rehearse(invocation.settings.memory_bytes)?),
+        false => Arc::clone(&opened),
+    };
     let progress = invocation.progress("repairing");
     let record = pool.record();
     progress.add_total(record.containers, data_bytes(&record, depth));
@@ -44,11 +51,16 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
         }
     }
     let (snapshots, _) = pool.snapshots_readable()?;
-    show(invocation, &repair, &snapshots)?;
+    show(invocation, &repair, &snapshots, args.dry_run)?;
+    if args.dry_run {
+        opened.note_damage_of(&pool);
+        opened.note_restorable(repair.found.restorable.iter().copied());
+    }
     let had_work = repair.set_aside + repair.taken_back + repair.restored > 0;
     Ok(
         match (repair.remaining.is_sound(), repair.found.is_sound()) {
             (true, true) if !had_work => Exit::Done,
+            _ if args.dry_run => Exit::Damaged,
             (true, _) => Exit::Repaired,
             (false, _) => Exit::Damaged,
         },
@@ -70,7 +82,12 @@ fn acknowledge(invocation: &Invocation) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std::io::Result<()> {
+fn show(
+    invocation: &Invocation,
+    repair: &Repair,
+    snapshots: &[Snapshot],
+    is_dry_run: bool,
+) -> std::io::Result<()> {
     let console = &invocation.console;
     let Repair {
         found,
@@ -86,6 +103,7 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
     }
     console.message(
         Object::message("summary")
+            .boolean("dry_run", is_dry_run)
             .boolean("sound", remaining.is_sound())
             .integer("containers", found.containers)
             .integer("regions", found.regions)
@@ -103,6 +121,7 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
         sizes::display(found.data_bytes),
         found.regions
     ))?;
+    let would_be = if is_dry_run { "would be " } else { "" };
     for (count, what) in [
         (
             *set_aside,
@@ -111,20 +130,25 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
         (*taken_back, "taken back: they are as they were written"),
     ] {
         if count > 0 {
-            console.line(format!("{count} regions or containers {what}"))?;
+            console.line(format!("{count} regions or containers {would_be}{what}"))?;
         }
     }
     if *restored > 0 {
         console.line(format!(
-            "{restored} containers put back as they were written: parity restored them"
+            "{restored} containers {would_be}put back as they were written: parity restores them"
         ))?;
     }
     if salvaged.new_bytes > 0 {
         let bytes = sizes::display(salvaged.new_bytes);
-        console.line(format!("{bytes} stored anew from what could still be read"))?;
+        console.line(format!(
+            "{bytes} {would_be}stored anew from what can still be read"
+        ))?;
     }
     match (remaining.is_sound(), found.is_sound()) {
         (true, true) => console.line("no damage found"),
+        (true, false) if is_dry_run => {
+            console.line("would be repaired: every snapshot would be whole")
+        }
         (true, false) => console.line("repaired: every snapshot is whole"),
         (false, _) => {
             // What is left that reaches no name: said once more, so that nobody looks above.
@@ -136,7 +160,12 @@ fn show(invocation: &Invocation, repair: &Repair, snapshots: &[Snapshot]) -> std
                 console.line(format!("left: {damage}"))?;
             }
             console.line(format!(
-                "STILL DAMAGED: {} files or images affected",
+                "{}: {} files or images affected",
+                if is_dry_run {
+                    "WOULD STILL BE DAMAGED"
+                } else {
+                    "STILL DAMAGED"
+                },
                 remaining.affected.len()
             ))?;
             console.line(

@@ -79,11 +79,16 @@ impl Replica {
             }
             counts => counts?,
         };
-        self.tell(&counts, console)?;
+        self.tell(&counts, pool.is_rehearsal(), console)?;
         Ok(counts)
     }
 
-    fn tell(&self, counts: &ReplicaCounts, console: &Console) -> std::io::Result<()> {
+    fn tell(
+        &self,
+        counts: &ReplicaCounts,
+        is_dry_run: bool,
+        console: &Console,
+    ) -> std::io::Result<()> {
         let ReplicaCounts {
             snapshots_common,
             read_bytes,
@@ -121,8 +126,9 @@ impl Replica {
             console.line(format!("{refused} times what {path} has {why}"))?;
         }
         let stored = sizes::display(*bytes);
+        let would_be = if is_dry_run { "would be " } else { "" };
         console.line(format!(
-            "{chunks} chunks, {stored}, stored again from {path}"
+            "{chunks} chunks, {stored}, {would_be}stored again from {path}"
         ))
     }
 }

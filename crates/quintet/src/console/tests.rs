@@ -31,6 +31,22 @@ fn who_hears_what() {
 }
 
 #[test]
+fn held_lines_are_said_when_a_quiet_run_did_not_just_succeed() {
+    for says in [false, true] {
+        let (console, out, _) = Console::captured(Loudness::default());
+        console.hold_lines();
+        console.line("first").unwrap();
+        console.bytes(b"bytes\n").unwrap();
+        assert_eq!(out.text(), "bytes\n");
+        console.settle(says).unwrap();
+        let told = if says { "bytes\nfirst\n" } else { "bytes\n" };
+        assert_eq!(out.text(), told);
+        console.line("later").unwrap();
+        assert_eq!(out.text(), format!("{told}later\n"));
+    }
+}
+
+#[test]
 fn programs_get_json_only() {
     let json = Loudness {
         json: true,

@@ -1,28 +1,75 @@
-//! Damage that is known: places that were found damaged and whose chunks are nowhere else.
+//! Damage that is known: places that were found damaged and whose chunks are nowhere else; and containers that are
+//! damaged and that parity restores, of which nothing is lost.
 
 use super::{Finding, Look, Severity};
+use store::KnownDamage;
 
-const ACTION: &str = "run quintet check, which names the files; back up again what they come from, or run quintet \
-                      repair --replica POOL; then quintet repair finds whether anything is still missing";
+const ACTION_LOST: &str = "run quintet check, which names the files; back up again what they come from, or run quintet \
+                           repair --replica POOL; then quintet repair finds whether anything is still missing";
+const ACTION_RESTORABLE: &str = "run quintet scrub, which puts them back as they were written; look after the disk, which may be failing";
 
 pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
-    let finding = |text: String| Finding {
+    match look.pool.known_damage() {
+        Ok(known) => findings(known),
+        Err(e) => vec![lost(format!("notes of damage cannot be read: {e}"))],
+    }
+}
+
+fn findings(known: KnownDamage) -> Vec<Finding> {
+    let KnownDamage {
+        places,
+        lost: lost_places,
+        restorable,
+    } = known;
+    let mut found = Vec::new();
+    if lost_places > 0 {
+        found.push(lost(format!(
+            "{lost_places} of {places} damaged places hold what is nowhere else: files of snapshots that need it are \
+             lost"
+        )));
+    }
+    if restorable > 0 {
+        found.push(Finding {
+            severity: Severity::Attention,
+            kind: "data_restorable",
+            object: String::new(),
+            text: format!(
+                "{restorable} damaged containers, which parity restores: nothing of them is lost"
+            ),
+            action: ACTION_RESTORABLE.to_owned(),
+        });
+    }
+    found
+}
+
+fn lost(text: String) -> Finding {
+    Finding {
         severity: Severity::Damage,
         kind: "data_damaged",
         object: String::new(),
         text,
-        action: ACTION.to_owned(),
-    };
-    match look.pool.known_damage() {
-        Ok(known) if known.lost > 0 => {
-            let (lost, places) = (known.lost, known.places);
-            let text = format!(
-                "{lost} of {places} damaged places hold what is nowhere else: files of snapshots that need \
-                 it are lost"
-            );
-            vec![finding(text)]
-        }
-        Ok(_) => Vec::new(),
-        Err(e) => vec![finding(format!("notes of damage cannot be read: {e}"))],
+        action: ACTION_LOST.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_parity_restores_is_another_finding_than_what_is_lost() {
+        let kinds = |lost, restorable| -> Vec<_> {
+            let known = KnownDamage {
+                places: lost,
+                lost,
+                restorable,
+            };
+            let found = findings(known);
+            found.into_iter().map(|f| (f.kind, f.severity)).collect()
+        };
+        assert_eq!(kinds(0, 0), []);
+        assert_eq!(kinds(0, 2), [("data_restorable", Severity::Attention)]);
+        assert_eq!(kinds(1, 0), [("data_damaged", Severity::Damage)]);
+        assert_eq!(kinds(1, 1).len(), 2);
     }
 }

@@ -221,8 +221,16 @@ impl Collecting {
 
     /// What the schedule says now, with these limits.
     pub fn schedule<T>(&self, limits: CollectLimits, ask: impl FnOnce(&CollectSchedule) -> T) -> T {
-        let now_s = seconds(self.pool.now());
+        let now = self.pool.now();
+        let now_s = seconds(now);
         let mut state = self.state();
+        // Between runs: one writes its own record.
+        if state.running.is_none() {
+            let stored_bytes = self.pool.record().stored_bytes;
+            if let Some(record) = state.memory.see_size(now, stored_bytes) {
+                let _ = CollectMemory::write(&self.pool, record);
+            }
+        }
         let schedule = state.memory.schedule();
         schedule.set(limits);
         schedule.see(now_s);

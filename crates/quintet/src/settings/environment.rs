@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// Longest line of a file that holds a location or a secret.
 const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -98,7 +99,8 @@ pub(super) fn first_line_of(
     file: std::io::Result<File>,
 ) -> Result<OsString, SettingError> {
     let refuse = |e: &dyn std::fmt::Display| SettingError::new(name, format!("{place}: {e}"));
-    let mut bytes = Vec::new();
+    // A secret, perhaps. With room for all of it: what grows leaves copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX as usize + 2));
     file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
         .map_err(|e| refuse(&e))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

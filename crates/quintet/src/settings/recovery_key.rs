@@ -8,17 +8,20 @@ use super::environment;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use zeroize::{Zeroize, Zeroizing};
 
 /// First word of the line.
 const PREFIX: &str = "quintet-recovery-1";
 /// Hex digits of key and check, in groups.
 const GROUP_DIGITS: usize = 8;
 const CHECK_BYTES: usize = 4;
+/// More than the line has.
+const TEXT_BYTES_MAX: usize = 128;
 
-/// The key.
+/// The key. Wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RecoveryKey(pub [u8; 32]);
 
@@ -37,18 +40,21 @@ impl RecoveryKey {
     }
 
     /// One line: `quintet-recovery-1 8a477f59-7d28d172-...`.
-    pub fn text(&self) -> String {
-        let bytes = self
-            .0
-            .iter()
-            .chain(&self.check())
-            .copied()
-            .collect::<Vec<u8>>();
-        let groups: Vec<String> = bytes
-            .chunks(GROUP_DIGITS / 2)
-            .map(|group| group.iter().map(|b| format!("{b:02x}")).collect())
-            .collect();
-        format!("{PREFIX} {}", groups.join("-"))
+    pub fn text(&self) -> Zeroizing<String> {
+        // With room for all of it: what grows leaves copies behind.
+        let mut text = Zeroizing::new(String::with_capacity(TEXT_BYTES_MAX));
+        text.push_str(PREFIX);
+        for (number, byte) in self.0.iter().chain(&self.check()).enumerate() {
+            match number {
+                0 => text.push(' '),
+                _ if number % (GROUP_DIGITS / 2) == 0 => text.push('-'),
+                _ => {}
+            }
+            for digit in [byte >> 4, byte & 15] {
+                text.extend(char::from_digit(digit.into(), 16));
+            }
+        }
+        text
     }
 
     /// Reads what [`RecoveryKey::text`] wrote; spaces, dashes and case do not matter.
@@ -60,17 +66,17 @@ impl RecoveryKey {
             }
             _ => return Err("is not a recovery key: it begins with quintet-recovery-1"),
         };
-        let digits: Vec<u8> = body
-            .chars()
-            .filter(|c| !c.is_whitespace() && *c != '-')
-            .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
-            .collect::<Option<_>>()
-            .ok_or("has something in it that is no hexadecimal digit")?;
-        let bytes: Vec<u8> = digits
-            .chunks_exact(2)
-            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-            .collect();
-        if digits.len() != 2 * (32 + CHECK_BYTES) {
+        let mut bytes = Zeroizing::new([0; 32 + CHECK_BYTES]);
+        let mut digits = 0;
+        for c in body.chars().filter(|c| !c.is_whitespace() && *c != '-') {
+            let digit = c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+            let digit = digit.ok_or("has something in it that is no hexadecimal digit")?;
+            if let Some(byte) = bytes.get_mut(digits / 2) {
+                *byte = *byte << 4 | digit;
+            }
+            digits += 1;
+        }
+        if digits != 2 * (32 + CHECK_BYTES) {
             return Err("does not have 72 digits");
         }
         let (key, check) = bytes.split_at(32);
@@ -84,8 +90,8 @@ impl RecoveryKey {
     /// From a file.
     pub fn read(path: &Path) -> Result<Self, SettingError> {
         let name = "recovery key file";
-        let line = environment::first_line(name, path)?;
-        let text = String::from_utf8_lossy(line.as_bytes());
+        let line = Zeroizing::new(environment::first_line(name, path)?.into_vec());
+        let text = String::from_utf8_lossy(&line);
         Self::parse(&text)
             .map_err(|why| SettingError::new(name, format!("{}: {why}", path.display())))
     }
@@ -99,13 +105,19 @@ impl RecoveryKey {
                 .create_new(true)
                 .mode(0o600)
                 .open(path)?;
-            writeln!(file, "{}", self.text())?;
+            writeln!(file, "{}", *self.text())?;
             file.sync_all()?;
             let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
             File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
         };
         write()
             .map_err(|e| SettingError::new("recovery key file", format!("{}: {e}", path.display())))
+    }
+}
+
+impl Drop for RecoveryKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 

@@ -57,7 +57,6 @@ impl Origin {
 pub fn copy_options() -> CopyOptions {
     CopyOptions {
         lane: lane_options(),
-        dry_run: false,
         bytes_per_s: None,
         // Each part is put into the recipe, and committed, by itself.
         limits: CopyLimits {

@@ -55,6 +55,7 @@ impl Pool {
             chunks: &self.chunks,
             record: &record,
             snapshots: &snapshots,
+            is_described_only: &|id| self.is_described_only(id),
         };
         let mut report = checked.run(depth, progress)?;
         report.snapshots = report.snapshots.saturating_sub(volumes_count);

@@ -3,7 +3,8 @@
 //!
 //! Invariant: a hint is only believed by who has read the place himself. It is lost, stale or forged at the cost of
 //! reads, [`PLACES_MAX`] places at most, never of data. Readers avoid hinted places as the last resort without reading
-//! them; a writer reads each before it deduplicates anything, and notes in the catalog what is damaged.
+//! them; a writer reads each before it deduplicates anything, and notes in the catalog what is damaged. A container
+//! that parity restores is hinted at as such: a writer puts it back, and nobody avoids it.
 //!
 //! Called by the chunk map, when a place is set aside, and by the pool.
 
@@ -12,11 +13,13 @@ use super::records::RecordSlots;
 use crate::catalog::read_set_aside;
 use crate::container::RegionPlace;
 use crate::error::Result;
-use format::damage_hints::{DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX};
+use format::damage_hints::{
+    DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX, RESTORABLE_SECTOR,
+};
 use media::Disk;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
-use units::{Fingerprint, PoolId};
+use units::{ContainerId, Fingerprint, PoolId};
 
 const SLOTS: RecordSlots =
     RecordSlots::new(["cache/damage.0", "cache/damage.1"], DAMAGE_HINTS_BYTES_MAX);
@@ -96,14 +99,24 @@ impl DamageHints {
         self.lock().places.clone()
     }
 
+    /// Containers that are damaged, as far as anybody knows, and whose parity restores them.
+    pub(super) fn restorable(&self) -> BTreeSet<ContainerId> {
+        let state = self.lock();
+        let places = state.places.iter().filter(|place| is_restorable(place));
+        places.map(|place| place.container).collect()
+    }
+
     /// These wait no longer: a commit says so, or they are whole.
-    pub(super) fn settle(&self, settled: &BTreeSet<RegionPlace>) {
+    /// False when none of them waited.
+    pub(super) fn settle(&self, settled: &BTreeSet<RegionPlace>) -> bool {
         let mut state = self.lock();
         let before = state.places.len();
         state.places.retain(|place| !settled.contains(place));
-        if state.places.len() != before {
+        let is_less = state.places.len() != before;
+        if is_less {
             self.write(&mut state, settled);
         }
+        is_less
     }
 
     /// Over what others have written meanwhile; `settled` are not theirs any more.
@@ -147,8 +160,23 @@ impl Drop for DamageHints {
 
 /// Of a dying disk: whole containers take less.
 fn as_containers(places: &BTreeSet<RegionPlace>) -> BTreeSet<RegionPlace> {
-    let whole = |place: &RegionPlace| RegionPlace::whole(place.container);
+    let whole = |place: &RegionPlace| match is_restorable(place) {
+        true => *place,
+        false => RegionPlace::whole(place.container),
+    };
     places.iter().map(whole).collect()
+}
+
+/// Hints at a container that is damaged and whose parity restores it.
+pub(super) fn restorable(container: ContainerId) -> RegionPlace {
+    RegionPlace {
+        container,
+        sector: RESTORABLE_SECTOR,
+    }
+}
+
+fn is_restorable(place: &RegionPlace) -> bool {
+    place.sector == RESTORABLE_SECTOR
 }
 
 fn places_of(record: &DamageHintsRecord) -> impl Iterator<Item = RegionPlace> {
@@ -180,6 +208,10 @@ impl Pool {
     fn take_up(&self, hinted: BTreeSet<RegionPlace>) {
         let mut settled = BTreeSet::new();
         for place in hinted {
+            if is_restorable(&place) {
+                // Put back with the next commit, or by who verifies; to readers parity gives it.
+                continue;
+            }
             // What is set aside already goes with the next commit.
             let is_known = self.lock.is_none() || self.chunks.quarantine.names(place);
             if !is_known {
@@ -197,6 +229,30 @@ impl Pool {
         if !settled.is_empty() {
             self.hints.settle(&settled);
         }
+    }
+
+    /// A container that was hinted at as restorable is not: it went, or more of it is damaged by now.
+    pub(super) fn is_not_restorable(&self, container: ContainerId) {
+        let whole = RegionPlace::whole(container);
+        if self.hints.settle(&BTreeSet::from([restorable(container)])) && self.is_hint_right(whole)
+        {
+            self.chunks.set_aside(whole);
+        }
+    }
+
+    /// What this process finds damaged from now on is hinted at.
+    pub(super) fn tell_of_damage(&self) {
+        let hints = Arc::clone(&self.hints);
+        self.chunks.tell_of_damage(move |place| hints.note(place));
+        let hints = Arc::clone(&self.hints);
+        self.containers
+            .tell_of_restored(move |id| hints.note(restorable(id)));
+    }
+
+    /// Hints at containers that are damaged and that parity restores.
+    pub fn note_restorable(&self, containers: impl IntoIterator<Item = ContainerId>) {
+        let places = containers.into_iter().map(restorable);
+        places.for_each(|place| self.hints.note(place));
     }
 
     /// Reads the place. What cannot be read at all is no place to refer to either.

@@ -23,12 +23,17 @@ pub struct KnownDamage {
     /// ... of them, those that hold a chunk which lies in no other region, as far as index and directories say, or of
     /// which nobody knows what they held, unless a repair has found since that nothing is lost.
     pub lost: u64,
+    /// Containers that are damaged and that their parity restores: nothing of them is lost.
+    pub restorable: u64,
 }
 
 impl Pool {
     /// See [`KnownDamage`].
     pub fn known_damage(&self) -> Result<KnownDamage> {
-        let mut known = KnownDamage::default();
+        let mut known = KnownDamage {
+            restorable: self.hints.restorable().len() as u64,
+            ..KnownDamage::default()
+        };
         let mut near = Near::default();
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
         let harmless = match read_harmless(self.record().catalog, &mut load) {

@@ -5,6 +5,7 @@
 //! there. A container that the collector deletes meanwhile stays deleted. Called by scrub, repair,
 //! every commit, and the server.
 
+use super::hints::restorable;
 use super::{Pool, Purpose};
 use crate::catalog::parity_edit;
 use crate::container::container_name;
@@ -12,7 +13,7 @@ use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::write_path::LaneOptions;
 use format::parity::PARITY_PERCENT_MAX;
 use media::{Barrier, Put};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use units::ContainerId;
@@ -69,7 +70,8 @@ impl Pool {
         if damaged > 0 {
             self.media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
         }
-        self.containers.forget_damage(id);
+        self.containers.was_put_back(id);
+        self.hints.settle(&BTreeSet::from([restorable(id)]));
         self.release_restored(id);
         Ok(damaged)
     }
@@ -85,15 +87,20 @@ impl Pool {
         }
     }
 
-    /// Puts back what was restored for readers since; how many containers. What fails is found again
+    /// Puts back what was restored for readers, here and in earlier processes; how many containers. What fails is found again
     /// by its next reader, or by scrub.
     pub fn put_back_restored(&self) -> u64 {
         if self.lock.is_none() {
             return 0;
         }
         let mut put_back = 0;
-        for id in self.containers.to_put_back() {
-            put_back += u64::from(self.restore_container(id).is_ok());
+        let mut damaged = self.hints.restorable();
+        damaged.extend(self.containers.to_put_back());
+        for id in damaged {
+            match self.restore_container(id) {
+                Ok(sectors) => put_back += u64::from(sectors > 0),
+                Err(_) => self.is_not_restorable(id),
+            }
             self.containers.forget_damage(id);
         }
         self.restored.fetch_add(put_back, Ordering::Relaxed);
@@ -105,7 +112,8 @@ impl Pool {
         self.restored.load(Ordering::Relaxed)
     }
 
-    /// How many containers readers found damaged and parity restored; counts on when the pool is closed.
+    /// How many containers readers found damaged and parity restored, without those that were put back since; also
+    /// for who asks when the pool is closed.
     pub fn found_restorable(&self) -> Arc<AtomicU64> {
         self.containers.restored_count()
     }

@@ -179,6 +179,7 @@ impl Pool {
         };
         let (record, nothing) = (self.record(), BTreeSet::new());
         let checked = Checked {
+            is_described_only: &|_| false,
             reader: &self.reader,
             containers: &self.containers,
             chunks: &self.chunks,

@@ -79,8 +79,8 @@ impl MasterKey {
 
     /// Bodies of roots; nonces are random.
     pub fn root_key(&self) -> SealKey {
-        let key = derive_key("Quintet 2026-11 root bodies", self.bytes());
-        SealKey::new(&Zeroizing::new(key))
+        let key = Zeroizing::new(derive_key("Quintet 2026-11 root bodies", self.bytes()));
+        SealKey::new(&key)
     }
 
     /// Payloads of the container with this salt; the nonce is the region number. `None` where

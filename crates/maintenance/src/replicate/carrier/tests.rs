@@ -53,7 +53,7 @@ fn what_failed_in_the_page_cache_is_read_from_the_device() {
             from: Arc::clone(&from),
             memory: Some(Arc::new(Failing(resident))),
             bytes: Vec::new(),
-            to: Receiver::new(Arc::clone(&to), LANE, false),
+            to: Receiver::new(Arc::clone(&to), LANE),
             is_one_domain: false,
             counts: CopyCounts::default(),
         };

@@ -17,7 +17,7 @@ use format::container::{
 use format::parity::{NotRestored, PARITY_SECTOR_BYTES, Restored, damaged_in_section, restore};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use units::{ContainerId, Fingerprint};
 
 /// Restored containers that are kept: readers go on in the one that they are in.
@@ -31,7 +31,10 @@ const UNREAD_MAX: usize = 512;
 
 /// See the module's head.
 #[derive(Default)]
-pub(super) struct RestoredContainers(Mutex<Remembered>, Arc<AtomicU64>);
+pub(super) struct RestoredContainers(Mutex<Remembered>, Arc<AtomicU64>, OnceLock<Noticed>);
+
+/// Told of a container that is damaged and was restored.
+type Noticed = Box<dyn Fn(ContainerId) + Send + Sync>;
 
 #[derive(Default)]
 struct Remembered {
@@ -69,13 +72,23 @@ impl ContainerReader {
             remembered.hopeless.insert(id);
             return None;
         };
-        if damaged > 0 && remembered.damaged.insert(id, damaged).is_none() {
-            self.restored.1.fetch_add(1, Ordering::Relaxed);
-        }
+        let is_news = damaged > 0 && remembered.damaged.insert(id, damaged).is_none();
         let blob = Arc::new(blob);
         remembered.kept.insert(0, (id, Arc::clone(&blob)));
         remembered.kept.truncate(KEPT_MAX);
+        drop(remembered);
+        if is_news {
+            self.restored.1.fetch_add(1, Ordering::Relaxed);
+            if let Some(notice) = self.restored.2.get() {
+                notice(id);
+            }
+        }
         Some(blob)
+    }
+
+    /// Calls `notice` for each container that is restored for a reader from now on; of several, the first.
+    pub fn tell_of_restored(&self, notice: impl Fn(ContainerId) + Send + Sync + 'static) {
+        let _ = self.restored.2.set(Box::new(notice));
     }
 
     /// The same from the device, whatever is remembered. `Corruption` says why it cannot be.
@@ -191,9 +204,17 @@ impl ContainerReader {
         remembered.damaged.keys().copied().collect()
     }
 
-    /// How many containers were restored for readers: counts on when the reader is gone.
+    /// How many containers were restored for readers and not put back: for who asks when the reader is gone.
     pub fn restored_count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.restored.1)
+    }
+
+    /// It is stored again as it was written.
+    pub fn was_put_back(&self, id: ContainerId) {
+        if lock(&self.restored.0).damaged.contains_key(&id) {
+            self.restored.1.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.forget_damage(id);
     }
 
     /// Something was done about the container: nothing that is remembered of it counts.

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# With -q every command that succeeds prints nothing, on neither stream, but for those whose output is what was asked
+# for; what goes wrong is printed as ever. Alone, and beside a server.
+. "$(dirname "$0")/common.sh"
+other_pool
+export QUINTET_REPLICA_PASSWORD=$QUINTET_TO_PASSWORD
+mkdir -p "$dir/src"
+noise "$dir/src/noise" 3
+noise "$dir/image" 2
+echo other >"$dir/new-password"
+chmod 600 "$dir/new-password"
+
+tested=
+# quiet NAME ARGUMENT...: prints nothing. NAME is the command of the table.
+quiet() {
+    tested="$tested $1"
+    exits 0 q -q "$@"
+    [ ! -s "$dir/out" ] && [ ! -s "$dir/err" ] || fail "-q $*: $(cat "$dir/out" "$dir/err")"
+}
+# asked NAME ARGUMENT...: prints what it is asked for, and nothing else to standard error.
+asked() {
+    tested="$tested $1"
+    exits 0 q -q "$@"
+    [ -s "$dir/out" ] && [ ! -s "$dir/err" ] || fail "-q $*: $(cat "$dir/out" "$dir/err")"
+}
+
+quiet init --recovery-key-file "$dir/recovery"
+exits 0 q -q init -r "$other" --password-file "$dir/new-password"
+rm -rf "$other"
+exits 0 o -q init
+[ ! -s "$dir/out" ] || fail "$(cat "$dir/out")"
+all_of_them() {
+    quiet backup "$dir/src"
+    asked backup "$dir/src" --dry-run
+    quiet import "$dir/image" "disk$1"
+    "$QUINTET" -q backup --stdin --stdin-filename "stream$1" <"$dir/image" >"$dir/out" 2>&1
+    [ ! -s "$dir/out" ] || fail "backup --stdin: $(cat "$dir/out")"
+    quiet tag latest --add kept
+    asked snapshots
+    asked ls latest
+    asked find noise
+    asked dump latest "$dir/src/noise"
+    quiet export -f raw "disk$1" "$dir/exported$1"
+    quiet restore latest --target "$dir/restored$1"
+    asked restore latest --target "$dir/restored-dry" --dry-run --overwrite always
+    quiet volume create "web$1" --size 4M
+    asked volume list
+    quiet volume snapshot "web$1@one"
+    quiet volume clone "web$1@one" "copy$1"
+    quiet volume resize "copy$1" 8M
+    quiet volume rollback "web$1@one"
+    asked volume delete "copy$1" --dry-run
+    quiet volume delete "copy$1"
+    asked copy --all --dry-run
+    quiet copy --all
+    quiet copy --all
+    asked parity show
+    quiet parity set 3
+    asked key list
+    quiet key add --new-password-file "$dir/new-password" --label "second$1"
+    quiet key recovery "$dir/recovery$1" --label "third$1"
+    quiet check
+    quiet check --read-data
+    asked repair --dry-run --replica "$other"
+    quiet repair
+    quiet repair --replica "$other"
+    asked stats
+    quiet backup "$dir/src"
+    asked forget --keep-last 1 --dry-run
+    quiet forget --keep-last 1
+    asked undelete
+    quiet undelete "$(q undelete --json | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p' | head -n 1)"
+    asked gc --dry-run
+    quiet gc
+    quiet gc --trash-period 0
+    asked scrub status
+}
+all_of_them 1
+exits 0 q backup "$dir/src"
+asked diff "$(q snapshots --json | sed -n 's/.*"short_id":"\([0-9a-f]*\)".*/\1/p' | head -n 1)" latest
+quiet scrub
+asked status
+quiet defrag web1
+asked defrag web1 --dry-run
+asked defrag status
+start_server
+all_of_them 2
+quiet qos set scrub-within=9d
+asked qos show
+asked top --count 1
+quiet scrub start
+quiet scrub pause
+stop_server
+"$QUINTET" -q serve >"$dir/out" 2>&1 &
+server=$!
+wait_until test -S "$pool/control"
+stop_server
+[ ! -s "$dir/out" ] || fail "serve: $(cat "$dir/out")"
+tested="$tested serve"
+if [ -e /dev/fuse ] && mkdir "$mount" && mounted+=("$mount"); then
+    "$QUINTET" -q mount "$mount" --read-only >"$dir/out" 2>&1 &
+    server=$!
+    wait_until test -d "$mount/snapshots"
+    unshow
+    [ ! -s "$dir/out" ] || fail "mount: $(cat "$dir/out")"
+fi
+tested="$tested mount"
+
+quiet gc --set-trash-minimum 1h --key-file "$dir/recovery"
+
+# The table has all commands.
+q --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' >"$dir/commands"
+[ "$(wc -l <"$dir/commands")" -gt 20 ] || fail "no list of commands"
+while read -r name; do
+    case " $tested " in *" $name "* | *" help "*) ;; *) [ "$name" = help ] || fail "$name is not in the table" ;; esac
+done <"$dir/commands"
+
+# What goes wrong is said.
+find "$pool/containers" -type f -size +1M | sort | head -n 1 | xargs rm
+exits 21 q -q check
+says 'DAMAGE FOUND'
+exits 21 q -q repair
+says 'STILL DAMAGED'
+exits 1 q -q tag nothing --add kept
+says nothing
