@@ -4,27 +4,27 @@
 //! Invariant: what comes out is what the library computes; `None` where this room has no code for the
 //! processor or the counts, and the caller asks the library. The library copies every shard into
 //! working memory of its own, goes over that several times, and first fills tables of 8 MiB. Here data
-//! are read once and where they are, and the tables are of the factors that occur.
+//! are read once and where they are, and there are no tables but of the factors that occur.
 //! Called by `format::parity`.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
 mod factors;
+mod kernel;
 
-#[cfg(target_arch = "x86_64")]
-use avx2::Kernel;
-use factors::{Factor, Factors};
+use factors::Factors;
+use kernel::Kernel;
 
 /// Vectors of the code are this long, bytes: 32 elements, low bytes first, then high bytes.
 const BLOCK_BYTES: usize = 64;
-/// Shards that a step of the code takes together.
-const STEP: usize = 4;
+/// Shards that the transform takes together.
+const TOGETHER: usize = 4;
+/// Shards that are added to the sums at a time: two transforms, as sums are read and written each time.
+const STEP: usize = 2 * TOGETHER;
 
 type Block = [u8; BLOCK_BYTES];
-
-/// What one step takes, or what the steps have added up: `STEP` shards.
-type Shards<'a> = [&'a [Block]; STEP];
-type ShardsMut<'a> = [&'a mut [Block]; STEP];
+/// What is encoded in one step.
+type Shards<'a> = [[&'a [Block]; TOGETHER]; 2];
+/// What the steps add up.
+type Sums<'a> = [&'a mut [Block]; TOGETHER];
 
 /// How many shards of parity are computed at once, rounded up: the shape of the transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,25 @@ impl Encoder {
     /// For groups of `data_count` data shards and `parity_count` parity shards of `shard_bytes` each.
     /// `None`: the library has to do it.
     pub fn new(data_count: usize, parity_count: usize, shard_bytes: usize) -> Option<Self> {
+        let kernel = Kernel::all().next()?;
+        Self::with(kernel, data_count, parity_count, shard_bytes)
+    }
+
+    fn with(
+        kernel: Kernel,
+        data_count: usize,
+        parity_count: usize,
+        shard_bytes: usize,
+    ) -> Option<Self> {
         let width = match parity_count {
             2 => Width::Two,
             3 | 4 => Width::Four,
             _ => return None,
         };
-        let is_coded_so = is_high_rate(data_count, parity_count);
         let is_whole = shard_bytes > 0 && shard_bytes.is_multiple_of(BLOCK_BYTES);
-        let kernel = Kernel::detect().filter(|_| is_coded_so && is_whole)?;
+        if !is_whole || !is_high_rate(data_count, parity_count) {
+            return None;
+        }
         Some(Self {
             kernel,
             factors: Factors::new(width, data_count)?,
@@ -65,31 +76,26 @@ impl Encoder {
     /// is asked for each once, in order; where one is short, zeroes follow.
     pub fn encode<'d>(&self, shard: &mut dyn FnMut(usize) -> &'d [u8]) -> Vec<u8> {
         let blocks = self.shard_bytes / BLOCK_BYTES;
-        let mut parity = vec![0; STEP * self.shard_bytes];
+        let mut parity = vec![0; TOGETHER * self.shard_bytes];
         let (all, _) = parity.as_chunks_mut();
         let (first, second) = all.split_at_mut(2 * blocks);
         let (sum0, sum1) = first.split_at_mut(blocks);
         let (sum2, sum3) = second.split_at_mut(blocks);
-        let mut sums: ShardsMut = [sum0, sum1, sum2, sum3];
+        let mut sums: Sums = [sum0, sum1, sum2, sum3];
         let width = self.factors.width;
         for (step, factors) in self.factors.steps.iter().enumerate() {
             let numbers = step * STEP..(step * STEP + STEP).min(self.factors.data_count);
             let mut given = [&[][..]; STEP];
-            given
-                .iter_mut()
-                .zip(numbers)
-                .for_each(|(place, number)| *place = shard(number));
+            for (place, number) in given.iter_mut().zip(numbers) {
+                *place = shard(number);
+            }
             let is_whole = |shard: &&[u8]| shard.len() == self.shard_bytes;
-            match given.iter().all(is_whole) {
-                true => {
-                    let shards = given.map(|shard| shard.as_chunks().0);
-                    self.kernel.add(width, factors, shards, &mut sums);
-                }
-                false => {
-                    let filled = given.map(|shard| self.filled(shard));
-                    let shards = filled.each_ref().map(|shard| shard.as_chunks().0);
-                    self.kernel.add(width, factors, shards, &mut sums);
-                }
+            if given.iter().all(is_whole) {
+                self.kernel.add(width, factors, blocks_of(given), &mut sums);
+            } else {
+                let filled = given.map(|shard| self.filled(shard));
+                let given = filled.each_ref().map(Vec::as_slice);
+                self.kernel.add(width, factors, blocks_of(given), &mut sums);
             }
         }
         self.kernel.finish(width, &self.factors.last, &mut sums);
@@ -114,23 +120,9 @@ fn is_high_rate(data_count: usize, parity_count: usize) -> bool {
     data > parity || (data == parity && data_count <= parity_count)
 }
 
-/// Processors that there is no code for.
-#[cfg(not(target_arch = "x86_64"))]
-enum Kernel {}
-
-#[cfg(not(target_arch = "x86_64"))]
-impl Kernel {
-    fn detect() -> Option<Self> {
-        None
-    }
-
-    fn add(&self, _: Width, _: &[Factor; 3], _: Shards, _: &mut ShardsMut) {
-        match *self {}
-    }
-
-    fn finish(&self, _: Width, _: &[Factor; 3], _: &mut ShardsMut) {
-        match *self {}
-    }
+fn blocks_of(shards: [&[u8]; STEP]) -> Shards<'_> {
+    let [a, b, c, d, e, f, g, h] = shards.map(|shard| shard.as_chunks().0);
+    [[a, b, c, d], [e, f, g, h]]
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! The steps of the code with AVX2: products by `vpshufb`, 32 at a time (Plank, Greenan, Miller:
-//! Screaming Fast Galois Field Arithmetic, FAST 2013), the butterflies of one step in registers.
+//! With AVX2: products by `vpshufb`, 32 at a time (Plank, Greenan, Miller:
+//! Screaming Fast Galois Field Arithmetic, FAST 2013), the butterflies of a transform in registers.
 //!
-//! Invariant: a [`Kernel`] exists only where the processor has AVX2; that is what makes its calls sound.
-//! Called by the encoder.
+//! Invariant: an [`Avx2`] exists only where the processor has AVX2; that is what makes its calls sound.
+//! Called by `kernel`.
 
-use super::{Block, Factor, Shards, ShardsMut, Width};
+use crate::factors::{Factor, Triple};
+use crate::{Block, Shards, Sums, TOGETHER, Width};
 use std::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
     _mm256_set1_epi8, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256,
@@ -12,32 +13,57 @@ use std::arch::x86_64::{
 };
 
 /// See the module's head.
-pub struct Kernel(());
+pub struct Avx2(());
 
-impl Kernel {
-    /// `None` without AVX2.
+impl Avx2 {
+    /// `None` where the processor lacks the instructions.
     pub fn detect() -> Option<Self> {
         is_x86_feature_detected!("avx2").then_some(Self(()))
     }
 
-    /// Adds what `shards` contribute to `sums`.
-    pub fn add(&self, width: Width, factors: &[Factor; 3], shards: Shards, sums: &mut ShardsMut) {
-        match width {
-            // SAFETY: `self` says that the processor has AVX2.
-            Width::Two => unsafe { add::<false>(factors, shards, sums) },
-            // SAFETY: the same.
-            Width::Four => unsafe { add::<true>(factors, shards, sums) },
+    /// See `Kernel`.
+    pub fn add(&self, width: Width, factors: &[Triple; 2], shards: Shards, sums: &mut Sums) {
+        for (factors, shards) in factors.iter().zip(shards) {
+            let tables = factors.map(Tables::new);
+            match width {
+                // SAFETY: `self` says that the processor has AVX2.
+                Width::Two => unsafe { add::<false>(&tables, shards, sums) },
+                // SAFETY: the same.
+                Width::Four => unsafe { add::<true>(&tables, shards, sums) },
+            }
         }
     }
 
-    /// Makes parity of what was added up.
-    pub fn finish(&self, width: Width, factors: &[Factor; 3], sums: &mut ShardsMut) {
+    /// See `Kernel`.
+    pub fn finish(&self, width: Width, factors: &Triple, sums: &mut Sums) {
+        let tables = factors.map(Tables::new);
         match width {
             // SAFETY: `self` says that the processor has AVX2.
-            Width::Two => unsafe { finish::<false>(factors, sums) },
+            Width::Two => unsafe { finish::<false>(&tables, sums) },
             // SAFETY: the same.
-            Width::Four => unsafe { finish::<true>(factors, sums) },
+            Width::Four => unsafe { finish::<true>(&tables, sums) },
         }
+    }
+}
+
+/// Products of a factor with every half byte at its four places: their low and high bytes.
+struct Tables {
+    low: [[u8; 16]; 4],
+    high: [[u8; 16]; 4],
+}
+
+impl Tables {
+    fn new(Factor(products): Factor) -> Self {
+        let (mut low, mut high) = ([[0; 16]; 4], [[0; 16]; 4]);
+        let (of_quarters, _) = products.as_chunks::<4>();
+        for ((of_bits, low), high) in of_quarters.iter().zip(&mut low).zip(&mut high) {
+            for (x, (low, high)) in low.iter_mut().zip(high).enumerate() {
+                let is_set = |(n, product): (usize, &u16)| product * (x >> n & 1) as u16;
+                let product = of_bits.iter().enumerate().map(is_set);
+                [*low, *high] = product.fold(0, |sum, part| sum ^ part).to_le_bytes();
+            }
+        }
+        Self { low, high }
     }
 }
 
@@ -96,11 +122,11 @@ fn part(quarter: __m256i, low: &[u8; 16], high: &[u8; 16]) -> Elements {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn product(elements: Elements, factor: &Factor) -> Elements {
+fn product(elements: Elements, tables: &Tables) -> Elements {
     let half = _mm256_set1_epi8(0x0f);
     let Elements(low, high) = elements;
-    let [l0, l1, l2, l3] = &factor.low;
-    let [h0, h1, h2, h3] = &factor.high;
+    let [l0, l1, l2, l3] = &tables.low;
+    let [h0, h1, h2, h3] = &tables.high;
     let p0 = part(_mm256_and_si256(low, half), l0, h0);
     let p1 = part(_mm256_and_si256(_mm256_srli_epi64::<4>(low), half), l1, h1);
     let p2 = part(_mm256_and_si256(high, half), l2, h2);
@@ -108,11 +134,15 @@ fn product(elements: Elements, factor: &Factor) -> Elements {
     xor(xor(p0, p1), xor(p2, p3))
 }
 
-/// The inverse transform of one step, added to `sums`; with one layer, of two pairs.
+/// The inverse transform of four shards, added to `sums`; with one layer, of two pairs.
 #[target_feature(enable = "avx2")]
-fn add<const TWO_LAYERS: bool>(factors: &[Factor; 3], shards: Shards, sums: &mut ShardsMut) {
+fn add<const TWO_LAYERS: bool>(
+    tables: &[Tables; 3],
+    shards: [&[Block]; TOGETHER],
+    sums: &mut Sums,
+) {
     let ([d0, d1, d2, d3], [s0, s1, s2, s3]) = (shards, sums);
-    let [first, both, second] = factors;
+    let [first, both, second] = tables;
     let data = d0.iter().zip(d1).zip(d2.iter().zip(d3));
     let sums = s0
         .iter_mut()
@@ -139,9 +169,9 @@ fn add<const TWO_LAYERS: bool>(factors: &[Factor; 3], shards: Shards, sums: &mut
 
 /// The transform of the sums; with one layer, of both pairs together.
 #[target_feature(enable = "avx2")]
-fn finish<const TWO_LAYERS: bool>(factors: &[Factor; 3], sums: &mut ShardsMut) {
+fn finish<const TWO_LAYERS: bool>(tables: &[Tables; 3], sums: &mut Sums) {
     let [s0, s1, s2, s3] = sums;
-    let [first, both, second] = factors;
+    let [first, both, second] = tables;
     let sums = s0
         .iter_mut()
         .zip(&mut **s1)
