@@ -136,11 +136,14 @@ impl ParityShape {
 /// The blob begins with the header, as the footer repeats it.
 pub fn append(pool: PoolId, id: ContainerId, shape: ParityShape, blob: &mut Vec<u8>) {
     blob.resize(shape.section_at(), 0);
-    let parity = coding::encode(shape, blob);
-    let sum = |(number, sector): (usize, &[u8])| sum_of(id, number as u32, sector);
-    let data = blob.chunks(PARITY_SECTOR_BYTES);
-    let summed = data.chain(parity.chunks(PARITY_SECTOR_BYTES));
-    let sums: Vec<u64> = summed.enumerate().map(sum).collect();
+    let mut sums = vec![0; shape.data as usize];
+    let parity = coding::encode(shape, blob, &mut |number, sector| {
+        if let Some(sum) = sums.get_mut(number as usize) {
+            *sum = sum_of(id, number, sector);
+        }
+    });
+    let numbered = (shape.data..).zip(parity.chunks(PARITY_SECTOR_BYTES));
+    sums.extend(numbered.map(|(number, sector)| sum_of(id, number, sector)));
     blob.reserve_exact(shape.blob_bytes().saturating_sub(blob.len()));
     table::append(pool, id, shape, 0, &sums, blob);
     blob.extend_from_slice(&parity);
