@@ -141,6 +141,15 @@ pub trait DiskFile: Send + Sync {
     /// Cuts or grows with zeroes.
     fn set_len(&self, len: u64) -> Result<(), MediaError>;
 
+    /// Cuts it to `len`, and the disk has the room on return, where that is possible.
+    fn give_back(&self, len: u64) -> Result<(), MediaError> {
+        self.set_len(len)
+    }
+
+    /// Says of an empty file that its bytes will be overwritten again and again: a file system that
+    /// writes them elsewhere each time, and needs room for that, should not. Where it cannot, nothing is lost.
+    fn will_be_overwritten(&self) {}
+
     /// Grows it to `len`, and the disk has the room for that from then on, whatever is written
     /// there later. `NoSpace` may leave it longer than it was.
     fn allocate(&self, len: u64) -> Result<(), MediaError> {

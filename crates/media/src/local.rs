@@ -326,6 +326,21 @@ impl DiskFile for LocalFile {
         }
     }
 
+    fn give_back(&self, len: u64) -> Result<(), MediaError> {
+        self.set_len(len)?;
+        // btrfs and ext4 give freed blocks out again after the next commit only.
+        let synced = rustix::fs::syncfs(&self.file).map_err(std::io::Error::from);
+        io("sync", &self.name, synced)
+    }
+
+    fn will_be_overwritten(&self) {
+        use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+        // btrfs has it; others say that they have not.
+        if let Ok(flags) = ioctl_getflags(&self.file) {
+            let _ = ioctl_setflags(&self.file, flags | IFlags::NOCOW);
+        }
+    }
+
     fn claim(&self, len: u64) -> Result<bool, MediaError> {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::Errno;

@@ -133,7 +133,7 @@ impl Reserve {
             return false;
         }
         let opened = self.disk.open(RESERVE_NAME, false);
-        opened.and_then(|file| file.set_len(held - given)).is_ok()
+        opened.and_then(|file| file.give_back(held - given)).is_ok()
     }
 
     /// Fills it again, as far as there is room. What fails here costs nothing but the reserve.

@@ -319,3 +319,31 @@ fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
     );
     specimen::volumes::is_sound(&volumes);
 }
+
+/// The disk becomes full during large writes, at any byte: no later commit names a container that was
+/// not stored.
+#[test]
+fn large_writes_that_find_no_room_leave_no_name_behind() {
+    let context = specimen::volumes::CONTEXT;
+    let content = noise(41, 4 << 20);
+    let mut refused = 0;
+    for step in 0..60 {
+        let disk = specimen::volumes::made();
+        let volumes = open_volumes(&disk, 2);
+        let volume = volumes.create("v", content.len() as u64, 12);
+        let volume = volume.expect("create");
+        disk.inject(Fault::NoSpaceAfter(step * 70_000));
+        for (n, part) in (0u64..).zip(content.chunks(256 << 10)) {
+            let _ = volume.write(context, n * (256 << 10), part, Durability::Volatile);
+        }
+        refused += usize::from(volume.flush(context).is_err());
+        disk.heal();
+        // Whatever of it can be committed is.
+        let _ = volumes.checkpoint();
+        let _ = volumes.create("w", 1 << 20, 12);
+        drop((volume, volumes));
+        let volumes = open_volumes(&disk, 3);
+        specimen::volumes::is_sound(&volumes);
+    }
+    assert!(refused > 10, "{refused}");
+}

@@ -215,6 +215,14 @@ impl DiskFile for PacedFile {
         self.below.allocate(len)
     }
 
+    fn give_back(&self, len: u64) -> Result<(), MediaError> {
+        self.below.give_back(len)
+    }
+
+    fn will_be_overwritten(&self) {
+        self.below.will_be_overwritten();
+    }
+
     fn claim(&self, len: u64) -> Result<bool, MediaError> {
         self.below.claim(len)
     }

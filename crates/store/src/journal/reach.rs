@@ -17,7 +17,7 @@ use format::journal::{RecordHeader, RecordKind};
 use format::reach::{
     REACH_BYTES_MAX, REACH_LOSSES_MAX, REACH_VOLUMES_MAX, ReachRange, ReachRecord,
 };
-use media::{Barrier, MediaError, MediaErrorKind};
+use media::{Barrier, MediaError, MediaErrorKind, Need, Reserve};
 use units::{JournalPosition, VolumeId};
 
 /// The two files.
@@ -240,7 +240,16 @@ impl Keeper {
         }
         for name in NAMES {
             let file = site.disk.open(name, false)?;
-            file.write_at(0, &bytes)?;
+            // The first record takes a block; a later one none, or one where files are not written over.
+            let is_released = || {
+                let release = |reserve: &Reserve| reserve.release(0, Need::Deletion);
+                site.blobs.reserve().is_some_and(release)
+            };
+            while let Err(e) = file.write_at(0, &bytes) {
+                if e.kind != MediaErrorKind::NoSpace || !is_released() {
+                    return Err(e.into());
+                }
+            }
             file.sync(Barrier::ReachBeforeAck)?;
         }
         (self.syncs, self.changed) = (0, false);
@@ -253,7 +262,7 @@ impl Keeper {
 fn name(site: &Site) -> std::result::Result<(), MediaError> {
     for name in NAMES {
         match site.disk.create_new(name) {
-            Ok(_) => {}
+            Ok(file) => file.will_be_overwritten(),
             Err(e) if e.kind == MediaErrorKind::Exists => {}
             Err(e) => return Err(e),
         }

@@ -265,7 +265,7 @@ fn name_slots(site: &Site, wanted: u32) -> std::result::Result<(), MediaError> {
             .iter()
             .any(|entry| name.ends_with(&format!("/{}", entry.name)))
         {
-            site.disk.create_new(&name)?;
+            site.disk.create_new(&name)?.will_be_overwritten();
         }
     }
     site.disk.sync_dir("", Barrier::DirectoryBeforeNames)?;

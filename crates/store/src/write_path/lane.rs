@@ -2,6 +2,7 @@
 //! chunk map and the numbers.
 
 use super::session::Shared;
+use crate::catalog::InventoryEntry;
 use crate::chunk_map::Near;
 use crate::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -387,10 +388,23 @@ impl Lane {
             return Ok(());
         };
         let finished = container.finish(&mut self.compressor);
-        self.shared.finished(&finished);
+        let entry = InventoryEntry {
+            id: finished.id,
+            class: finished.class,
+            blob_bytes: finished.blob.len() as u64,
+        };
         let (name, blobs) = (container_name(finished.id), &self.shared.media.blobs);
-        blobs.put_for(&name, finished.blob, Put::New, self.shared.need())?;
-        Ok(())
+        match blobs.put_for(&name, finished.blob, Put::New, self.shared.need()) {
+            Ok(()) => {
+                self.shared.finished(entry);
+                Ok(())
+            }
+            Err(e) => {
+                // Others may have deduplicated against what was in it, and no commit may name it.
+                self.shared.lose_chunks();
+                Err(e.into())
+            }
+        }
     }
 
     /// The same for who is not of the write path: the lane goes on in a new container.

@@ -3,7 +3,7 @@
 use super::lane::{Lane, LaneOptions};
 use crate::catalog::{Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits};
 use crate::chunk_map::{ChunkMap, Claims};
-use crate::container::{ContainerBuilder, Finished};
+use crate::container::ContainerBuilder;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{Reader, node_error};
 use crate::superblock::{MasterKey, commit_root};
@@ -91,7 +91,7 @@ pub(super) struct Shared {
     need: Mutex<Need>,
     parity_percent: u8,
     finished: Mutex<Vec<InventoryEntry>>,
-    /// A lane went with chunks that others may have deduplicated against.
+    /// Chunks are gone that others may have deduplicated against.
     lost_chunks: AtomicBool,
     /// Dropped with the last lane: tells the pool that the session is over.
     _token: Arc<dyn Any + Send + Sync>,
@@ -112,7 +112,8 @@ impl Shared {
         self.config.features_incompat & FEATURE_INCOMPAT_X86 != 0
     }
 
-    /// A lane was dropped and not taken back: nothing of this session can be committed.
+    /// A lane was dropped and not taken back, or a container could not be put: nothing of this session can be
+    /// committed.
     pub fn lose_chunks(&self) {
         self.lost_chunks.store(true, Ordering::Relaxed);
     }
@@ -133,17 +134,12 @@ impl Shared {
         )
     }
 
-    pub fn finished(&self, container: &Finished) {
-        let blob_bytes = container.blob.len() as u64;
+    /// A container was put: the next commit names it.
+    pub fn finished(&self, container: InventoryEntry) {
         self.counts
             .stored_bytes
-            .fetch_add(blob_bytes, Ordering::Relaxed);
-        let entry = InventoryEntry {
-            id: container.id,
-            class: container.class,
-            blob_bytes,
-        };
-        lock(&self.finished).push(entry);
+            .fetch_add(container.blob_bytes, Ordering::Relaxed);
+        lock(&self.finished).push(container);
     }
 }
 
@@ -436,7 +432,7 @@ impl crate::catalog::Nodes for CatalogNodes<'_> {
 }
 
 fn not_taken_back() -> StoreError {
-    let why = "a lane of the session was not taken back";
+    let why = "a lane of the session was not taken back, or a container of it could not be stored";
     StoreError::new(StoreErrorKind::Invalid, why)
 }
 
