@@ -9,7 +9,7 @@ mod builder;
 mod reader;
 mod spare;
 
-pub(crate) use builder::{ContainerBuilder, Finished, RegionBuilder};
+pub(crate) use builder::{ContainerBuilder, RegionBuilder};
 #[cfg(test)]
 pub(crate) use reader::flip;
 pub(crate) use reader::{
