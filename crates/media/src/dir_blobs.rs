@@ -102,9 +102,7 @@ impl DirBlobs {
         let open = || self.shared.disk.open_read(name);
         self.shared.open.get(name, open)
     }
-}
 
-impl DirBlobs {
     fn put_with(&self, name: &str, bytes: Vec<u8>, how: Put, need: Need) -> Result<(), MediaError> {
         let shared = &self.shared;
         let waits = matches!(how, Put::IfAbsent | Put::Restore);
@@ -177,37 +175,17 @@ impl Shared {
         Some(reserved)
     }
 
-    /// Tries again while the reserve gives room that `need` may take.
-    fn with_room<T>(
-        &self,
-        bytes: u64,
-        need: Need,
-        mut attempt: impl FnMut() -> Result<T, MediaError>,
-    ) -> Result<T, MediaError> {
-        loop {
-            match attempt() {
-                Err(e)
-                    if e.kind == MediaErrorKind::NoSpace && self.reserve.release(bytes, need) => {}
-                done => return done,
-            }
-        }
-    }
-
     /// Before a put is queued: a file for it, and the room, of the reserve too. Refused when that is
     /// too little.
     fn prepare(&self, name: &str, bytes: u64, need: Need) -> Result<Unnamed, MediaError> {
-        let mut unnamed = self.with_room(bytes, need, || self.new_unnamed(name))?;
-        let claimed = self.with_room(bytes, need, || unnamed.file.claim(bytes));
-        let claimed = claimed.and_then(|is_claimed| match self.reserved() {
-            // Nobody promises: as far as can be known.
-            Some(reserved) if !is_claimed && reserved.free_bytes < bytes => {
-                if reserved.for_need(need) < bytes {
-                    return Err(no_space(name));
-                }
-                self.reserve.release(bytes - reserved.free_bytes, need);
-                Ok(false)
+        let reserve = &self.reserve;
+        let mut unnamed = reserve.with_room(bytes, need, || self.new_unnamed(name))?;
+        let claimed = reserve.with_room(bytes, need, || unnamed.file.claim(bytes));
+        let claimed = claimed.and_then(|is_claimed| {
+            if !is_claimed {
+                self.make_room(name, bytes, need)?;
             }
-            _ => Ok(is_claimed),
+            Ok(is_claimed)
         });
         match claimed {
             Ok(is_claimed) => {
@@ -221,9 +199,23 @@ impl Shared {
         }
     }
 
+    /// Where nobody promises room: makes it, as far as can be known.
+    fn make_room(&self, name: &str, bytes: u64, need: Need) -> Result<(), MediaError> {
+        match self.reserved() {
+            Some(reserved) if reserved.free_bytes < bytes => {
+                if reserved.for_need(need) < bytes {
+                    return Err(no_space(name));
+                }
+                self.reserve.release(bytes - reserved.free_bytes, need);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Stores it, on a full disk with what the reserve gives.
     fn store(&self, name: &str, bytes: &[u8], how: Put, need: Need) -> Result<(), MediaError> {
-        self.with_room(bytes.len() as u64, need, || {
+        self.reserve.with_room(bytes.len() as u64, need, || {
             self.fill(self.new_unnamed(name)?, name, bytes, how)
         })
     }

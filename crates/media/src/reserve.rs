@@ -136,6 +136,21 @@ impl Reserve {
         opened.and_then(|file| file.give_back(held - given)).is_ok()
     }
 
+    /// Tries again while it gives room that `need` may take; each attempt needs so many bytes.
+    pub fn with_room<T>(
+        &self,
+        bytes: u64,
+        need: Need,
+        mut attempt: impl FnMut() -> Result<T, MediaError>,
+    ) -> Result<T, MediaError> {
+        loop {
+            match attempt() {
+                Err(e) if e.kind == MediaErrorKind::NoSpace && self.release(bytes, need) => {}
+                done => return done,
+            }
+        }
+    }
+
     /// Fills it again, as far as there is room. What fails here costs nothing but the reserve.
     pub fn restore(&self) {
         let Some(reserved) = self.look() else {

@@ -17,7 +17,7 @@ use format::journal::{RecordHeader, RecordKind};
 use format::reach::{
     REACH_BYTES_MAX, REACH_LOSSES_MAX, REACH_VOLUMES_MAX, ReachRange, ReachRecord,
 };
-use media::{Barrier, MediaError, MediaErrorKind, Need, Reserve};
+use media::{Barrier, MediaError, MediaErrorKind, Need};
 use units::{JournalPosition, VolumeId};
 
 /// The two files.
@@ -241,14 +241,10 @@ impl Keeper {
         for name in NAMES {
             let file = site.disk.open(name, false)?;
             // The first record takes a block; a later one none, or one where files are not written over.
-            let is_released = || {
-                let release = |reserve: &Reserve| reserve.release(0, Need::Deletion);
-                site.blobs.reserve().is_some_and(release)
-            };
-            while let Err(e) = file.write_at(0, &bytes) {
-                if e.kind != MediaErrorKind::NoSpace || !is_released() {
-                    return Err(e.into());
-                }
+            let write = || file.write_at(0, &bytes);
+            match site.blobs.reserve() {
+                Some(reserve) => reserve.with_room(bytes.len() as u64, Need::Deletion, write)?,
+                None => write()?,
             }
             file.sync(Barrier::ReachBeforeAck)?;
         }

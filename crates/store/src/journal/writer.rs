@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use format::journal::{
     BATCH_BYTES_MAX, BLOCK_BYTES, BatchHeader, RECORD_HEADER_BYTES, RecordHeader,
 };
-use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Need, Reserve};
+use media::{Barrier, DiskFile, MediaError, MediaErrorKind, Need};
 use std::sync::Arc;
 use units::JournalPosition;
 
@@ -222,13 +222,10 @@ impl Writer {
         while state.bytes < goal {
             let piece = (site.slot_bytes - state.bytes).min(ZEROES_BYTES as u64);
             let zeroes = vec![0; usize::try_from(piece).unwrap_or(ZEROES_BYTES)];
-            let release = |reserve: &Reserve| reserve.release(piece, Need::Acknowledged);
-            let is_released = || is_needed && site.blobs.reserve().is_some_and(release);
-            let written = loop {
-                match file.write_at(state.bytes, &zeroes) {
-                    Err(e) if e.kind == MediaErrorKind::NoSpace && is_released() => {}
-                    written => break written,
-                }
+            let write = || file.write_at(state.bytes, &zeroes);
+            let written = match site.blobs.reserve().filter(|_| is_needed) {
+                Some(reserve) => reserve.with_room(piece, Need::Acknowledged, write),
+                None => write(),
             };
             written.map_err(|e| Failed {
                 for_ever: e.kind != MediaErrorKind::NoSpace,

@@ -85,7 +85,10 @@ impl DirectLanes {
             return Ok(None);
         };
         let open = one.lane.as_ref().map_or(0, Lane::open_bytes);
-        if !has_room(engine, open + data.len() as u64) {
+        let open = open + data.len() as u64;
+        // Looked for only when a container may be full with this write: it takes system calls.
+        let may_put = open >= engine.lane.container_bytes as u64 / 8 * 7;
+        if may_put && !has_room(engine, open) {
             return Ok(None);
         }
         let lane = match &mut one.lane {

@@ -212,11 +212,9 @@ impl Member {
             // Their ends may lie in chunks that are not theirs alone.
             Source::Zero | Source::Chunks(_) => 0,
         };
-        match room.checked_sub(node + data) {
-            Some(left) if left > 0 => *room = left,
-            _ => return false,
-        }
-        true
+        let left = room.checked_sub(node + data);
+        *room = left.unwrap_or(*room);
+        left.is_some()
     }
 
     /// No write below is needed from the journal once the commit stands.
