@@ -87,8 +87,14 @@ impl Engine {
         if room / 2 >= owed {
             return Ok(u64::MAX);
         }
-        // Large writes are stored with it, and what was estimated takes more sometimes.
-        let room = room.saturating_sub(self.direct.open_bytes()) / 4 * 3;
+        // Large writes first: what of them is in no container yet is only known to be less than was counted.
+        self.direct.settle(self)?;
+        let room = self
+            .pool
+            .reserved()
+            .map_or(room, |r| r.for_need(Need::Acknowledged));
+        // What was estimated takes more sometimes.
+        let room = room / 4 * 3;
         if room < ROUND_BYTES_MIN {
             let why = "the pool's disk has no room for what volumes wrote: it stays in the journal";
             return Err(StoreError::new(
