@@ -31,6 +31,8 @@ grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 # Refused before it begins: nothing is lost, and nothing fails but what is new.
 ! nbdcopy --flush "$dir/noise" "$(uri web)" 2>"$dir/err" || fail "200 MB in a full disk"
 grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
+# Requests of the client that left are refused one after another, and each says so.
+wait_until metric 'quintet_nbd_connections 0'
 on other -c 'discard 0 4k' -c flush || fail "a trim and a flush: $(cat "$dir/io")"
 on other -r -c 'read -P 9 4k 1020k' || fail "reads fail too: $(cat "$dir/io")"
 metric 'quintet_failing 0' || fail "failing, and nothing is lost"
