@@ -33,6 +33,7 @@ grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 grep -qi 'no space' "$dir/err" || fail "$(cat "$dir/err")"
 # Requests of the client that left are refused one after another, and each says so.
 wait_until metric 'quintet_nbd_connections 0'
+wait_until metric 'quintet_export_requests_in_flight{export="web"} 0'
 on other -c 'discard 0 4k' -c flush || fail "a trim and a flush: $(cat "$dir/io")"
 on other -r -c 'read -P 9 4k 1020k' || fail "reads fail too: $(cat "$dir/io")"
 metric 'quintet_failing 0' || fail "failing, and nothing is lost"
