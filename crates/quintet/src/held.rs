@@ -19,7 +19,7 @@ mod turns;
 mod volumes;
 
 pub use collecting::{
-    CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, seconds,
+    CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, fold, seconds,
     steps_of_a_turn,
 };
 pub use copies::{Copies, CopyEntry, CopyState};

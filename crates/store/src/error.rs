@@ -64,6 +64,11 @@ impl StoreError {
         )
     }
 
+    /// There is no room for something, for a reason that is not the disk's own.
+    pub(crate) fn no_space(why: &str) -> Self {
+        Self::new(StoreErrorKind::Media(MediaErrorKind::NoSpace), why)
+    }
+
     /// True when the disk is full, or was when that failed after which nothing is accepted.
     pub fn is_full(&self) -> bool {
         self.kind == StoreErrorKind::Media(MediaErrorKind::NoSpace)

@@ -8,13 +8,14 @@ mod specimen;
 use chunking::Compression;
 use format::snapshot::SnapshotKind;
 use sim::Seed;
+use sim::pool_histories::at_once;
 use specimen::volumes::{CONTEXT, is_sound, made, open, read, write};
 use specimen::{noise, options, put_image, snapshot};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
-use store::{Collector, GcCounts, GcPolicy, GcStep, NothingCached, Pool, Volumes};
+use store::{Collector, GcCounts, GcStep, NothingCached, Pool, Volumes};
 use units::SnapshotId;
 use volume::Volume;
 
@@ -24,16 +25,6 @@ const BLOCKS: u64 = 200;
 const VOLUME_BLOCKS: u64 = 96;
 /// How long the threads run.
 const TIME: Duration = Duration::from_secs(6);
-
-fn at_once() -> GcPolicy {
-    GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        small_percent_max: 100,
-        merge_ratio_min: 3,
-        ..GcPolicy::with_trash_period(0)
-    }
-}
 
 fn block(number: u64) -> Vec<u8> {
     noise(number % BLOCKS, BLOCK)

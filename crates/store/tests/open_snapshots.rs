@@ -8,6 +8,7 @@ mod specimen;
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use media::Clock;
+use sim::pool_histories::at_once;
 use sim::{Seed, SimDisk};
 use specimen::restore::Truth;
 use specimen::{MEMORY_BYTES, Specimen, media, noise, options, put_image, snapshot, store_image};
@@ -15,23 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::{
-    Collector, GcCounts, GcPolicy, GcStage, GcStep, Hold, HolderKind, NothingCached, OpenMode,
-    OpenSnapshot, Pool, SnapshotRoot,
+    Collector, GcCounts, GcStage, GcStep, Hold, HolderKind, NothingCached, OpenMode, OpenSnapshot,
+    Pool, SnapshotRoot,
 };
 use units::UnixNanos;
 
 /// Bytes of a small step: two or three references.
 const STEP_BYTES: u64 = 8_000;
-
-fn at_once() -> GcPolicy {
-    GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        small_percent_max: 100,
-        merge_ratio_min: 3,
-        ..GcPolicy::with_trash_period(0)
-    }
-}
 
 fn collector(pool: &Pool) -> Collector {
     Collector::new(pool, at_once(), options(Compression::Lz4)).expect("alone")

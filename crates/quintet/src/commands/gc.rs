@@ -8,7 +8,7 @@ use super::invocation::Invocation;
 use super::{failure, full};
 use crate::cli::GcArgs;
 use crate::exit::Exit;
-use crate::held::{Held, OpenVolumes, steps_of_a_turn};
+use crate::held::{Held, OpenVolumes, fold, steps_of_a_turn};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
@@ -17,7 +17,7 @@ use qos::Flow;
 use std::time::{Duration, Instant};
 use store::{
     CachedChunks, Collector, Discarded, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions,
-    NothingCached, OpenMode, Pool, Step, Volumes,
+    NothingCached, OpenMode, Pool, Volumes,
 };
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
@@ -31,8 +31,6 @@ const RUNS_MAX: usize = 4;
 const RUNS_MAX_FULL: usize = 64;
 /// ... of which so many may find the disk full: others write too.
 const FAILURES_MAX: usize = 3;
-/// Bytes of a step of a checkpoint.
-const FOLD_BYTES: u64 = 8 << 20;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 
@@ -126,19 +124,6 @@ fn is_nearly_full(pool: &Pool) -> bool {
     pool.reserved().is_some_and(|r| r.is_nearly_full())
 }
 
-/// What was overwritten or discarded is needed until the checkpoint that says so: two of them, for
-/// what one under way has not seen. They take what there is room for; what fails stays in the journal.
-fn fold(volumes: &Volumes) {
-    let mut commits = 0;
-    while commits < 2 {
-        match volumes.step(FOLD_BYTES) {
-            Ok(Step::Working) => {}
-            Ok(Step::Committed) => commits += 1,
-            Ok(Step::Idle) | Err(_) => return,
-        }
-    }
-}
-
 /// What a collector works on.
 pub(super) enum Opened {
     /// A pool without volumes.
@@ -203,7 +188,7 @@ impl Run<'_> {
         for run in 0..RUNS_MAX_FULL {
             was_full |= is_nearly_full(pool);
             if let Some(volumes) = volumes.filter(|_| was_full) {
-                fold(volumes);
+                fold(volumes, &self.invocation.interrupt);
             }
             let (ran, is_worth_another) = match self.for_disk(was_full).once(pool, volumes) {
                 // Somebody else took the room that was found: what there is now is looked for again.

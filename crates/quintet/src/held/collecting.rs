@@ -14,7 +14,7 @@ use maintenance::{
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{
-    CachedChunks, Collector, Discarded, GcCounts, GcStage, GcStep, Pool, StoreError, Volumes,
+    CachedChunks, Collector, Discarded, GcCounts, GcStage, GcStep, Pool, Step, StoreError, Volumes,
 };
 use units::UnixNanos;
 
@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Bytes of one step of several in a turn: a few lookups in the index, or a region.
 const STEP_BYTES: u64 = 64 << 10;
+/// Bytes of a step of a checkpoint.
+const FOLD_BYTES: u64 = 8 << 20;
 /// A turn at the device is for so many bytes in so much time; what takes longer reads here and there.
 const TURN_BYTES: u64 = 256 << 10;
 const TURN: Duration = Duration::from_millis(10);
@@ -44,6 +46,19 @@ pub fn steps_of_a_turn(
         let is_over = began.elapsed() >= at_most || collector.counts().copied_bytes >= until;
         if step == GcStep::Done || is_over {
             return Ok(step);
+        }
+    }
+}
+
+/// What was overwritten or discarded is needed until the checkpoint that says so: two of them, for what
+/// one under way has not seen. They take what there is room for; what fails stays in the journal.
+pub fn fold(volumes: &Volumes, interrupt: &Interrupt) {
+    let mut commits = 0;
+    while commits < 2 && !interrupt.requested() {
+        match volumes.step(FOLD_BYTES) {
+            Ok(Step::Working) => {}
+            Ok(Step::Committed) => commits += 1,
+            Ok(Step::Idle) | Err(_) => return,
         }
     }
 }

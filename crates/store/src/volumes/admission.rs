@@ -6,8 +6,8 @@
 //! out in parts. Called by live volumes.
 
 use super::engine::{Engine, Step};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use media::{MediaErrorKind, Need};
+use crate::error::{Result, StoreError};
+use media::Need;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Given out at most without another look at the disk: others may fill it too.
@@ -56,10 +56,7 @@ impl Engine {
             return Ok(());
         }
         let why = "what is left of the pool's disk is kept for recovery and collection";
-        Err(StoreError::new(
-            StoreErrorKind::Media(MediaErrorKind::NoSpace),
-            why,
-        ))
+        Err(StoreError::no_space(why))
     }
 
     fn finds_room(&self, bytes: u64) -> bool {
@@ -97,10 +94,7 @@ impl Engine {
         let room = room / 4 * 3;
         if room < ROUND_BYTES_MIN {
             let why = "the pool's disk has no room for what volumes wrote: it stays in the journal";
-            return Err(StoreError::new(
-                StoreErrorKind::Media(MediaErrorKind::NoSpace),
-                why,
-            ));
+            return Err(StoreError::no_space(why));
         }
         Ok(room)
     }

@@ -213,8 +213,7 @@ fn has_room(engine: &Engine, bytes: u64) -> bool {
 fn expect_room(engine: &Engine, lanes: &mut dyn Iterator<Item = &mut Lane>) -> Result<()> {
     match has_room(engine, lanes.map(|lane| lane.open_bytes()).sum()) {
         true => Ok(()),
-        false => Err(StoreError::new(
-            StoreErrorKind::Media(MediaErrorKind::NoSpace),
+        false => Err(StoreError::no_space(
             "the pool's disk has no room for a large write, which stays in memory",
         )),
     }

@@ -17,7 +17,7 @@ use super::fetcher::Fetcher;
 use super::live::LiveVolume;
 use super::restraint::Restraint;
 use super::tracing::Tracer;
-use crate::error::{Result, StoreError, StoreErrorKind};
+use crate::error::{Result, StoreError};
 use crate::journal::{Journal, JournalDamage};
 use crate::pool::Pool;
 use crate::write_path::LaneOptions;
@@ -166,8 +166,7 @@ impl Engine {
     }
 
     pub fn no_room() -> StoreError {
-        let why = "the journal is full and cannot be emptied";
-        StoreError::new(StoreErrorKind::Media(media::MediaErrorKind::NoSpace), why)
+        StoreError::no_space("the journal is full and cannot be emptied")
     }
 
     /// Returns when every acknowledged write survives power loss.

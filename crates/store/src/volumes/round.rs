@@ -219,17 +219,17 @@ impl Member {
 
     /// No write below is needed from the journal once the commit stands.
     pub fn folded(&self) -> JournalPosition {
-        let left = self.left().filter_map(|piece| piece.needs());
+        let left = self.left().into_iter().filter_map(|piece| piece.needs());
         left.fold(self.frozen_at, Ord::min)
     }
 
     /// What is frozen and not taken, because there was no room.
-    fn left(&self) -> impl Iterator<Item = Piece> {
+    fn left(&self) -> Vec<Piece> {
         let mut left = Vec::new();
         if let Some(from) = self.rest {
             self.frozen.visit(from, u64::MAX, |piece| left.push(piece));
         }
-        left.into_iter()
+        left
     }
 
     /// True when there was no room for all of it.
@@ -492,7 +492,9 @@ impl Member {
             state.frozen = None;
             state.aliasing = true;
             state.fresh |= self.is_part();
-            self.left().for_each(|piece| state.active.insert(piece));
+            for piece in self.left() {
+                state.active.insert(piece);
+            }
         }
         let taken_to = self.rest.unwrap_or(u64::MAX);
         self.frozen.visit(0, taken_to, |piece| {

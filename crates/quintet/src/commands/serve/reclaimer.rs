@@ -7,7 +7,7 @@
 use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
-use crate::held::{Collection, Held, seconds, steps_of_a_turn};
+use crate::held::{Collection, Held, fold, seconds, steps_of_a_turn};
 use crate::interrupt::Interrupt;
 use maintenance::{CollectDecision, PoolSpace, Urgency};
 use media::Asker;
@@ -15,9 +15,7 @@ use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{
-    Collector, Discarded, GcPolicy, GcStage, GcStep, LaneOptions, Step, StoreError, Volumes,
-};
+use store::{Collector, Discarded, GcPolicy, GcStage, GcStep, LaneOptions, StoreError, Volumes};
 use units::Origin;
 
 /// Between two looks at the disk.
@@ -28,8 +26,6 @@ const TRASH_EVERY: Duration = Duration::from_secs(30);
 const STEP_BYTES: u64 = 256 << 10;
 /// ... and when little is free.
 const STEP_BYTES_URGENT: u64 = 1 << 20;
-/// Bytes of a step of a checkpoint.
-const FOLD_BYTES: u64 = 8 << 20;
 /// Less than this is not worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
 /// Percent of what is needed that may stay unused in containers when little is free.
@@ -164,7 +160,7 @@ impl Work {
     /// One run. False: it was stopped.
     fn run_once(&self, collection: &Collection<'_>, urgency: Urgency) -> Result<bool, StoreError> {
         if urgency == Urgency::Full {
-            self.fold();
+            fold(&self.held.volumes, &self.interrupt);
         }
         let pool = &self.held.pool;
         let policy = GcPolicy {
@@ -270,20 +266,6 @@ impl Work {
         match (urgency, self.held.pool.reserved()) {
             (Urgency::Full, Some(reserved)) => Some(spare.max(reserved.for_copies())),
             _ => Some(spare),
-        }
-    }
-
-    /// What was overwritten is needed until the checkpoint that says so: two of them, for what one under
-    /// way has not seen. They take what there is room for; what fails is the destager's to tell.
-    fn fold(&self) {
-        let volumes = &self.held.volumes;
-        let mut commits = 0;
-        while commits < 2 && !self.interrupt.requested() {
-            match volumes.step(FOLD_BYTES) {
-                Ok(Step::Working) => {}
-                Ok(Step::Committed) => commits += 1,
-                Ok(Step::Idle) | Err(_) => return,
-            }
         }
     }
 

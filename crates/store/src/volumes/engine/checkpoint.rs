@@ -259,14 +259,17 @@ impl Engine {
             // there; what a part left is replayed with all that came after it, or not at all.
             self.journal.flush()?;
         }
+        let mut folded_all = round.head;
         for (member, root) in round.members.iter().zip(&roots) {
+            let folded = member.folded();
+            folded_all = folded_all.min(folded);
             let root = root.unwrap_or_else(|| member.volume.state().root);
             let registry = lock(&self.registry);
             // Deleted meanwhile: its chunks are garbage, its record must not come back.
             if let Some(registered) = registry.get(&member.volume.id) {
                 let mut record = registered.record.clone();
                 record.root = root;
-                record.folded = member.folded();
+                record.folded = folded;
                 records.insert(member.volume.id, record);
             }
         }
@@ -277,8 +280,7 @@ impl Engine {
             key: record.key(),
             value: Some(record.encode()),
         }));
-        let folded = round.members.iter().map(Member::folded);
-        let needed = self.needed_from(folded.fold(round.head, Ord::min));
+        let needed = self.needed_from(folded_all);
         self.commit(session, edits, entries_change, Some(needed))?;
         let mut registry = lock(&self.registry);
         for (id, record) in records {
