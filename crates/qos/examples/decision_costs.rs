@@ -51,8 +51,8 @@ fn main() {
         let ns = best(|n| {
             now += 10_000;
             let _ = black_box(scheduler.offer(request(n, flows), now)).is_ok();
-            if let Some(request) = black_box(scheduler.next(now)) {
-                scheduler.completed(request.flow, now);
+            if let Some((request, _)) = black_box(scheduler.next(now)) {
+                scheduler.completed(request.flow, now, now);
                 handed_out += 1;
             }
         });

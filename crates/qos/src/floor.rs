@@ -96,8 +96,11 @@ impl Floor {
         self.credit_ns = self.credit_ns.saturating_sub(more);
     }
 
-    /// What was had in idle time was not of the floor; but it was work.
-    pub fn had_for_nothing(&mut self, cost_ns: u64) {
+    /// What was had in idle time counts for the floor of about now: that is for who gets nothing otherwise.
+    pub fn had_for_nothing(&mut self, cost_ns: u64, share: u64) {
+        let cost = i64::try_from(cost_ns).unwrap_or(i64::MAX);
+        let least = self.credit_ns.min(-saved_max_ns(share));
+        self.credit_ns = self.credit_ns.saturating_sub(cost).max(least);
         if let Some(deadline) = &mut self.deadline {
             deadline.work_ns = deadline.work_ns.saturating_sub(cost_ns);
         }
@@ -156,7 +159,7 @@ mod tests {
         assert_eq!(floor.share(20, 500), 200_000);
         assert_eq!(floor.share(20, 2000), MILLION);
         floor.spend(60);
-        floor.had_for_nothing(40);
+        floor.had_for_nothing(40, 20_000);
         assert_eq!(floor.share(20, 2000), 20_000, "it is done");
     }
 }

@@ -21,7 +21,8 @@
 //! # Maintenance
 //!
 //! Replication, garbage collection, scrub and defragmentation have the device when it is idle: when no user's
-//! request was there for a while ([`Settings::idle_after_ns`]). Otherwise each has a floor, a small
+//! request was there for a while ([`Settings::grace`], learned). Once a task has moved the head there it goes on
+//! until a user comes, and stops at once: what hurts users is the seek that they meet, not the bytes. Otherwise each has a floor, a small
 //! share of time that is its own, so that it ends on a device that is never idle; it is spent one
 //! request at a time, between users' requests where there is such a moment. A deadline makes the floor rise to what is left to do by the time that is left.
 //!
@@ -40,6 +41,7 @@
 mod edge;
 mod floor;
 mod flow;
+mod grace;
 mod kind;
 pub mod lease;
 mod plan;
@@ -49,7 +51,8 @@ mod settings;
 pub use edge::{EdgeThrottle, LatencyTargets};
 pub use floor::Deadline;
 pub use flow::Flow;
+pub use grace::GraceLimits;
 pub use kind::{DeviceKind, KindJudge};
 pub use plan::Plan;
-pub use scheduler::{Direction, QueueFull, Request, Scheduler};
+pub use scheduler::{Direction, Grant, QueueFull, Request, Scheduler};
 pub use settings::{DeviceCosts, InvalidShares, Settings};

@@ -4,10 +4,12 @@
 //! one request of a floor that has found no moment without users for a while. Every flow with a share gets it while the device is busy. A request
 //! that is offered is handed out once. Called by the engine, under its lock.
 
+mod idle;
 mod queue;
 
 use crate::floor::{Deadline, Floor, Moment};
 use crate::flow::{ByFlow, Flow};
+use crate::grace::Grace;
 use crate::settings::{InvalidShares, Settings};
 use queue::Queue;
 
@@ -29,7 +31,7 @@ pub struct Request {
     pub flow: Flow,
     /// Which way.
     pub direction: Direction,
-    /// It begins where the one before it has ended.
+    /// It begins where the one before it of the same flow has ended.
     pub is_sequential: bool,
     /// Bytes.
     pub bytes: u64,
@@ -50,11 +52,22 @@ impl std::fmt::Display for QueueFull {
 
 impl std::error::Error for QueueFull {}
 
+/// Why a request may go to the device now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Grant {
+    /// It is a user's.
+    User,
+    /// The device is idle: the task may go on until a user comes ([`Scheduler::go_on`]).
+    Idle {
+        /// The head moves.
+        is_seek: bool,
+    },
+    /// It is paid from the task's floor: its bytes, and no more.
+    Floor,
+}
+
 /// Shares in time are counted in 2^-16 ns.
 const FRACTION: u32 = 16;
-
-/// Of idle time by weight, what one task may have more than the others before its turn ends.
-const GOES_ON_NS: u64 = 500_000_000;
 
 #[derive(Default)]
 struct Lane {
@@ -65,6 +78,8 @@ struct Lane {
     floor: Floor,
     /// What went last was charged to the floor, and how much.
     floor_paid_ns: Option<u64>,
+    /// It is known when what went last was done at the device, which is before its turn ends.
+    is_measured: bool,
 }
 
 impl Lane {
@@ -81,8 +96,16 @@ pub struct Scheduler {
     had: [u128; 2],
     /// When a user's request was last there.
     user_at_ns: Option<u64>,
-    /// The maintenance task that had the device last.
+    /// When one came last.
+    user_came_ns: Option<u64>,
+    /// Maintenance has had idle time since then: the head is where it left it.
+    is_streaming: bool,
+    /// In idle time the head moves for what is not contiguous at this time again.
+    seek_at_ns: u64,
+    grace: Grace,
+    /// The maintenance task that had the device last, if it reads in order, and when it left.
     maintained: Option<Flow>,
+    left_at_ns: u64,
 }
 
 impl Scheduler {
@@ -94,13 +117,21 @@ impl Scheduler {
             lanes: Default::default(),
             had: [0; 2],
             user_at_ns: None,
+            user_came_ns: None,
+            is_streaming: false,
+            seek_at_ns: 0,
+            grace: Grace::new(settings.grace, settings.costs.seek_ns),
             maintained: None,
+            left_at_ns: 0,
         })
     }
 
     /// Other settings from now on; what waits stays.
     pub fn set(&mut self, settings: Settings) -> Result<(), InvalidShares> {
         settings.check()?;
+        if settings.grace != self.settings.grace {
+            self.grace = Grace::new(settings.grace, settings.costs.seek_ns);
+        }
         self.settings = settings;
         Ok(())
     }
@@ -124,14 +155,14 @@ impl Scheduler {
         }
         lane.queue.push(request);
         if !flow.is_maintenance() {
-            self.user_at_ns = Some(now_ns);
+            self.saw_user(now_ns);
         }
         Ok(())
     }
 
     /// The request that goes to the device now. `None`: none may; ask again when one was offered
     /// or completed, and at [`wakes_at`](Self::wakes_at).
-    pub fn next(&mut self, now_ns: u64) -> Option<Request> {
+    pub fn next(&mut self, now_ns: u64) -> Option<(Request, Grant)> {
         if self.in_flight(|_| true) >= self.settings.in_flight_max {
             return None;
         }
@@ -140,9 +171,10 @@ impl Scheduler {
             lane.floor.earn(share, now_ns);
         }
         let maintenance = self.in_flight(Flow::is_maintenance);
-        let (flow, is_idle) = if self.is_idle(now_ns) {
-            let may = maintenance < self.settings.maintenance_in_flight_max;
-            (self.idle_turn(may)?, true)
+        let may = maintenance < self.settings.maintenance_in_flight_max && self.is_idle(now_ns);
+        let (flow, grant) = if let Some(flow) = self.idle_turn(now_ns).filter(|_| may) {
+            let is_seek = !self.is_where(flow);
+            (flow, Grant::Idle { is_seek })
         } else {
             let moment = self.moment();
             let earned = |flow: Flow| {
@@ -151,11 +183,17 @@ impl Scheduler {
             };
             let floor = self.least(maintenance == 0, earned);
             let user = || self.least(true, |flow| !flow.is_maintenance());
-            (floor.or_else(user)?, false)
+            match floor {
+                Some(flow) => (flow, Grant::Floor),
+                None => (user()?, Grant::User),
+            }
         };
         let request = self.lane_mut(flow).queue.pop()?;
-        self.charge(&request, is_idle);
-        Some(request)
+        self.charge(&request, grant);
+        if let Grant::Idle { is_seek: true } = grant {
+            self.seeks(now_ns);
+        }
+        Some((request, grant))
     }
 
     /// Takes a request back that was not handed out. False: it is not waiting.
@@ -168,23 +206,32 @@ impl Scheduler {
     pub fn hand_out(&mut self, flow: Flow, id: u64) -> bool {
         let request = self.lane_mut(flow).queue.remove(id);
         request
-            .inspect(|request| self.charge(request, false))
+            .inspect(|request| self.charge(request, Grant::Floor))
             .is_some()
     }
 
-    /// A request of this flow has left the device.
-    pub fn completed(&mut self, flow: Flow, now_ns: u64) {
+    /// A request of this flow, which was offered at `came_ns`, has left the device.
+    pub fn completed(&mut self, flow: Flow, came_ns: u64, now_ns: u64) {
         let lane = self.lane_mut(flow);
         debug_assert!(lane.in_flight > 0, "what was handed out is completed once");
         lane.in_flight = lane.in_flight.saturating_sub(1);
-        if !flow.is_maintenance() {
+        if flow.is_maintenance() {
+            if !std::mem::take(&mut self.lane_mut(flow).is_measured) {
+                self.grace.maintenance_completed(now_ns);
+            }
+            self.left_at_ns = now_ns;
+        } else {
             self.user_at_ns = Some(now_ns);
+            let is_client = flow <= Flow::ForegroundSequential;
+            self.grace.user_completed(is_client, came_ns, now_ns);
         }
     }
 
     /// A user has the device, past this queue.
     pub fn saw_user(&mut self, now_ns: u64) {
         self.user_at_ns = Some(now_ns);
+        self.user_came_ns = Some(now_ns);
+        self.is_streaming = false;
     }
 
     /// A request of maintenance took so long at the device: what was more than its estimate is charged
@@ -202,11 +249,6 @@ impl Scheduler {
         self.lane_mut(flow).had += more;
     }
 
-    /// Whether no user has wanted anything for a while.
-    pub fn is_idle(&self, now_ns: u64) -> bool {
-        self.idle_at().is_some_and(|at| at <= now_ns)
-    }
-
     fn moment(&self) -> Moment {
         let mut users = Flow::ALL.iter().filter(|flow| !flow.is_maintenance());
         match users.any(|flow| self.lane(*flow).is_active()) {
@@ -215,19 +257,13 @@ impl Scheduler {
         }
     }
 
-    /// When the device will be idle, or since when it is, if no user comes; `None` while one is there.
-    fn idle_at(&self) -> Option<u64> {
-        let after_ns = self.settings.idle_after_ns;
-        let at = self.user_at_ns.map_or(0, |at| at.saturating_add(after_ns));
-        (self.moment() == Moment::Gap).then_some(at)
-    }
-
     /// When maintenance that waits may go on, if nothing else happens. `None`: not before something is
     /// completed, or nothing waits.
     pub fn wakes_at(&self, now_ns: u64) -> Option<u64> {
         let maintenance = self.in_flight(Flow::is_maintenance);
         let has_room = maintenance < self.settings.maintenance_in_flight_max;
         let idle_at = self.idle_at().filter(|_| has_room);
+        let stays_until = self.stays_until(now_ns);
         let shares = self.floors(now_ns);
         let lanes = Flow::ALL.iter().zip(&self.lanes).zip(shares);
         let waits = |flow: &Flow, lane: &Lane| flow.is_maintenance() && !lane.queue.is_empty();
@@ -237,7 +273,16 @@ impl Scheduler {
             let ready_at = lane.floor.ready_at(share, moment);
             ready_at.filter(|_| maintenance == 0)
         };
-        let times = waiting.map(|lane| [earned(lane), idle_at]);
+        let idle = |((flow, lane), _): ((&Flow, &Lane), u64)| {
+            let seeks_at = match lane.queue.is_in_order() {
+                true => 0,
+                false => self.seek_at(now_ns),
+            };
+            let stays_until = stays_until.filter(|(stays, _)| stays != flow);
+            let others_at = stays_until.map_or(0, |(_, until)| until);
+            idle_at.map(|at| at.max(seeks_at).max(others_at))
+        };
+        let times = waiting.map(|lane| [earned(lane), idle(lane)]);
         times.flatten().flatten().min()
     }
 
@@ -273,42 +318,37 @@ impl Scheduler {
         waiting.min_by_key(|flow| self.lane(*flow).had)
     }
 
-    /// Of the maintenance tasks that wait: the one that had the device last, if it has not had much more
-    /// than the others by now. It goes on where the head is.
-    fn idle_turn(&self, may: bool) -> Option<Flow> {
-        let least = self.least(may, Flow::is_maintenance)?;
-        let last = self
-            .maintained
-            .filter(|last| !self.lane(*last).queue.is_empty());
-        let ahead = |last: Flow| self.lane(last).had.saturating_sub(self.lane(least).had);
-        Some(match last {
-            Some(last) if ahead(last) < u128::from(GOES_ON_NS) << FRACTION => last,
-            _ => least,
-        })
-    }
-
-    fn charge(&mut self, request: &Request, is_idle: bool) {
+    fn charge(&mut self, request: &Request, grant: Grant) {
         let Request { flow, .. } = *request;
-        let cost_ns = self.settings.costs.of(request.is_sequential, request.bytes);
+        // Maintenance that is given the device beside users, or begins there, moves the head.
+        let stays = match grant {
+            Grant::User => request.is_sequential,
+            Grant::Idle { is_seek } => !is_seek,
+            Grant::Floor => false,
+        };
+        let cost_ns = self.settings.costs.of(stays, request.bytes);
         let weighed = self.weighed(flow, cost_ns);
+        let set = self.settings.floor(flow);
         let lane = self.lane_mut(flow);
         lane.in_flight += 1;
         let began_at = lane.had;
         lane.had += weighed;
         if flow.is_maintenance() {
-            self.maintained = Some(flow);
+            // One that reads here and there is nowhere.
+            self.maintained = Some(flow).filter(|_| request.is_sequential);
         }
         let lane = self.lane_mut(flow);
-        match (flow.is_maintenance(), is_idle) {
-            (true, true) => {
-                lane.floor.had_for_nothing(cost_ns);
+        match grant {
+            Grant::Idle { .. } => {
+                lane.floor.had_for_nothing(cost_ns, set);
                 lane.floor_paid_ns = None;
+                self.is_streaming = true;
             }
-            (true, false) => {
+            Grant::Floor if flow.is_maintenance() => {
                 lane.floor.spend(cost_ns);
                 lane.floor_paid_ns = Some(cost_ns);
             }
-            (false, _) => {}
+            Grant::Floor | Grant::User => {}
         }
         let had = &mut self.had[usize::from(flow.is_maintenance())];
         *had = (*had).max(began_at);

@@ -4,6 +4,7 @@
 //! user's wishes.
 
 use crate::flow::{ByFlow, Flow};
+use crate::grace::GraceLimits;
 
 /// What a request costs, in time of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,8 +49,8 @@ pub struct Settings {
     pub floors_permille: ByFlow<u16>,
     /// Of a busy device, what all maintenance gets together when deadlines are near, percent: 1 to 90.
     pub floors_percent_max: u8,
-    /// The device is idle when no user has asked for anything for so long.
-    pub idle_after_ns: u64,
+    /// The device is idle when no user has asked for anything for so long; the wait is learned within these.
+    pub grace: GraceLimits,
     /// Requests at the device at once.
     pub in_flight_max: usize,
     /// Of them, maintenance while the device is idle: whoever comes then waits for them. While it is
@@ -68,7 +69,10 @@ impl Settings {
         weights: [1, 4, 2, 2, 4, 3, 2, 1],
         floors_permille: [0, 0, 0, 0, 10, 20, 20, 10],
         floors_percent_max: 50,
-        idle_after_ns: 100_000_000,
+        grace: GraceLimits {
+            least_ns: 4_000_000,
+            most_ns: 100_000_000,
+        },
         in_flight_max: 8,
         maintenance_in_flight_max: 1,
         waiting_max: 4096,
@@ -76,7 +80,10 @@ impl Settings {
     };
     /// For solid-state drives.
     pub const SSD: Self = Self {
-        idle_after_ns: 1_000_000,
+        grace: GraceLimits {
+            least_ns: 250_000,
+            most_ns: 10_000_000,
+        },
         in_flight_max: 32,
         maintenance_in_flight_max: 8,
         costs: DeviceCosts::SSD,
@@ -107,6 +114,12 @@ impl Settings {
             return refuse("requests at once and waiting: 1 or more");
         }
         Ok(())
+    }
+
+    /// What is set for a maintenance task on a busy device, millionths.
+    pub(crate) fn floor(&self, flow: Flow) -> u64 {
+        let permille = self.floors_permille.get(flow as usize);
+        u64::from(permille.copied().unwrap_or_default()) * 1000
     }
 
     pub(crate) fn weight(&self, flow: Flow) -> u64 {

@@ -1,7 +1,7 @@
 //! Random loads, devices and settings: every request is handed out once, reads and writes each in their
 //! order, limits are kept, and whoever waits is either at the device's limit or told when to ask again.
 
-use qos::{Deadline, DeviceCosts, Direction, Flow, Request, Scheduler, Settings};
+use qos::{Deadline, DeviceCosts, Direction, Flow, GraceLimits, Request, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};
 
 const MS: u64 = 1_000_000;
@@ -28,7 +28,7 @@ fn settings(numbers: &mut Numbers) -> Settings {
         weights: Flow::ALL.map(|_| 1 + numbers.below(9) as u16),
         floors_permille: Flow::ALL.map(|_| numbers.below(60) as u16),
         floors_percent_max: 1 + numbers.below(90) as u8,
-        idle_after_ns: numbers.below(30) * MS,
+        grace: GraceLimits::fixed(numbers.below(30) * MS),
         in_flight_max,
         maintenance_in_flight_max: 1 + numbers.below(4) as usize,
         waiting_max: 5 + numbers.below(40) as usize,
@@ -92,7 +92,7 @@ impl Model {
 
     fn hand_out(&mut self, scheduler: &mut Scheduler, limits: &Settings, now: u64) {
         let was_idle = scheduler.is_idle(now);
-        while let Some(request) = scheduler.next(now) {
+        while let Some((request, _)) = scheduler.next(now) {
             let key = (request.flow, request.direction == Direction::Read);
             let queue = self.waiting.entry(key).or_default();
             assert_eq!(queue.pop_front(), Some(request.id), "in order, once");
@@ -131,7 +131,7 @@ fn every_request_goes_once_and_nobody_waits_for_ever() {
                     let nth = numbers.below(model.at_device.len() as u64) as usize;
                     let request = model.at_device.swap_remove(nth);
                     now += limits.costs.of(request.is_sequential, request.bytes);
-                    scheduler.completed(request.flow, now);
+                    scheduler.completed(request.flow, now, now);
                 }
                 8 if numbers.below(20) == 0 => {
                     let (work_ns, at_ns) = (numbers.below(1000) * MS, now + 1000 * MS);
@@ -150,7 +150,7 @@ fn every_request_goes_once_and_nobody_waits_for_ever() {
             match model.at_device.pop() {
                 Some(request) => {
                     now += limits.costs.of(request.is_sequential, request.bytes);
-                    scheduler.completed(request.flow, now);
+                    scheduler.completed(request.flow, now, now);
                 }
                 None => {
                     let wakes_at = scheduler.wakes_at(now).expect("somebody waits");

@@ -13,6 +13,7 @@ mod steps;
 mod turns;
 
 pub use paced_disk::{PacedDisk, Writes};
+pub use pieces::PieceKind;
 pub use steps::StepTurn;
 pub use turns::DeviceQueue;
 
@@ -38,9 +39,14 @@ pub trait RequestQueue: Send + Sync {
     /// A request that waits for nobody. It is counted.
     fn note(&self, asker: Asker, direction: Direction, bytes: u64);
 
-    /// Before maintenance writes a piece of something long: the turn that this thread has for its step ends,
-    /// and it has another one on return. Nothing happens where it has none.
-    fn next_piece(&self, _flow: Flow, _bytes: u64) {}
+    /// Before maintenance reads or writes: so many of the bytes it may, now, at least one. If it has a turn for its
+    /// step and that is over, it has another one on return. All of them where it has none.
+    fn before_piece(&self, _flow: Flow, _kind: PieceKind, bytes: u64) -> u64 {
+        bytes
+    }
+
+    /// That is done.
+    fn after_piece(&self, _flow: Flow) {}
 }
 
 /// A request is at the device as long as this lives.

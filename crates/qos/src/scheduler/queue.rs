@@ -26,7 +26,7 @@ impl Queue {
     }
 
     pub fn pop(&mut self) -> Option<Request> {
-        let is_writes_turn = self.overtaken >= READS_MAX && !self.writes.is_empty();
+        let is_writes_turn = self.is_writes_turn();
         if let Some(read) = self.reads.pop_front_if(|_| !is_writes_turn) {
             self.overtaken = match self.writes.is_empty() {
                 true => 0,
@@ -45,6 +45,20 @@ impl Queue {
             let at = queue.iter().position(|request| request.id == id);
             found.or_else(|| queue.remove(at?))
         })
+    }
+
+    /// True when the next one begins where the one before it has ended.
+    pub fn is_in_order(&self) -> bool {
+        let is_writes_turn = self.reads.is_empty() || self.is_writes_turn();
+        let next = match is_writes_turn {
+            true => self.writes.front(),
+            false => self.reads.front(),
+        };
+        next.is_some_and(|next| next.is_sequential)
+    }
+
+    fn is_writes_turn(&self) -> bool {
+        self.overtaken >= READS_MAX && !self.writes.is_empty()
     }
 
     pub fn len(&self) -> usize {

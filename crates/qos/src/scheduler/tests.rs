@@ -71,7 +71,7 @@ impl Device {
 
     fn run(&mut self, until_ns: u64) {
         while self.now_ns < until_ns {
-            while let Some(request) = self.scheduler.next(self.now_ns) {
+            while let Some((request, _)) = self.scheduler.next(self.now_ns) {
                 self.at_device.push(request);
             }
             if self.at_device.is_empty() {
@@ -90,7 +90,8 @@ impl Device {
             let wait = self.now_ns - self.offered.remove(&request.id).expect("handed out once");
             let longest = self.waits.entry(flow).or_default();
             *longest = wait.max(*longest);
-            self.scheduler.completed(flow, self.now_ns);
+            self.scheduler
+                .completed(flow, self.now_ns - wait, self.now_ns);
             if let Some((_, again)) = self.loads.get(&flow).copied() {
                 self.offer(again);
             }
@@ -195,7 +196,7 @@ fn maintenance_has_its_floor_on_a_busy_device_and_all_of_an_idle_one() {
 }
 
 #[test]
-fn a_short_pause_is_not_idle_time() {
+fn a_pause_that_is_too_short_for_a_seek_is_not_idle_time() {
     let mut device = Device::new(SHALLOW);
     let settings = Settings {
         floors_permille: [0; 8],
@@ -204,17 +205,69 @@ fn a_short_pause_is_not_idle_time() {
     device.scheduler.set(settings).expect("good settings");
     device.load(4, random(Flow::Scrub));
     device.offer(random(Flow::ForegroundNonSequential));
-    // A client who asks again every 15 ms after an answer: less than what counts as idle.
-    for _ in 0..100 {
-        let until = device.now_ns + 15 * MS;
+    // A client who asks again every 10 ms after an answer would meet each seek.
+    for n in 0..2000 {
+        let until = device.now_ns + 18 * MS;
         device.run(until);
         device.offer(random(Flow::ForegroundNonSequential));
+        if n == 999 {
+            device.clear();
+        }
     }
+    let learned = device.scheduler.grace_ns();
+    assert!(learned > 10 * MS, "{learned} ns");
     assert_eq!(device.done.get(&Flow::Scrub), None);
-    assert_eq!(device.done[&Flow::ForegroundNonSequential], 100);
-    let until = device.now_ns + S;
+    assert_eq!(device.done[&Flow::ForegroundNonSequential], 1000);
+    let until = device.now_ns + 3 * S;
     device.run(until);
-    assert!(device.done[&Flow::Scrub] > 100);
+    assert!(device.done[&Flow::Scrub] > 200);
+}
+
+#[test]
+fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
+    let settings = Settings {
+        floors_permille: [0; 8],
+        ..Settings::DISK
+    };
+    let mut scheduler = Scheduler::new(settings).expect("good settings");
+    let at = |ms: u64| 10 * S + ms * MS;
+    let client = random(Flow::ForegroundNonSequential);
+    let scrub = stream(Flow::Scrub);
+    scheduler.offer(client, at(0)).expect("room");
+    assert!(scheduler.next(at(0)).is_some());
+    scheduler.completed(client.flow, at(0), at(8));
+    scheduler.offer(scrub, at(8)).expect("room");
+    assert_eq!(scheduler.next(at(9)), None, "it may come back at once");
+    let begins = scheduler.wakes_at(at(9)).expect("it waits");
+    assert!((at(12)..=at(16)).contains(&begins), "{begins}");
+    let (_, grant) = scheduler.next(begins).expect("the device is idle");
+    assert_eq!(grant, Grant::Idle { is_seek: true });
+    // In order as long as it likes; elsewhere when it is time.
+    let since = begins;
+    assert!(scheduler.go_on(Flow::Scrub, true, 65536, (since, since + MS)));
+    assert!(!scheduler.go_on(Flow::Scrub, false, 65536, (since, since + MS)));
+    assert!(scheduler.go_on(Flow::Scrub, false, 65536, (since, since + 100 * MS)));
+    assert!(!scheduler.go_on(Flow::Scrub, false, 65536, (since, since + 101 * MS)));
+    assert!(scheduler.go_on(Flow::Scrub, true, 65536, (since, since + 101 * MS)));
+    // Another task waits until this one has not come back for a moment.
+    scheduler
+        .offer(stream(Flow::Collect), since + 101 * MS)
+        .expect("room");
+    scheduler.completed(Flow::Scrub, since, since + 102 * MS);
+    assert_eq!(scheduler.next(since + 103 * MS), None);
+    scheduler.offer(scrub, since + 103 * MS).expect("room");
+    let (next, grant) = scheduler.next(since + 103 * MS).expect("its turn");
+    assert_eq!(
+        (next.flow, grant),
+        (Flow::Scrub, Grant::Idle { is_seek: false })
+    );
+    scheduler.completed(Flow::Scrub, since, since + 104 * MS);
+    let other = scheduler.wakes_at(since + 104 * MS).expect("one waits");
+    let (next, _) = scheduler.next(other).expect("its turn");
+    assert_eq!(next.flow, Flow::Collect);
+    // A client comes: nobody goes on.
+    scheduler.offer(client, other + MS).expect("room");
+    assert!(!scheduler.go_on(Flow::Collect, true, 65536, (other, other + MS)));
 }
 
 #[test]
@@ -225,15 +278,15 @@ fn a_floor_looks_for_a_gap_between_users_and_not_for_ever() {
         .offer(random(Flow::ForegroundNonSequential), now(0))
         .expect("room");
     scheduler.offer(random(Flow::Scrub), now(0)).expect("room");
-    let is_scrub = |request: Option<Request>| request.map(|r| r.flow == Flow::Scrub);
+    let is_scrub = |next: Option<(Request, Grant)>| next.map(|(r, _)| r.flow == Flow::Scrub);
     assert_eq!(is_scrub(scheduler.next(now(0))), Some(false));
     // It has earned its turn, and the user is still there.
     assert_eq!(scheduler.next(now(1)), None);
     let latest = scheduler.wakes_at(now(1)).expect("it waits");
     assert!(latest <= now(600), "{latest} ns");
-    scheduler.completed(Flow::ForegroundNonSequential, now(2));
+    scheduler.completed(Flow::ForegroundNonSequential, now(0), now(2));
     assert_eq!(is_scrub(scheduler.next(now(2))), Some(true));
-    scheduler.completed(Flow::Scrub, now(10));
+    scheduler.completed(Flow::Scrub, now(0), now(10));
     // No gap comes.
     scheduler.offer(random(Flow::Scrub), now(10)).expect("room");
     scheduler
@@ -287,10 +340,10 @@ fn queues_have_an_end() {
     let flow = Flow::Backup;
     assert_eq!(scheduler.offer(backup, 0), Err(QueueFull { flow }));
     assert!(scheduler.offer(stream(Flow::Restore), 0).is_ok());
-    let both = [scheduler.next(0), scheduler.next(0)].map(|r| r.map(|r| r.flow));
+    let both = [scheduler.next(0), scheduler.next(0)].map(|next| next.map(|(r, _)| r.flow));
     assert_eq!(both, [Some(Flow::Restore), Some(Flow::Backup)]);
     assert_eq!(scheduler.next(0), None, "two are at the device");
-    scheduler.completed(Flow::Restore, 1);
+    scheduler.completed(Flow::Restore, 0, 1);
     assert!(scheduler.offer(backup, 1).is_ok());
     assert!(scheduler.next(1).is_some());
 }

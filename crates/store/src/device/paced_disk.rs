@@ -4,7 +4,7 @@
 //! as any disk: by blobs (containers), and by whoever has files (journal, index).
 
 use super::pieces::PIECE_BYTES;
-use super::{RequestQueue, flow_of, is_maintenance};
+use super::{PieceKind, RequestQueue, flow_of, is_maintenance};
 use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, ReadFrom, Room};
 use qos::Direction;
 use std::sync::Arc;
@@ -125,27 +125,49 @@ impl PacedFile {
         &self,
         offset: u64,
         into: &mut [u8],
-        read: impl FnOnce(&mut [u8], bool) -> Result<(), MediaError>,
+        mut read: impl FnMut(u64, &mut [u8], bool) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
         let bytes = into.len() as u64;
         let goes_on = self.goes_on(offset, bytes);
-        let turn = self
-            .queue
-            .enter(Asker::current(), Direction::Read, goes_on, bytes);
-        let done = read(into, goes_on);
-        drop(turn);
-        done
+        let asker = Asker::current();
+        let flow = flow_of(asker);
+        let turn = self.queue.enter(asker, Direction::Read, goes_on, bytes);
+        if turn.is_some() || !flow.is_maintenance() {
+            return read(offset, into, goes_on);
+        }
+        let (mut offset, mut left, mut goes_on) = (offset, into, goes_on);
+        loop {
+            let kind = PieceKind::Read {
+                is_sequential: goes_on,
+            };
+            let may = self.queue.before_piece(flow, kind, left.len() as u64);
+            let may = usize::try_from(may).unwrap_or(usize::MAX).max(1);
+            let (piece, rest) = left.split_at_mut(may.min(left.len()));
+            let done = read(offset, piece, goes_on);
+            self.queue.after_piece(flow);
+            done?;
+            offset = offset.saturating_add(piece.len() as u64);
+            (left, goes_on) = (rest, true);
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     fn write_pieces(&self, asker: Asker, mut offset: u64, data: &[u8]) -> Result<(), MediaError> {
         let is_long = data.len() > PIECE_BYTES;
+        let flow = flow_of(asker);
         for piece in data.chunks(PIECE_BYTES) {
             let bytes = piece.len() as u64;
             if is_long {
-                self.queue.next_piece(flow_of(asker), bytes);
+                self.queue.before_piece(flow, PieceKind::Write, bytes);
             }
             self.queue.note(asker, Direction::Write, bytes);
-            self.below.write_at_past_cache(offset, piece)?;
+            let written = self.below.write_at_past_cache(offset, piece);
+            if is_long {
+                self.queue.after_piece(flow);
+            }
+            written?;
             offset = offset.saturating_add(bytes);
         }
         Ok(())
@@ -155,20 +177,20 @@ impl PacedFile {
 impl DiskFile for PacedFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         if !is_maintenance() {
-            return self.read(offset, into, |into, _| self.below.read_at(offset, into));
+            return self.read(offset, into, |at, into, _| self.below.read_at(at, into));
         }
         // The system would read ahead of a turn, in the way of others.
         let end = offset.saturating_add(into.len() as u64);
         let window_end = end.checked_next_multiple_of(WINDOW_BYTES).unwrap_or(end);
-        self.read(offset, into, |into, goes_on| {
+        self.read(offset, into, |at, into, goes_on| {
             let ahead_bytes = if goes_on { window_end - end } else { 0 };
-            self.below.read_at_ahead(offset, into, ahead_bytes)
+            self.below.read_at_ahead(at, into, ahead_bytes)
         })
     }
 
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
-        self.read(offset, into, |into, _| {
-            self.below.read_at_past_cache(offset, into)
+        self.read(offset, into, |at, into, _| {
+            self.below.read_at_past_cache(at, into)
         })
     }
 
@@ -182,9 +204,12 @@ impl DiskFile for PacedFile {
             self.read_at(offset, into)?;
             return Ok(ReadFrom::Cache);
         }
-        let mut from = ReadFrom::Cache;
-        self.read(offset, into, |into, _| {
-            from = self.below.read_at_told(offset, into, past_cache)?;
+        let mut from = ReadFrom::Device;
+        self.read(offset, into, |at, into, _| {
+            // What is not all of the device is not proof of it.
+            if self.below.read_at_told(at, into, past_cache)? == ReadFrom::Cache {
+                from = ReadFrom::Cache;
+            }
             Ok(())
         })?;
         Ok(from)

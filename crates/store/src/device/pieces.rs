@@ -1,4 +1,9 @@
-//! Steps of maintenance that write more than a turn is for: each piece of it has a turn of its own.
+//! What a step of maintenance reads and writes, in pieces: it stops at once when a user comes.
+//!
+//! A turn that was given because the device is idle goes on piece by piece as long as nobody comes; then it ends, and
+//! the next piece waits for another turn. A turn that was paid from a floor is for what it was asked for. Short
+//! reads here and there pass within a turn, because others may wait for the locks that their thread holds; the
+//! seeks that they cost are owed by the next turn.
 //!
 //! Invariant: a thread with a turn of maintenance has one until that is dropped, between two pieces another
 //! one; nobody else's turn is touched. A piece waits for [`WAIT_MAX`] at most, because others may wait for
@@ -6,13 +11,15 @@
 
 use super::DeviceQueue;
 use super::turns::State;
-use qos::Flow;
-use std::sync::atomic::Ordering;
+use qos::{DeviceKind, Flow, Grant};
+use std::sync::MutexGuard;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// Bytes that maintenance writes in one turn: who comes meanwhile waits for them.
+/// Bytes that maintenance writes at once, or reads where a turn was paid for: who comes meanwhile waits for them.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
+/// ... and that it reads at once in idle time, from a disk and from other devices.
+const READ_BYTES: (u64, u64) = (64 << 10, 1 << 20);
 /// Longer than a floor of 2 % needs for a piece on a disk.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
@@ -23,50 +30,161 @@ pub(super) struct Piece {
     thread: ThreadId,
     flow: Flow,
     began_ns: u64,
+    grant: Grant,
+    /// Of what the turn was asked for, bytes that were not read or written yet.
+    paid_bytes: u64,
+    /// Nothing was read or written yet.
+    is_fresh: bool,
+    /// When what is at the device now began, and whether the head had to move for it.
+    at_device: Option<(u64, bool)>,
 }
 
-impl DeviceQueue {
-    /// Ends the turn that this thread has for a step of maintenance; it has another one on return, for so
-    /// many bytes. Without a turn nothing happens.
-    pub(super) fn turn_for_piece(&self, flow: Flow, bytes: u64) {
-        let mut state = self.lock();
-        let thread = std::thread::current().id();
-        let is_ours = |piece: &Piece| piece.thread == thread && piece.flow == flow;
-        let Some(at) = state.pieces.iter().position(is_ours) else {
-            return;
-        };
-        let mut piece = state.pieces.swap_remove(at);
-        state.end_piece(&piece, self.ticks.now_ns());
-        self.hand_out(&mut state, None);
-        drop(state);
-        let mut turn = self.ask(flow, bytes);
-        if !turn.wait(WAIT_MAX) {
-            let mut state = self.lock();
-            if state.waiting.remove(&turn.id).is_some() {
-                state.scheduler.hand_out(flow, turn.id);
-                turn.waiter.may_go.store(true, Ordering::Release);
-            }
-            drop(state);
-            turn.wait(Duration::ZERO);
-        }
-        turn.is_given = true;
-        let mut state = self.lock();
-        if let Some(Piece { began_ns, .. }) = state.take_piece(turn.id) {
-            piece.began_ns = began_ns;
-        }
-        state.pieces.push(piece);
-    }
-}
-
-impl State {
-    /// A step has its turn.
-    pub fn begin_piece(&mut self, id: u64, flow: Flow, now_ns: u64) {
-        self.pieces.push(Piece {
+impl Piece {
+    /// Of a step that this thread begins now, for so many bytes.
+    pub fn new(id: u64, flow: Flow, (grant, paid_bytes): (Grant, u64), now_ns: u64) -> Self {
+        Self {
             id,
             thread: std::thread::current().id(),
             flow,
             began_ns: now_ns,
-        });
+            grant,
+            paid_bytes,
+            is_fresh: true,
+            at_device: None,
+        }
+    }
+
+    fn is_idle_time(&self) -> bool {
+        matches!(self.grant, Grant::Idle { .. })
+    }
+
+    fn moves_head(&self) -> bool {
+        self.grant == (Grant::Idle { is_seek: true })
+    }
+
+    /// Bytes of so many that are read or written at once.
+    fn at_once(&self, kind: PieceKind, device: DeviceKind, bytes: u64) -> u64 {
+        match (kind, self.is_idle_time()) {
+            (PieceKind::Write, _) => bytes,
+            (PieceKind::Read { .. }, true) => bytes.min(read_bytes(device)),
+            (PieceKind::Read { .. }, false) => bytes.min(PIECE_BYTES as u64),
+        }
+    }
+}
+
+fn read_bytes(device: DeviceKind) -> u64 {
+    match device {
+        DeviceKind::Disk => READ_BYTES.0,
+        DeviceKind::Ssd => READ_BYTES.1,
+    }
+}
+
+/// What maintenance is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceKind {
+    /// To read.
+    Read {
+        /// It goes on where the read before has ended.
+        is_sequential: bool,
+    },
+    /// To write a piece of something long.
+    Write,
+}
+
+impl DeviceQueue {
+    /// Bytes of so many that this thread may read or write now, after waiting for its turn if that was over; all of them
+    /// without a turn.
+    pub(super) fn begin_piece(&self, flow: Flow, kind: PieceKind, bytes: u64) -> u64 {
+        let mut state = self.lock();
+        let Some(at) = state.piece_of_this_thread(flow) else {
+            return bytes;
+        };
+        let mut piece = state.pieces.swap_remove(at);
+        let now_ns = self.ticks.now_ns();
+        let is_sequential = kind
+            != PieceKind::Read {
+                is_sequential: false,
+            };
+        let is_short = kind != PieceKind::Write && bytes <= read_bytes(state.kind);
+        let may = piece.at_once(kind, state.kind, bytes);
+        let is_granted = if piece.is_fresh {
+            true
+        } else if piece.is_idle_time() {
+            let times = (piece.began_ns, now_ns);
+            let goes_on = state.scheduler.go_on(flow, is_sequential, may, times);
+            if !goes_on && is_short && !is_sequential {
+                state.scheduler.seeks(now_ns);
+            }
+            goes_on || is_short && !is_sequential
+        } else {
+            piece.paid_bytes >= may || is_short
+        };
+        let mut is_seek = !is_sequential || piece.is_fresh && piece.moves_head();
+        if !is_granted {
+            state = self.turn_for_piece(state, &mut piece, bytes.min(PIECE_BYTES as u64));
+            is_seek = true;
+        }
+        let may = piece.at_once(kind, state.kind, bytes);
+        piece.is_fresh = false;
+        piece.paid_bytes = piece.paid_bytes.saturating_sub(may);
+        piece.at_device = Some((self.ticks.now_ns(), is_seek));
+        state.note_order(flow, is_sequential);
+        state.pieces.push(piece);
+        may
+    }
+
+    /// What [`begin_piece`](Self::begin_piece) has let this thread do is done.
+    pub(super) fn end_piece(&self, flow: Flow) {
+        let mut state = self.lock();
+        let now_ns = self.ticks.now_ns();
+        let Some(at) = state.piece_of_this_thread(flow) else {
+            return;
+        };
+        if let Some(piece) = state.pieces.get_mut(at)
+            && let Some((began_ns, is_seek)) = piece.at_device.take()
+        {
+            let took_ns = now_ns.saturating_sub(began_ns);
+            let idle_time = piece.is_idle_time().then_some(is_seek);
+            state.scheduler.piece_took(flow, idle_time, took_ns, now_ns);
+        }
+    }
+
+    /// Ends the turn that this thread has for a step of maintenance; it has another one on return, for so
+    /// many bytes.
+    fn turn_for_piece<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        piece: &mut Piece,
+        bytes: u64,
+    ) -> MutexGuard<'s, State> {
+        state.leave(piece, self.ticks.now_ns());
+        self.hand_out(&mut state, None);
+        drop(state);
+        let mut turn = self.ask(piece.flow, bytes);
+        if !turn.wait(WAIT_MAX) {
+            turn.force();
+        }
+        let mut state = self.lock();
+        if let Some(given) = turn.give_up(&mut state) {
+            *piece = Piece {
+                id: piece.id,
+                ..given
+            };
+        }
+        state
+    }
+}
+
+impl State {
+    fn piece_of_this_thread(&self, flow: Flow) -> Option<usize> {
+        let thread = std::thread::current().id();
+        let is_ours = |piece: &Piece| piece.thread == thread && piece.flow == flow;
+        self.pieces.iter().position(is_ours)
+    }
+
+    /// A step has its turn.
+    pub fn begin_piece(&mut self, piece: Piece) {
+        self.pieces.push(piece);
     }
 
     pub fn take_piece(&mut self, id: u64) -> Option<Piece> {
@@ -74,12 +192,23 @@ impl State {
         Some(self.pieces.swap_remove(at))
     }
 
+    /// Whether a step that has a turn may go on with another one without leaving the device. False: it has to ask for a
+    /// turn.
+    pub fn goes_on(&self, id: u64, now_ns: u64) -> bool {
+        let mut pieces = self.pieces.iter().filter(|piece| piece.id == id);
+        pieces.any(|piece| {
+            let is_sequential = self.reads_in_order(piece.flow);
+            let times = (piece.began_ns, now_ns);
+            piece.is_idle_time() && self.scheduler.may_go_on(piece.flow, is_sequential, times)
+        })
+    }
+
     /// It has left the device.
-    pub fn end_piece(&mut self, piece: &Piece, now_ns: u64) {
+    pub fn leave(&mut self, piece: &Piece, now_ns: u64) {
         let took_ns = now_ns.saturating_sub(piece.began_ns);
         self.of(piece.flow).busy_ns += took_ns;
         self.scheduler.took(piece.flow, took_ns);
-        self.scheduler.completed(piece.flow, now_ns);
+        self.scheduler.completed(piece.flow, piece.began_ns, now_ns);
     }
 }
 

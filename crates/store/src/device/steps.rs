@@ -5,11 +5,11 @@
 //! a turn computes between its reads, and may not come back for a while. Called by maintenance, and
 //! by the server for its clients.
 
+use super::pieces::Piece;
 use super::turns::{DeviceQueue, LOOK_EVERY, State, Waiter};
-use qos::{DeviceKind, Direction, Flow, Request};
+use qos::{DeviceKind, Direction, Flow, Grant, Request};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Of what the device takes at once, one in so many is for users' steps.
@@ -21,17 +21,20 @@ const DISK_STEP_BYTES: u64 = 256 << 10;
 const STEP_BYTES: u64 = 1 << 20;
 /// A step of a user who is alone.
 const LONE_STEP_BYTES: u64 = 4 << 20;
+/// Who has not come for so long is not there.
+const GONE_NS: u64 = 100_000_000;
 
 /// A turn for a step, or the wish for one. It ends when this is dropped.
 pub struct StepTurn<'a> {
     queue: &'a DeviceQueue,
     pub(super) id: u64,
     flow: Flow,
-    pub(super) waiter: Arc<Waiter>,
+    bytes: u64,
+    waiter: Arc<Waiter>,
     came_ns: u64,
     began_ns: Option<u64>,
     /// Another step has it now.
-    pub(super) is_given: bool,
+    is_given: bool,
 }
 
 /// Users' steps outside of the scheduler, in the order in which they came, and how many are in it or at
@@ -97,7 +100,7 @@ impl DeviceQueue {
             id,
             flow,
             direction: Direction::Read,
-            is_sequential: false,
+            is_sequential: flow.is_maintenance() && state.reads_in_order(flow),
             bytes,
         };
         state.waiting.insert(id, Arc::clone(&waiter));
@@ -109,12 +112,13 @@ impl DeviceQueue {
         } else if state.scheduler.offer(request, came_ns).is_err() {
             // Tasks are few: cannot be.
             state.waiting.remove(&id);
-            waiter.may_go.store(true, Ordering::Release);
+            waiter.grant(Grant::Floor);
         }
         StepTurn {
             queue: self,
             id,
             flow,
+            bytes,
             waiter,
             came_ns,
             began_ns: None,
@@ -126,10 +130,7 @@ impl DeviceQueue {
     /// nobody else is there.
     pub fn step_bytes(&self, flow: Flow, wanted: u64) -> u64 {
         let state = self.lock();
-        let idle_after_ns = state.plan.settings(state.kind).idle_after_ns;
-        let idle_at = state
-            .own_user_at_ns
-            .map(|at| at.saturating_add(idle_after_ns));
+        let idle_at = state.own_user_at_ns.map(|at| at.saturating_add(GONE_NS));
         let is_alone = state.line.outside.is_empty()
             && state.users_at_device == 0
             && idle_at.is_none_or(|idle_at| idle_at <= self.ticks.now_ns());
@@ -164,10 +165,13 @@ impl StepTurn<'_> {
             let mut state = self.queue.lock();
             self.queue.hand_out(&mut state, None);
             let now_ns = self.queue.ticks.now_ns();
-            if self.waiter.may_go.load(Ordering::Acquire) {
+            if let Some(grant) = self.waiter.granted() {
                 if self.began_ns.replace(now_ns).is_none() {
                     match self.flow.is_maintenance() {
-                        true => state.begin_piece(self.id, self.flow, now_ns),
+                        true => {
+                            let paid = (grant, self.bytes);
+                            state.begin_piece(Piece::new(self.id, self.flow, paid, now_ns));
+                        }
                         false => state.line.at_device += 1,
                     }
                     let counts = state.of(self.flow);
@@ -184,6 +188,30 @@ impl StepTurn<'_> {
             let left_ns = wakes_at.min(until_ns).saturating_sub(now_ns);
             std::thread::park_timeout(Duration::from_nanos(left_ns).min(LOOK_EVERY));
         }
+    }
+
+    /// Whether maintenance that has its turn may go on with its next step without leaving the device: no user has
+    /// come, and it is no other task's turn. Otherwise it drops this, and asks for another one.
+    pub fn goes_on(&self) -> bool {
+        let state = self.queue.lock();
+        state.goes_on(self.id, self.queue.ticks.now_ns())
+    }
+
+    /// Goes to the device though it is not its turn: others may wait for who waits here.
+    pub(super) fn force(&mut self) {
+        let mut state = self.queue.lock();
+        if state.waiting.remove(&self.id).is_some() {
+            state.scheduler.hand_out(self.flow, self.id);
+            self.waiter.grant(Grant::Floor);
+        }
+        drop(state);
+        self.wait(Duration::ZERO);
+    }
+
+    /// What it has at the device is another step's from now on.
+    pub(super) fn give_up(&mut self, state: &mut State) -> Option<Piece> {
+        self.is_given = true;
+        state.take_piece(self.id)
     }
 }
 
@@ -204,13 +232,13 @@ impl Drop for StepTurn<'_> {
             state.scheduler.withdraw(self.flow, self.id);
         } else {
             match (self.began_ns, state.take_piece(self.id)) {
-                (_, Some(piece)) => state.end_piece(&piece, now_ns),
+                (_, Some(piece)) => state.leave(&piece, now_ns),
                 (Some(began_ns), None) => {
                     state.of(self.flow).busy_ns += now_ns.saturating_sub(began_ns);
                     state.line.at_device -= usize::from(is_users);
-                    state.scheduler.completed(self.flow, now_ns);
+                    state.scheduler.completed(self.flow, self.came_ns, now_ns);
                 }
-                (None, None) => state.scheduler.completed(self.flow, now_ns),
+                (None, None) => state.scheduler.completed(self.flow, self.came_ns, now_ns),
             }
         }
         self.queue.hand_out(&mut state, None);

@@ -59,8 +59,13 @@ fn steps_beside(period_ms: Option<u64>) -> u64 {
             .unwrap_or_else(|| queue.ask(Flow::Scrub, 1 << 20));
         match turn.wait(NOW) {
             true => {
+                let kind = PieceKind::Read {
+                    is_sequential: true,
+                };
+                queue.before_piece(Flow::Scrub, kind, 1 << 20);
                 steps += 1;
                 ticks.pass(5 * MS);
+                queue.after_piece(Flow::Scrub);
             }
             false => wish = Some(turn),
         }

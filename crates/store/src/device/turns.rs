@@ -6,15 +6,14 @@
 
 use super::pieces::Piece;
 use super::steps::Line;
-use super::{FlowCounts, RequestQueue, Turn, flow_of};
+use super::{FlowCounts, PieceKind, RequestQueue, Turn, flow_of};
 use media::{Asker, Ticks};
 use qos::{
-    Deadline, DeviceKind, Direction, EdgeThrottle, Flow, InvalidShares, KindJudge, Plan, Request,
-    Scheduler,
+    Deadline, DeviceKind, Direction, EdgeThrottle, Flow, Grant, InvalidShares, KindJudge, Plan,
+    Request, Scheduler,
 };
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A thread that waits.
 pub(super) struct Waiter {
-    pub may_go: AtomicBool,
+    granted: OnceLock<Grant>,
     thread: Thread,
 }
 
@@ -41,6 +40,8 @@ pub(super) struct State {
     pub line: Line,
     /// What steps of maintenance have at the device: few.
     pub pieces: Vec<Piece>,
+    /// By flow: what it read last went on where the read before had ended.
+    in_order: [bool; Flow::ALL.len()],
     /// Turns of users that have not ended, but for those of steps.
     pub users_at_device: usize,
     /// When a user of this process was last there.
@@ -80,6 +81,7 @@ impl DeviceQueue {
             waiting: BTreeMap::new(),
             line: Line::default(),
             pieces: Vec::new(),
+            in_order: Default::default(),
             users_at_device: 0,
             own_user_at_ns: None,
             counts: Default::default(),
@@ -118,6 +120,14 @@ impl DeviceQueue {
         counts
     }
 
+    /// How long no user must have come before maintenance begins, as learned, and what maintenance did to the
+    /// 99th percentile of clients' latencies lately, as a factor.
+    pub fn idle_time(&self) -> (Duration, f64) {
+        let state = self.lock();
+        let grace = Duration::from_nanos(state.scheduler.grace_ns());
+        (grace, state.scheduler.harm())
+    }
+
     /// A task should be through with so many bytes in this time; its share of a busy device rises as
     /// far as that needs.
     pub fn finish_within(&self, flow: Flow, bytes: u64, within: Duration) {
@@ -136,11 +146,11 @@ impl DeviceQueue {
         let now_ns = self.ticks.now_ns();
         let mut is_mine = false;
         state.admit(now_ns);
-        while let Some(request) = state.scheduler.next(now_ns) {
+        while let Some((request, grant)) = state.scheduler.next(now_ns) {
             if Some(request.id) == mine {
                 is_mine = true;
             } else if let Some(waiter) = state.waiting.remove(&request.id) {
-                waiter.may_go.store(true, Ordering::Release);
+                waiter.grant(grant);
                 waiter.thread.unpark();
             }
         }
@@ -151,7 +161,7 @@ impl DeviceQueue {
     fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>, id: u64) -> MutexGuard<'s, State> {
         let waiter = Arc::new(Waiter::here());
         state.waiting.insert(id, Arc::clone(&waiter));
-        while !waiter.may_go.load(Ordering::Acquire) {
+        while waiter.granted().is_none() {
             drop(state);
             std::thread::park_timeout(LOOK_EVERY);
             state = self.lock();
@@ -235,8 +245,12 @@ impl RequestQueue for DeviceQueue {
         }
     }
 
-    fn next_piece(&self, flow: Flow, bytes: u64) {
-        self.turn_for_piece(flow, bytes);
+    fn before_piece(&self, flow: Flow, kind: PieceKind, bytes: u64) -> u64 {
+        self.begin_piece(flow, kind, bytes)
+    }
+
+    fn after_piece(&self, flow: Flow) {
+        self.end_piece(flow);
     }
 }
 
@@ -245,9 +259,19 @@ impl Turn for AtDevice<'_> {}
 impl Waiter {
     pub fn here() -> Self {
         Self {
-            may_go: AtomicBool::new(false),
+            granted: OnceLock::new(),
             thread: std::thread::current(),
         }
+    }
+
+    /// Why it may go; `None`: it has to wait.
+    pub fn granted(&self) -> Option<Grant> {
+        self.granted.get().copied()
+    }
+
+    /// It may go.
+    pub fn grant(&self, grant: Grant) {
+        let _ = self.granted.set(grant);
     }
 }
 
@@ -259,6 +283,19 @@ impl State {
 
     pub fn of(&mut self, flow: Flow) -> &mut FlowCounts {
         &mut self.counts[flow as usize]
+    }
+
+    pub fn note_order(&mut self, flow: Flow, is_sequential: bool) {
+        if let Some(in_order) = self.in_order.get_mut(flow as usize) {
+            *in_order = is_sequential;
+        }
+    }
+
+    pub fn reads_in_order(&self, flow: Flow) -> bool {
+        self.in_order
+            .get(flow as usize)
+            .copied()
+            .unwrap_or_default()
     }
 
     fn count(&mut self, flow: Flow, direction: Direction, bytes: u64) {
@@ -292,7 +329,7 @@ impl Drop for AtDevice<'_> {
         state.of(flow).busy_ns += took_ns;
         state.users_at_device = state.users_at_device.saturating_sub(1);
         state.own_user_at_ns = Some(now_ns);
-        state.scheduler.completed(flow, now_ns);
+        state.scheduler.completed(flow, self.entered_ns, now_ns);
         if direction == Direction::Read {
             let latency_ns = now_ns.saturating_sub(self.entered_ns);
             state.edge.completed(flow, latency_ns, now_ns);

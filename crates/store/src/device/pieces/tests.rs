@@ -1,5 +1,5 @@
 use crate::device::tests::{MS, NOW, RANDOM, Standing, queue};
-use crate::device::{DeviceQueue, FlowCounts, PacedDisk, RequestQueue, Writes};
+use crate::device::{DeviceQueue, FlowCounts, PacedDisk, PieceKind, RequestQueue, Writes};
 use media::{Asker, Blobs, DirBlobs, Disk, Put, Syncing, Ticks};
 use qos::{DeviceKind, Direction, Flow};
 use sim::SimDisk;
@@ -40,7 +40,7 @@ fn put(blobs: &DirBlobs, disk: &SimDisk, name: &str) -> (u64, u64) {
 }
 
 #[test]
-fn what_a_step_stores_costs_a_turn_for_each_piece_and_one_sync() {
+fn what_a_step_stores_in_idle_time_costs_one_turn_and_one_sync() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let (disk, blobs) = blobs(&queue);
     ticks.pass(1000 * MS);
@@ -48,20 +48,48 @@ fn what_a_step_stores_costs_a_turn_for_each_piece_and_one_sync() {
     assert!(turn.wait(NOW));
     assert_eq!(put(&blobs, &disk, "containers/a"), (PIECES, 1));
     let counts = collected(&queue);
-    assert_eq!((counts.turns, counts.writes), (1 + PIECES, PIECES));
+    assert_eq!((counts.turns, counts.writes), (1, PIECES));
     assert_eq!(counts.written_bytes, BLOB_BYTES as u64);
+    assert!(turn.goes_on(), "nobody has come");
     let mut next = queue.ask(Flow::Collect, 1);
-    assert!(
-        !next.wait(NOW),
-        "the last piece's turn lasts as long as the step's"
-    );
+    assert!(!next.wait(NOW), "one at a time");
     drop(turn);
     assert!(next.wait(NOW));
     drop(next);
     // Outside of a step nobody waits.
     assert_eq!(put(&blobs, &disk, "containers/b"), (PIECES, 1));
     let counts = collected(&queue);
-    assert_eq!((counts.turns, counts.waiting), (2 + PIECES, 0));
+    assert_eq!((counts.turns, counts.waiting), (2, 0));
+}
+
+#[test]
+fn long_reads_stop_where_a_user_comes() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    let mut turn = queue.ask(Flow::Scrub, 256 << 10);
+    assert!(turn.wait(NOW));
+    let read = |is_sequential, bytes| {
+        let kind = PieceKind::Read { is_sequential };
+        let may = queue.before_piece(Flow::Scrub, kind, bytes);
+        queue.after_piece(Flow::Scrub);
+        may
+    };
+    // In idle time little at once, and as much as there is.
+    assert_eq!(read(false, 1 << 20), 64 << 10);
+    (0..100).for_each(|_| assert_eq!(read(true, 1 << 20), 64 << 10));
+    assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 1);
+    assert!(turn.goes_on());
+    let user = queue.enter(RANDOM, Direction::Read, false, 4096);
+    assert!(user.is_some() && !turn.goes_on());
+    // What is short passes: others may wait for what its thread holds.
+    assert_eq!(read(false, 4096), 4096);
+    assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 1);
+    // What is long waits for a turn, and has as much as was paid for.
+    let passing = Passing::begin(&ticks);
+    assert_eq!(read(true, 1 << 20), 256 << 10);
+    drop(passing);
+    assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 2);
+    drop((turn, user));
+    assert_eq!(read(true, 1 << 20), 1 << 20, "outside of a step");
 }
 
 #[test]
@@ -74,19 +102,19 @@ fn others_go_between_two_pieces() {
     let scrubbed = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            assert!(other.wait(std::time::Duration::from_secs(60)));
-            scrubbed.store(true, Ordering::Relaxed);
+            let may = other.wait(std::time::Duration::from_secs(60));
+            scrubbed.store(may, Ordering::Relaxed);
             drop(other);
         });
-        // The task that had the device last goes on for half a second of it.
-        for _ in 0..200 {
-            queue.next_piece(Flow::Collect, 256 << 10);
+        // The task that has the device goes on for half a second of it.
+        for _ in 0..2000 {
+            queue.before_piece(Flow::Collect, PieceKind::Write, 256 << 10);
+            queue.after_piece(Flow::Collect);
         }
-        assert!(scrubbed.load(Ordering::Relaxed), "in all these pieces");
-        queue.next_piece(Flow::Scrub, 256 << 10);
     });
+    assert!(scrubbed.load(Ordering::Relaxed), "in all these pieces");
     drop(step);
-    assert_eq!(collected(&queue).turns, 201);
+    assert_eq!(collected(&queue).turns, 2);
     assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 1);
 }
 
@@ -127,7 +155,9 @@ fn pieces_wait_beside_users_and_not_for_ever() {
     let began_ns = ticks.now_ns();
     let passing = Passing::begin(&ticks);
     assert_eq!(put(&blobs, &disk, "containers/a"), (PIECES, 1));
-    let each_ms = (ticks.now_ns() - began_ns) / MS / PIECES;
+    // Written and read again.
+    let waits = 2 * PIECES - 2;
+    let each_ms = (ticks.now_ns() - began_ns) / MS / waits;
     drop(passing);
     // At a floor of 2 % a piece of 10 ms would wait longer; others may wait for what its thread holds.
     assert!(
@@ -136,7 +166,7 @@ fn pieces_wait_beside_users_and_not_for_ever() {
     );
     drop(turn);
     let counts = collected(&queue);
-    assert_eq!((counts.turns, counts.waiting), (1 + PIECES, 0));
+    assert_eq!((counts.turns, counts.waiting), (1 + waits, 0));
     let mut next = queue.ask(Flow::Collect, 1);
     assert!(!next.wait(NOW), "what went too early is owed");
 }

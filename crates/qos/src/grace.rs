@@ -1,0 +1,438 @@
+//! How long a device must be without users before maintenance moves its head: learned per device and load.
+//!
+//! What hurts a user is the seek that it meets, not the bytes: once the head is there, maintenance goes on in
+//! short contiguous pieces and stops at any arrival. So two things are to choose: how long to wait before the
+//! first seek, and how long to stream or rest between two seeks of reads that are not contiguous. Waiting as long
+//! as a seek takes is a good first guess: it never loses more than twice what the best choice would.
+//!
+//! From there both are learned. The last few thousand requests of users are replayed (Lindley's recursion for one
+//! server) without maintenance, and with maintenance that starts after each wait of a ladder. The shortest wait
+//! is chosen at which the 99th percentile grows by no more than [`HARM_MOST`] and at which starts bring more
+//! than they cost; then, in the same way, the shortest time between seeks. What a seek takes is measured. What
+//! maintenance really did to the 99th percentile is measured too: more than [`HARM_ALARM`] makes both longer
+//! whatever the replay says, for a while.
+//!
+//! Invariant: pure; the wait stays within [`GraceLimits`]. Called by the scheduler.
+
+use std::collections::VecDeque;
+
+/// Bounds of the wait, nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GraceLimits {
+    /// The shortest.
+    pub least_ns: u64,
+    /// The longest.
+    pub most_ns: u64,
+}
+
+impl GraceLimits {
+    /// A wait that is not learned.
+    pub const fn fixed(ns: u64) -> Self {
+        Self {
+            least_ns: ns,
+            most_ns: ns,
+        }
+    }
+}
+
+/// Requests of users that are replayed: forty of them are beyond the 99th percentile.
+const REPLAYED: usize = 4000;
+/// New ones between two replays: so many, or a share of those that are known.
+const REPLAY_EVERY: (usize, usize) = (250, 4);
+/// By so much the 99th percentile may grow in a replay; the bar for users is 1.2.
+const HARM_MOST: f64 = 1.14;
+/// ... and by so much as it was measured.
+const HARM_ALARM: f64 = 1.17;
+/// Replays for which an alarm is remembered.
+const ALARM_LASTS: u32 = 40;
+/// A start must bring this share of what it costs, at least, in time of the device that follows it.
+const GAIN_LEAST: f64 = 0.25;
+/// Waits of the ladder are this far apart.
+const RUNG: f64 = 1.4;
+/// Times between seeks, in seeks.
+const SPACES: [u64; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
+/// Of a mean, the weight of one new piece is one of so many.
+const PIECES: f64 = 32.0;
+
+/// A request of a user that is done.
+#[derive(Clone, Copy)]
+struct Sample {
+    came_ns: u64,
+    /// Time of the device.
+    service_ns: u64,
+    latency_ns: u64,
+    /// Latency that it would have had without maintenance.
+    without_ns: u64,
+    is_client: bool,
+}
+
+/// See the module's head.
+pub(crate) struct Grace {
+    limits: GraceLimits,
+    ns: u64,
+    /// Between two seeks.
+    space_ns: u64,
+    /// Time of the device that a seek and its first piece take, in the mean.
+    seek_ns: f64,
+    /// ... and the mean and the mean square of contiguous pieces.
+    piece_ns: (f64, f64),
+    samples: VecDeque<Sample>,
+    new: usize,
+    /// When anything was done last.
+    last_end_ns: u64,
+    /// Without maintenance the device would have been free again at this time.
+    free_ns: u64,
+    harm: f64,
+    alarm: Option<Alarm>,
+}
+
+/// What did harm, though a replay had let it pass: no shorter times for so many replays.
+struct Alarm {
+    wait_ns: u64,
+    space_ns: u64,
+    replays: u32,
+}
+
+/// When maintenance runs in a replay.
+#[derive(Clone, Copy)]
+struct Policy {
+    wait_ns: u64,
+    /// `None`: one task that reads in order, so no seeks but the first of each gap.
+    space_ns: Option<u64>,
+}
+
+/// What a replay gave.
+struct Replayed {
+    p99_ns: u64,
+    starts: u64,
+    /// Time after starts that maintenance had.
+    gained_ns: u64,
+}
+
+impl Grace {
+    /// A seek is thought to take `seek_ns` at first.
+    pub fn new(limits: GraceLimits, seek_ns: u64) -> Self {
+        Self {
+            limits,
+            ns: seek_ns.clamp(limits.least_ns, limits.most_ns.max(limits.least_ns)),
+            space_ns: seek_ns.saturating_mul(4),
+            seek_ns: seek_ns as f64,
+            piece_ns: (0.0, 0.0),
+            samples: VecDeque::with_capacity(REPLAYED + 1),
+            new: 0,
+            last_end_ns: 0,
+            free_ns: 0,
+            harm: 1.0,
+            alarm: None,
+        }
+    }
+
+    pub fn ns(&self) -> u64 {
+        self.ns
+    }
+
+    /// How long to stream or rest between two seeks.
+    pub fn space_ns(&self) -> u64 {
+        self.space_ns
+    }
+
+    /// What maintenance did to the 99th percentile of clients' latencies when it was judged last, as a factor.
+    pub fn harm(&self) -> f64 {
+        self.harm
+    }
+
+    /// A piece took so long at the device: one for which the head had to move, or a contiguous one.
+    pub fn took(&mut self, is_seek: bool, took_ns: u64) {
+        let took_ns = took_ns as f64;
+        let follow = |mean: &mut f64, value: f64| *mean += (value - *mean) / PIECES;
+        if is_seek {
+            follow(&mut self.seek_ns, took_ns);
+        } else {
+            follow(&mut self.piece_ns.0, took_ns);
+            follow(&mut self.piece_ns.1, took_ns * took_ns);
+        }
+    }
+
+    /// What is left of a piece that a user meets, in the mean: long ones are met more often.
+    fn residue_ns(&self) -> f64 {
+        let (mean, mean_square) = self.piece_ns;
+        mean_square / (2.0 * mean.max(1.0))
+    }
+
+    pub fn maintenance_completed(&mut self, now_ns: u64) {
+        self.last_end_ns = now_ns;
+    }
+
+    /// A user's request that came at `came_ns` is done.
+    pub fn user_completed(&mut self, is_client: bool, came_ns: u64, now_ns: u64) {
+        let service_ns = now_ns.saturating_sub(self.last_end_ns.max(came_ns));
+        self.last_end_ns = now_ns;
+        // Never later than it was.
+        let begin_ns = self.free_ns.max(came_ns);
+        self.free_ns = begin_ns.saturating_add(service_ns).min(now_ns);
+        self.samples.push_back(Sample {
+            came_ns,
+            service_ns,
+            latency_ns: now_ns.saturating_sub(came_ns),
+            without_ns: self.free_ns.saturating_sub(came_ns),
+            is_client,
+        });
+        if self.samples.len() > REPLAYED {
+            self.samples.pop_front();
+        }
+        self.new += 1;
+        if self.new >= REPLAY_EVERY.0.max(self.samples.len() / REPLAY_EVERY.1) {
+            self.new = 0;
+            self.learn();
+        }
+    }
+
+    fn learn(&mut self) {
+        // Who has no clients looks at everybody.
+        let judges_clients = self.samples.iter().any(|sample| sample.is_client);
+        let judged = |sample: &Sample| sample.is_client || !judges_clients;
+        let p99 = |of: fn(&Sample) -> u64| {
+            let judged = self.samples.iter().filter(|sample| judged(sample));
+            p99_of(judged.map(of).collect())
+        };
+        self.harm = ratio(
+            p99(|sample| sample.latency_ns),
+            p99(|sample| sample.without_ns),
+        );
+        let alarm = self.alarm.take();
+        self.alarm = match self.harm > HARM_ALARM {
+            true => Some(Alarm {
+                wait_ns: self.ns,
+                space_ns: self.space_ns,
+                replays: ALARM_LASTS,
+            }),
+            false => alarm.filter(|alarm| alarm.replays > 1).map(|alarm| Alarm {
+                replays: alarm.replays - 1,
+                ..alarm
+            }),
+        };
+        let alone_ns = self.replay(None, &judged).p99_ns;
+        let wait_ns = self.choose_wait(alone_ns, &judged);
+        self.space_ns = self.choose_space(wait_ns, alone_ns, &judged);
+        self.ns = wait_ns;
+    }
+
+    fn choose_wait(&self, alone_ns: u64, judged: &dyn Fn(&Sample) -> bool) -> u64 {
+        let GraceLimits { least_ns, most_ns } = self.limits;
+        let mut wait_ns = least_ns;
+        while wait_ns < most_ns {
+            let policy = Policy {
+                wait_ns,
+                space_ns: None,
+            };
+            let replayed = self.replay(Some(policy), judged);
+            let gain_ns = replayed.gained_ns as f64 / replayed.starts.max(1) as f64;
+            // With the longest time between seeks it was the waits that did harm.
+            let is_alarming = self
+                .alarm
+                .as_ref()
+                .is_some_and(|alarm| self.is_longest(alarm.space_ns) && wait_ns <= alarm.wait_ns);
+            if ratio(replayed.p99_ns, alone_ns) <= HARM_MOST
+                && gain_ns >= self.seek_ns * GAIN_LEAST
+                && !is_alarming
+            {
+                break;
+            }
+            let next_ns = (wait_ns as f64 * RUNG) as u64 + 1;
+            wait_ns = next_ns.min(most_ns);
+        }
+        wait_ns
+    }
+
+    fn choose_space(&self, wait_ns: u64, alone_ns: u64, judged: &dyn Fn(&Sample) -> bool) -> u64 {
+        let spaces = SPACES.map(|seeks| (self.seek_ns * seeks as f64) as u64);
+        let alarm = self.alarm.as_ref();
+        let is_fine = |space_ns: &u64| {
+            let is_alarming = alarm.is_some_and(|alarm| *space_ns <= alarm.space_ns);
+            let policy = Policy {
+                wait_ns,
+                space_ns: Some(*space_ns),
+            };
+            !is_alarming && ratio(self.replay(Some(policy), judged).p99_ns, alone_ns) <= HARM_MOST
+        };
+        let longest = spaces.last().copied().unwrap_or_default();
+        spaces.into_iter().find(is_fine).unwrap_or(longest)
+    }
+
+    fn is_longest(&self, space_ns: u64) -> bool {
+        let seeks = space_ns as f64 / self.seek_ns.max(1.0);
+        SPACES.last().is_some_and(|most| seeks > *most as f64 * 0.7)
+    }
+
+    /// The samples again, with maintenance; `None`: without any.
+    fn replay(&self, policy: Option<Policy>, judged: &dyn Fn(&Sample) -> bool) -> Replayed {
+        let (mut starts, mut gained_ns) = (0, 0u64);
+        let mut free_ns = self.samples.front().map_or(0, |first| first.came_ns);
+        let mut latencies = Vec::with_capacity(self.samples.len());
+        for (sample, spread) in self.samples.iter().zip(spread()) {
+            if let Some(policy) = policy {
+                let start_at_ns = free_ns.saturating_add(policy.wait_ns);
+                if let Some(into_ns) = sample.came_ns.checked_sub(start_at_ns) {
+                    starts += 1;
+                    let gain_ns = into_ns.saturating_sub(self.seek_ns as u64);
+                    gained_ns = gained_ns.saturating_add(gain_ns);
+                    let met_ns = self.met_ns(policy, into_ns, spread);
+                    free_ns = sample.came_ns.saturating_add(met_ns);
+                }
+            }
+            free_ns = free_ns
+                .max(sample.came_ns)
+                .saturating_add(sample.service_ns);
+            if judged(sample) {
+                latencies.push(free_ns.saturating_sub(sample.came_ns));
+            }
+        }
+        Replayed {
+            p99_ns: p99_of(latencies),
+            starts,
+            gained_ns,
+        }
+    }
+
+    /// How long a user waits for what is at the device, who comes so long after maintenance began.
+    fn met_ns(&self, policy: Policy, into_ns: u64, spread: f64) -> u64 {
+        let seek_ns = self.seek_ns.max(1.0) as u64;
+        let Some(streamed_ns) = into_ns.checked_sub(seek_ns) else {
+            return seek_ns - into_ns;
+        };
+        let in_order_ns = (2.0 * self.residue_ns() * spread) as u64;
+        let Some(space_ns) = policy.space_ns else {
+            return in_order_ns;
+        };
+        // Out and back.
+        let cycle_ns = space_ns.saturating_add(seek_ns.saturating_mul(2));
+        match (streamed_ns % cycle_ns).checked_sub(space_ns) {
+            None => in_order_ns,
+            Some(seeking_ns) => seek_ns - seeking_ns % seek_ns,
+        }
+    }
+}
+
+/// Numbers from 0 to 1 that are evenly spread, the same in each replay.
+fn spread() -> impl Iterator<Item = f64> {
+    let mut at = 0u32;
+    std::iter::repeat_with(move || {
+        at = at.wrapping_add(2_654_435_769);
+        f64::from(at) / f64::from(u32::MAX)
+    })
+}
+
+fn ratio(of: u64, to: u64) -> f64 {
+    of as f64 / to.max(1) as f64
+}
+
+/// The 99th percentile; 0 of nothing.
+fn p99_of(mut latencies: Vec<u64>) -> u64 {
+    let beyond = latencies.len() / 100;
+    let Some(at) = latencies.len().checked_sub(beyond + 1) else {
+        return 0;
+    };
+    *latencies.select_nth_unstable(at).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    const MS: u64 = 1_000_000;
+
+    fn disk() -> Grace {
+        Grace::new(Settings::DISK.grace, Settings::DISK.costs.seek_ns)
+    }
+
+    /// Of users who came at `came`, each served in 8 ms after what was there, and delayed by `delay` besides.
+    fn serve(grace: &mut Grace, came: impl Iterator<Item = u64>, delay: impl Fn(u64) -> u64) {
+        let mut free = grace.last_end_ns;
+        for (nth, came) in (0..).zip(came) {
+            let delay = delay(nth);
+            if delay > 0 {
+                grace.maintenance_completed(came + delay);
+            }
+            free = free.max(came + delay) + 8 * MS;
+            grace.user_completed(true, came, free);
+        }
+    }
+
+    #[test]
+    fn what_users_would_have_had_is_computed_from_what_they_had() {
+        let mut grace = disk();
+        let mut without = |came_ns, now_ns| {
+            grace.user_completed(true, came_ns, now_ns);
+            grace.samples.back().expect("it was added").without_ns
+        };
+        // Alone: each is as it was.
+        assert_eq!(without(100, 108), 8);
+        assert_eq!(without(104, 116), 12);
+        // A step of maintenance from 200 to 210 delays two that come at 203 and 206, of 8 each, and the one at 225
+        // by as much as was left.
+        grace.maintenance_completed(210);
+        let mut without = |came_ns, now_ns| {
+            grace.user_completed(true, came_ns, now_ns);
+            grace.samples.back().expect("it was added").without_ns
+        };
+        assert_eq!(without(203, 218), 8);
+        assert_eq!(without(206, 226), 13);
+        assert_eq!(without(225, 234), 8);
+    }
+
+    #[test]
+    fn rare_users_are_hardly_waited_for_and_steady_ones_are_not_disturbed() {
+        let mut grace = disk();
+        let begin = 1000 * MS;
+        serve(&mut grace, (0..1000).map(|n| begin + n * 500 * MS), |_| 0);
+        // Each of them comes at a piece, none at a start.
+        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
+        // One that asks again 10 ms after its answer meets each start that is made before.
+        let begin = grace.last_end_ns;
+        serve(&mut grace, (1..1001).map(|n| begin + n * 18 * MS), |_| 0);
+        assert!(grace.ns() > 10 * MS, "{} ns", grace.ns());
+        // The load has changed again.
+        let begin = grace.last_end_ns;
+        serve(&mut grace, (1..6001).map(|n| begin + n * 500 * MS), |_| 0);
+        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
+    }
+
+    #[test]
+    fn harm_that_the_replay_does_not_see_makes_the_wait_longer() {
+        let mut grace = disk();
+        let far = |n: u64| 1000 * MS + n * 500 * MS;
+        serve(&mut grace, (0..1000).map(far), |_| 0);
+        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns);
+        let delay = |n| if n % 20 == 0 { 8 * MS } else { 0 };
+        serve(&mut grace, (1000..5000).map(far), delay);
+        assert!(grace.harm() > 1.9, "{}", grace.harm());
+        let cautious = (grace.ns(), grace.space_ns());
+        assert!(
+            cautious > (Settings::DISK.grace.least_ns, 0),
+            "{cautious:?}"
+        );
+        serve(&mut grace, (5000..40_000).map(far), delay);
+        assert!(grace.ns() > cautious.0);
+        serve(&mut grace, (40_000..100_000).map(far), |_| 0);
+        assert_eq!(grace.ns(), Settings::DISK.grace.least_ns, "it was long ago");
+        assert!(grace.harm() < 1.01);
+    }
+
+    #[test]
+    fn the_wait_stays_within_its_limits_whatever_comes() {
+        let limits = GraceLimits {
+            least_ns: 3,
+            most_ns: 50,
+        };
+        let mut grace = Grace::new(limits, 1 << 40);
+        let mut now = 0u64;
+        for n in 0..3000u64 {
+            now = now.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(n);
+            grace.took(n % 3 == 0, now);
+            grace.maintenance_completed(now >> (n % 64));
+            grace.user_completed(n % 2 == 0, now >> (n % 11), now >> (n % 7));
+            assert!((3..=50).contains(&grace.ns()));
+        }
+    }
+}
