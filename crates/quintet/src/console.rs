@@ -5,9 +5,7 @@
 //! that comes from a file system or a pool moves a terminal's cursor, in whatever line it stands.
 //! Commands and [`crate::progress`] write through this.
 
-mod printable;
-
-pub use printable::{printable, tamed, tamed_name};
+pub use crate::printable::{printable, tamed, tamed_name};
 
 use crate::caller::Caller;
 use crate::filesystem::PathError;

@@ -13,7 +13,7 @@ pub use unfinished::UnfinishedFile;
 use crate::filesystem::PathError;
 use crate::filesystem::data_map::{self, Segment};
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
-use crate::progress::Progress;
+use crate::observer::Observer;
 use format::recipe::ObjectRoot;
 use std::fs::File;
 use std::io::{self, Read};
@@ -145,11 +145,11 @@ pub fn import_image(
     log2: u8,
     lane: LaneOptions,
     workers: usize,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<ObjectRoot, IngestError> {
     let segments = image.segments().map_err(IngestError::Source)?;
-    progress.add_total(1, image.len);
-    progress.totals_known();
+    observer.add_total(1, image.len);
+    observer.totals_known();
     let expected = image.len;
     let path = image.path.clone();
     let (root, len) = ingest_object(
@@ -159,7 +159,7 @@ pub fn import_image(
         |_| Cutting::Fixed(log2),
         lane,
         workers,
-        progress,
+        observer,
     )?;
     if len != expected {
         let why = io::Error::other(format!("{len} bytes read, {expected} expected"));
@@ -174,10 +174,10 @@ pub fn ingest_stream<R: Read>(
     mut stream: Stream<R>,
     lane: LaneOptions,
     workers: usize,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<ObjectRoot, IngestError> {
     let cutting = |lane: &Lane| Cutting::Content(lane.splitter());
-    ingest_object(session, &mut stream, None, cutting, lane, workers, progress)
+    ingest_object(session, &mut stream, None, cutting, lane, workers, observer)
         .map(|(root, _)| root)
 }
 
@@ -188,7 +188,7 @@ fn ingest_object(
     cutting: impl Fn(&Lane) -> Cutting,
     lane: LaneOptions,
     workers: usize,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<(ObjectRoot, u64), IngestError> {
     let cutting = cutting(session.main());
     let result = Arc::new(Mutex::new(None));
@@ -197,7 +197,7 @@ fn ingest_object(
         *put.lock().unwrap_or_else(|e| e.into_inner()) = Some(root);
         Ok(())
     });
-    let read = ingest::run(session, workers, lane, progress, |context, _| {
+    let read = ingest::run(session, workers, lane, observer, |context, _| {
         Ok(StreamRun::new(context, cutting, done).read(source, segments))
     })?;
     let len = read.map_err(IngestError::Source)?;

@@ -23,6 +23,8 @@ pub mod latest;
 pub mod meters;
 pub mod metrics;
 pub mod mount;
+pub mod observer;
+pub mod printable;
 pub mod progress;
 pub mod restore;
 pub mod retention;

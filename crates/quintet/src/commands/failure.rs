@@ -96,6 +96,8 @@ fn of_store(e: &StoreError) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::UnfinishedFile;
+    use media::MediaError;
 
     #[test]
     fn causes_decide() {
@@ -133,5 +135,56 @@ mod tests {
             assert_eq!(exit_of(&error), exit, "{error}");
             assert_eq!(exit_of(&error.context("more")), exit);
         }
+    }
+    /// As `commands::run` says them.
+    fn words(error: impl Into<anyhow::Error>) -> String {
+        format!("{:#}", error.into().context("more"))
+    }
+
+    #[test]
+    fn runs_say_each_cause_once() {
+        let path = || PathError::new("read", "/x", io::Error::other("why"));
+        let full = || StoreError::from(MediaError::plain(MediaErrorKind::NoSpace, "put", "c1"));
+        assert_eq!(words(IngestError::Source(path())), "more: /x: read: why");
+        assert_eq!(words(ExportError::Target(path())), "more: /x: read: why");
+        let said = full().to_string();
+        assert_eq!(words(IngestError::Store(full())), format!("more: {said}"));
+        assert_eq!(words(ExportError::Store(full())), format!("more: {said}"));
+        assert_eq!(words(RestoreError::Pool(full())), format!("more: {said}"));
+    }
+
+    #[test]
+    fn a_full_disk_is_known_through_what_a_run_says() {
+        let full = || StoreError::from(MediaError::plain(MediaErrorKind::NoSpace, "put", "c1"));
+        assert!(is_full(&anyhow::Error::from(full()).context("more")));
+        let wrapped = anyhow::Error::from(IngestError::Store(full()));
+        assert!(is_full(&wrapped.context("more")));
+        let other = PathError::new("write", "/x", io::Error::from(io::ErrorKind::StorageFull));
+        assert!(!is_full(&IngestError::Source(other).into()));
+    }
+
+    #[test]
+    fn why_a_file_could_not_be_begun() {
+        let refused = |path: &str, replace| {
+            let error = UnfinishedFile::create(path.as_ref(), replace)
+                .err()
+                .unwrap();
+            assert_eq!(exit_of(&error), Exit::Failed);
+            words(error)
+        };
+        assert_eq!(
+            refused("/dev/null", true),
+            "more: /dev/null: is not a regular file, so a failure would leave it half written: \
+             write to a file and copy it there, or serve the image over NBD and copy from that"
+        );
+        assert_eq!(
+            refused("/proc/self/stat", false),
+            "more: /proc/self/stat: is there already"
+        );
+        let missing = io::Error::from_raw_os_error(2);
+        assert_eq!(
+            refused("/nowhere/x", false),
+            format!("more: /nowhere/x: create: {missing}: {missing}")
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::filesystem::PathError;
 use crate::image::target::{BLOCK_BYTES, ExportTarget, Window};
-use crate::progress::Progress;
+use crate::observer::Observer;
 use format::recipe::{Layout, ObjectRoot};
 use std::fs::File;
 use std::io::Write;
@@ -53,7 +53,7 @@ pub fn export_object(
     (file, path): (&File, &Path),
     read_next: bool,
     threads: usize,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<(), ExportError> {
     let blocks = whole_blocks(root) && !read_next && root.len >= DIRECT_BYTES_MIN;
     let target = ExportTarget::new(file, blocks);
@@ -67,7 +67,7 @@ pub fn export_object(
     let failure = Mutex::new(None);
     let work = || {
         let mut window = Window::new(&target);
-        while !stop.load(Ordering::Relaxed) && !progress.interrupt().requested() {
+        while !stop.load(Ordering::Relaxed) && !observer.stop_requested() {
             let from = next.fetch_add(STEP_BYTES, Ordering::Relaxed);
             if from >= root.len {
                 break;
@@ -80,7 +80,7 @@ pub fn export_object(
                     .get_or_insert(e);
                 stop.store(true, Ordering::Relaxed);
             }
-            progress.add_bytes(to - from);
+            observer.add_bytes(to - from);
         }
     };
     std::thread::scope(|scope| {
@@ -93,7 +93,7 @@ pub fn export_object(
     if let Some(e) = failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
         return Err(e);
     }
-    if progress.interrupt().requested() {
+    if observer.stop_requested() {
         return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()).into());
     }
     // Zeroes at the end are not written, and a last chunk may be longer than what is left for it.
@@ -141,7 +141,7 @@ pub fn stream_object(
     reader: &Reader,
     root: &ObjectRoot,
     to: &mut dyn Write,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<(), ExportError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     let mut failed = None;
@@ -150,7 +150,7 @@ pub fn stream_object(
         0,
         root.len,
         &mut |_, len, fingerprint: Fingerprint| {
-            if progress.interrupt().requested() {
+            if observer.stop_requested() {
                 return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()));
             }
             let written = if fingerprint.is_hole() {
@@ -159,7 +159,7 @@ pub fn stream_object(
                 let chunk = reader.piece(root, &fingerprint, len)?;
                 to.write_all(chunk.get(..len as usize).unwrap_or(&chunk))
             };
-            progress.add_bytes(len);
+            observer.add_bytes(len);
             match written {
                 Ok(()) => Ok(ControlFlow::Continue(())),
                 Err(e) => {

@@ -13,7 +13,7 @@
 //! about all below it, because nobody looks below.
 
 use super::glob::Glob;
-use crate::console::printable;
+use crate::printable::printable;
 use std::fmt;
 
 /// Why a pattern was refused.
