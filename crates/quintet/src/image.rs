@@ -10,10 +10,10 @@ mod unfinished;
 pub use export::{ExportError, export_object, stream_object};
 pub use unfinished::UnfinishedFile;
 
-use crate::filesystem::PathError;
-use crate::filesystem::data_map::{self, Segment};
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
 use crate::observer::Observer;
+use archive::filesystem::PathError;
+use archive::filesystem::data_map::{self, Segment};
 use format::recipe::ObjectRoot;
 use std::fs::File;
 use std::io::{self, Read};

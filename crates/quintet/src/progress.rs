@@ -10,8 +10,8 @@ mod render;
 pub use render::clock;
 
 use crate::console::Console;
-use crate::filesystem::PathError;
 use crate::interrupt::Interrupt;
+use archive::filesystem::PathError;
 use render::View;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

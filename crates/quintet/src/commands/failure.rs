@@ -1,11 +1,11 @@
 //! Why a command ended, and the exit code for it: one table for all errors.
 
 use crate::exit::Exit;
-use crate::filesystem::PathError;
 use crate::image::{ExportError, IngestError};
 use crate::interrupt::Interrupted;
 use crate::restore::RestoreError;
 use crate::settings::PasswordError;
+use archive::filesystem::PathError;
 use media::MediaErrorKind;
 use std::io;
 use store::{StoreError, StoreErrorKind};

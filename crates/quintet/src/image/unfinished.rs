@@ -4,7 +4,7 @@
 //! one that is dropped before that is removed. Whoever is killed leaves that name and never the real one.
 //! Export and dump write through this.
 
-use crate::filesystem::PathError;
+use archive::filesystem::PathError;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::ffi::OsString;

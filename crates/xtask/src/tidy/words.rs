@@ -23,7 +23,7 @@ const BANNED: &[Banned] = &[
             "OpenOptions",
             "tokio::fs",
         ],
-        rooms: &["media", "quintet"],
+        rooms: &["media", "archive", "quintet"],
         exceptions: &[(
             "crates/nbd/src/server/listener.rs",
             "a server's socket is a name that it has to remove",
