@@ -1,11 +1,11 @@
 //! Why a command ended, and the exit code for it: one table for all errors.
 
 use crate::exit::Exit;
-use crate::image::{ExportError, IngestError};
 use crate::interrupt::Interrupted;
-use crate::restore::RestoreError;
 use crate::settings::PasswordError;
 use archive::filesystem::PathError;
+use archive::image::{ExportError, IngestError};
+use archive::restore::RestoreError;
 use media::MediaErrorKind;
 use std::io;
 use store::{StoreError, StoreErrorKind};
@@ -96,7 +96,7 @@ fn of_store(e: &StoreError) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::UnfinishedFile;
+    use archive::image::UnfinishedFile;
     use media::MediaError;
 
     #[test]
@@ -166,9 +166,8 @@ mod tests {
     #[test]
     fn why_a_file_could_not_be_begun() {
         let refused = |path: &str, replace| {
-            let error = UnfinishedFile::create(path.as_ref(), replace)
-                .err()
-                .unwrap();
+            let created = UnfinishedFile::create(path.as_ref(), replace);
+            let error = anyhow::Error::from(created.err().unwrap());
             assert_eq!(exit_of(&error), Exit::Failed);
             words(error)
         };

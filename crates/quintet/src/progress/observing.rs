@@ -6,8 +6,8 @@
 
 use super::Progress;
 use crate::json::Object;
-use crate::observer::{Observer, Warning};
-use crate::restore::DamagedRanges;
+use archive::restore::DamagedRanges;
+use archive::{Observer, Warning};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

@@ -4,8 +4,8 @@
 //! The walk and the workers count here.
 
 use super::partial::DamagedRanges;
+use crate::filesystem::PathError;
 use crate::observer::{Observer, Warning};
-use archive::filesystem::PathError;
 use std::path::Path;
 use std::sync::Mutex;
 use store::StoreError;

@@ -1,7 +1,7 @@
 //! Directories of the target whose contents are still coming, and names of files with several.
 
-use archive::filesystem::apply::{Identity, TargetDirectory};
-use archive::filesystem::metadata::{Privileges, Shortfalls};
+use crate::filesystem::apply::{Identity, TargetDirectory};
+use crate::filesystem::metadata::{Privileges, Shortfalls};
 use format::tree::Entry;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,11 +1,11 @@
 //! Reading a restored tree back and comparing it with the pool.
 
 use super::tree::RestorePlan;
+use crate::filesystem::PathError;
+use crate::filesystem::apply::TargetDirectory;
+use crate::filesystem::capture::Directory;
 use crate::observer::Observer;
-use archive::filesystem::PathError;
-use archive::filesystem::apply::TargetDirectory;
-use archive::filesystem::capture::Directory;
-use archive::selection::Verdict;
+use crate::selection::Verdict;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;

@@ -2,12 +2,12 @@
 
 use super::assemble::Pending;
 use super::file_work::{FileGroup, FileWork};
+use crate::filesystem::PathError;
+use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::open_file::OpenFile;
 use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun};
 use crate::observer::{Observer, WarningCounter};
-use archive::filesystem::PathError;
-use archive::filesystem::capture::{Captured, Directory};
-use archive::filesystem::open_file::OpenFile;
-use archive::selection::BackupSelection;
+use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
 use format::tree::{Entry, EntryKind};

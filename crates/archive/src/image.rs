@@ -8,12 +8,12 @@ mod target;
 mod unfinished;
 
 pub use export::{ExportError, export_object, stream_object};
-pub use unfinished::UnfinishedFile;
+pub use unfinished::{UnfinishedError, UnfinishedFile};
 
+use crate::filesystem::PathError;
+use crate::filesystem::data_map::{self, Segment};
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
 use crate::observer::Observer;
-use archive::filesystem::PathError;
-use archive::filesystem::data_map::{self, Segment};
 use format::recipe::ObjectRoot;
 use std::fs::File;
 use std::io::{self, Read};

@@ -4,11 +4,11 @@
 //! again. The walker makes them.
 
 use super::assemble::Slot;
+use crate::filesystem::PathError;
+use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::open_file::OpenFile;
 use crate::ingest::{BATCH_BYTES, Context, Work};
 use crate::observer::Warning;
-use archive::filesystem::PathError;
-use archive::filesystem::capture::{Captured, Directory};
-use archive::filesystem::open_file::OpenFile;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;

@@ -4,8 +4,8 @@
 //! wrong and ask whether to stop through an [`Observer`], from many threads. The program's progress
 //! display is one.
 
+use crate::filesystem::PathError;
 use crate::restore::DamagedRanges;
-use archive::filesystem::PathError;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

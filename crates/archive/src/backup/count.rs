@@ -1,9 +1,9 @@
 //! A walk that only counts: what a backup would do, without reading any file.
 
 use super::walk::TreeOutcome;
+use crate::filesystem::capture::{Captured, Directory};
 use crate::observer::{Observer, WarningCounter};
-use archive::filesystem::capture::{Captured, Directory};
-use archive::selection::BackupSelection;
+use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use std::collections::BTreeSet;

@@ -3,9 +3,9 @@
 //! Invariant: says nothing and fails at nothing: the backup itself meets the same errors and tells
 //! them. Runs only while somebody looks.
 
+use crate::filesystem::capture::Directory;
 use crate::observer::Observer;
-use archive::filesystem::capture::Directory;
-use archive::selection::BackupSelection;
+use crate::selection::BackupSelection;
 use format::tree::EntryKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! An object out to a file, on all cores.
 
+use crate::filesystem::PathError;
 use crate::image::target::{BLOCK_BYTES, ExportTarget, Window};
 use crate::observer::Observer;
-use archive::filesystem::PathError;
 use format::recipe::{Layout, ObjectRoot};
 use std::fs::File;
 use std::io::Write;

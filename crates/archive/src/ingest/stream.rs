@@ -5,8 +5,8 @@
 
 use super::assembly::Assembly;
 use super::{BATCH_BYTES, Context, Work};
-use archive::filesystem::PathError;
-use archive::filesystem::data_map::Segment;
+use crate::filesystem::PathError;
+use crate::filesystem::data_map::Segment;
 use chunking::Splitter;
 use format::recipe::{Layout, ObjectRoot};
 use std::sync::{Arc, Mutex};

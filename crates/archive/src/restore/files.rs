@@ -3,12 +3,12 @@
 use super::partial::{DAMAGED_ATTRIBUTE, DamagedRanges};
 use super::pending::{FirstName, PendingDirectory};
 use super::tally::Tally;
+use crate::filesystem::PathError;
+use crate::filesystem::apply::{Identity, TargetDirectory};
+use crate::filesystem::metadata::{Privileges, Shortfalls};
+use crate::filesystem::overwrite::Placement;
+use crate::filesystem::target_file::TargetFile;
 use crate::observer::Observer;
-use archive::filesystem::PathError;
-use archive::filesystem::apply::{Identity, TargetDirectory};
-use archive::filesystem::metadata::{Privileges, Shortfalls};
-use archive::filesystem::overwrite::Placement;
-use archive::filesystem::target_file::TargetFile;
 use format::recipe::ObjectRoot;
 use format::tree::Entry;
 use std::ffi::CString;

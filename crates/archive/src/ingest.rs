@@ -6,7 +6,6 @@
 mod assembly;
 mod stream;
 
-pub use assembly::Assembly;
 pub use stream::{Cutting, Source, StreamRun};
 
 use crate::observer::Observer;

@@ -3,7 +3,7 @@
 //! Invariant: pure: the answer depends on what is there and on the flags only, so that what was
 //! planned is what is done unless the target changes meanwhile. The walk asks here.
 
-use archive::filesystem::overwrite::{Existing, ExistingKind, Overwrite};
+use crate::filesystem::overwrite::{Existing, ExistingKind, Overwrite};
 use format::tree::{Entry, EntryKind};
 
 /// What is done with a name.
