@@ -7,9 +7,10 @@ mod export;
 mod target;
 mod unfinished;
 
-pub use export::{ExportError, export_object, stream_object};
+pub use export::{export_object, stream_object};
 pub use unfinished::{UnfinishedError, UnfinishedFile};
 
+use crate::error::ArchiveError;
 use crate::filesystem::PathError;
 use crate::filesystem::data_map::{self, Segment};
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
@@ -112,32 +113,6 @@ fn read_full(
     Ok(done)
 }
 
-/// Why an object could not be stored.
-#[derive(Debug)]
-pub enum IngestError {
-    /// The source could not be read.
-    Source(PathError),
-    /// The pool failed.
-    Store(StoreError),
-}
-
-impl From<StoreError> for IngestError {
-    fn from(e: StoreError) -> Self {
-        Self::Store(e)
-    }
-}
-
-impl std::fmt::Display for IngestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Source(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for IngestError {}
-
 /// Stores an image in chunks of 2^`log2` bytes.
 pub fn import_image(
     session: &mut WriteSession,
@@ -146,8 +121,8 @@ pub fn import_image(
     lane: LaneOptions,
     workers: usize,
     observer: &dyn Observer,
-) -> Result<ObjectRoot, IngestError> {
-    let segments = image.segments().map_err(IngestError::Source)?;
+) -> Result<ObjectRoot, ArchiveError> {
+    let segments = image.segments().map_err(ArchiveError::Source)?;
     observer.add_total(1, image.len);
     observer.totals_known();
     let expected = image.len;
@@ -163,7 +138,7 @@ pub fn import_image(
     )?;
     if len != expected {
         let why = io::Error::other(format!("{len} bytes read, {expected} expected"));
-        return Err(IngestError::Source(PathError::new("read", path, why)));
+        return Err(ArchiveError::Source(PathError::new("read", path, why)));
     }
     Ok(root)
 }
@@ -175,7 +150,7 @@ pub fn ingest_stream<R: Read>(
     lane: LaneOptions,
     workers: usize,
     observer: &dyn Observer,
-) -> Result<ObjectRoot, IngestError> {
+) -> Result<ObjectRoot, ArchiveError> {
     let cutting = |lane: &Lane| Cutting::Content(lane.splitter());
     ingest_object(session, &mut stream, None, cutting, lane, workers, observer)
         .map(|(root, _)| root)
@@ -189,7 +164,7 @@ fn ingest_object(
     lane: LaneOptions,
     workers: usize,
     observer: &dyn Observer,
-) -> Result<(ObjectRoot, u64), IngestError> {
+) -> Result<(ObjectRoot, u64), ArchiveError> {
     let cutting = cutting(session.main());
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);
@@ -200,7 +175,7 @@ fn ingest_object(
     let read = ingest::run(session, workers, lane, observer, |context, _| {
         Ok(StreamRun::new(context, cutting, done).read(source, segments))
     })?;
-    let len = read.map_err(IngestError::Source)?;
+    let len = read.map_err(ArchiveError::Source)?;
     let root = result.lock().unwrap_or_else(|e| e.into_inner()).take();
     let root = root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "unfinished object"))?;
     Ok((root, len))

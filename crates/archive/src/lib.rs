@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backup;
+mod error;
 pub mod filesystem;
 pub mod image;
 mod ingest;
@@ -15,4 +16,5 @@ pub mod restore;
 pub mod selection;
 pub mod tar;
 
+pub use error::ArchiveError;
 pub use observer::{Observer, Warning};

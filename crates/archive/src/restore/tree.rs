@@ -5,6 +5,7 @@ use super::files::{FileJob, Shared};
 use super::pending::{HardLink, PendingDirectory};
 use super::tally::{RestoreOutcome, Tally};
 use super::walk::Walk;
+use crate::error::ArchiveError;
 use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::metadata::{Privileges, Shortfalls};
@@ -60,7 +61,7 @@ pub fn restore_tree(
     reader: &Reader,
     plan: &RestorePlan<'_>,
     observer: &dyn Observer,
-) -> Result<RestoreOutcome, RestoreError> {
+) -> Result<RestoreOutcome, ArchiveError> {
     let tally = Tally::default();
     let shared = Shared {
         reader,
@@ -71,7 +72,7 @@ pub fn restore_tree(
         all_sparse: plan.all_sparse,
         partial: plan.partial,
     };
-    let entries = reader.directory(&plan.root).map_err(RestoreError::Pool)?;
+    let entries = reader.directory(&plan.root)?;
     let (jobs, queue) = crossbeam_channel::bounded::<FileJob>(QUEUE_MAX);
     let shortfalls = std::thread::scope(|scope| {
         let workers = if plan.dry_run { 0 } else { plan.workers.max(1) };
@@ -106,12 +107,9 @@ pub fn restore_tree(
         observer.warning(&Warning::OwnersNotSet { entries });
     }
     let warnings = shortfalls.warnings.len() as u64 + u64::from(entries > 0);
-    let outcome = tally.finish(warnings).map_err(RestoreError::Pool)?;
+    let outcome = tally.finish(warnings)?;
     if observer.stop_requested() {
-        return Err(RestoreError::Pool(StoreError::new(
-            StoreErrorKind::Interrupted,
-            "",
-        )));
+        return Err(StoreError::new(StoreErrorKind::Interrupted, "").into());
     }
     Ok(outcome)
 }
@@ -155,23 +153,3 @@ fn add_name(link: HardLink, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
     shared.observer.add_files(1);
     PendingDirectory::one_less(parent, false, shared.privileges, shortfalls);
 }
-
-/// Why a restore could not go on.
-#[derive(Debug)]
-pub enum RestoreError {
-    /// The target as a whole.
-    Target(PathError),
-    /// The pool.
-    Pool(StoreError),
-}
-
-impl std::fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Target(e) => e.fmt(f),
-            Self::Pool(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}
