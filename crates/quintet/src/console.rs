@@ -5,13 +5,11 @@
 //! that comes from a file system or a pool moves a terminal's cursor, in whatever line it stands.
 //! Commands and [`crate::progress`] write through this.
 
-mod printable;
-
-pub use printable::{printable, tamed, tamed_name};
+pub use archive::printable::{printable, tamed, tamed_name};
 
 use crate::caller::Caller;
-use crate::filesystem::PathError;
 use crate::json::Object;
+use archive::filesystem::PathError;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;

@@ -4,13 +4,14 @@
 //! line that is rewritten; elsewhere silence, or a line at the rate the user set; in JSON, `status`
 //! messages. SIGUSR1 is answered with one line in any case. Drivers own a [`Progress`] each run.
 
+mod observing;
 mod render;
 
 pub use render::clock;
 
 use crate::console::Console;
-use crate::filesystem::PathError;
 use crate::interrupt::Interrupt;
+use archive::filesystem::PathError;
 use render::View;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -31,8 +32,6 @@ struct Counters {
     bytes_done: AtomicU64,
     bytes_total: AtomicU64,
     warnings: AtomicU64,
-    /// Of them, of files that changed while they were read.
-    changed: AtomicU64,
     /// From a walk ahead; 0 without one.
     files_expected: AtomicU64,
     bytes_expected: AtomicU64,
@@ -150,17 +149,10 @@ impl Progress {
 
     /// A file was read, but changed meanwhile; as [`Progress::warn_path`].
     pub fn warn_changed(&self, path: &std::path::Path) {
-        let changed = &self.shared.counters.changed;
-        changed.fetch_add(1, Ordering::Relaxed);
         self.warn(format_args!(
             "{}: changed while it was read",
             path.display()
         ));
-    }
-
-    /// How many files changed while they were read.
-    pub fn changed(&self) -> u64 {
-        self.shared.counters.changed.load(Ordering::Relaxed)
     }
 
     /// How many warnings there were.

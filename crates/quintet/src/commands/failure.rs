@@ -1,11 +1,10 @@
 //! Why a command ended, and the exit code for it: one table for all errors.
 
 use crate::exit::Exit;
-use crate::filesystem::PathError;
-use crate::image::{ExportError, IngestError};
 use crate::interrupt::Interrupted;
-use crate::restore::RestoreError;
 use crate::settings::PasswordError;
+use archive::ArchiveError;
+use archive::filesystem::PathError;
 use media::MediaErrorKind;
 use std::io;
 use store::{StoreError, StoreErrorKind};
@@ -18,12 +17,12 @@ pub(super) fn exit_of(error: &anyhow::Error) -> Exit {
 /// True when it ended because the pool's disk, or a quota there, is full.
 pub(super) fn is_full(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        let store = cause.downcast_ref::<StoreError>();
-        let of_ingest = match cause.downcast_ref::<IngestError>() {
-            Some(IngestError::Store(e)) => Some(e),
+        let of_store = cause.downcast_ref::<StoreError>();
+        let of_run = match cause.downcast_ref::<ArchiveError>() {
+            Some(ArchiveError::Pool(e)) => Some(e),
             _ => None,
         };
-        store.or(of_ingest).is_some_and(StoreError::is_full)
+        of_store.or(of_run).is_some_and(StoreError::is_full)
     })
 }
 
@@ -41,23 +40,18 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = cause.downcast_ref::<PathError>() {
         return of_io(&e.source);
     }
-    match cause.downcast_ref::<IngestError>() {
-        Some(IngestError::Store(e)) => return Some(of_store(e)),
-        Some(IngestError::Source(e)) => {
+    of_run(cause.downcast_ref::<ArchiveError>()?)
+}
+
+fn of_run(e: &ArchiveError) -> Option<Exit> {
+    match e {
+        ArchiveError::Pool(e) => Some(of_store(e)),
+        ArchiveError::Target(e) => of_io(&e.source),
+        // A pipe that we read from is not our output.
+        ArchiveError::Source(e) => {
             let stopped = of_io(&e.source).filter(|exit| *exit == Exit::Interrupted);
-            return Some(stopped.unwrap_or(Exit::Failed));
+            Some(stopped.unwrap_or(Exit::Failed))
         }
-        None => {}
-    }
-    match cause.downcast_ref::<ExportError>() {
-        Some(ExportError::Store(e)) => return Some(of_store(e)),
-        Some(ExportError::Target(e)) => return known(e),
-        None => {}
-    }
-    match cause.downcast_ref::<RestoreError>() {
-        Some(RestoreError::Pool(e)) => Some(of_store(e)),
-        Some(RestoreError::Target(e)) => known(e),
-        None => None,
     }
 }
 
@@ -96,6 +90,8 @@ fn of_store(e: &StoreError) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use archive::image::UnfinishedFile;
+    use media::MediaError;
 
     #[test]
     fn causes_decide() {
@@ -117,21 +113,78 @@ mod tests {
             (anyhow::anyhow!("words"), Exit::Failed),
             (gone().into(), Exit::OutputClosed),
             (
-                IngestError::Source(PathError::new("read", "x", io::Error::other(Interrupted)))
+                ArchiveError::Source(PathError::new("read", "x", io::Error::other(Interrupted)))
                     .into(),
                 Exit::Interrupted,
             ),
             (
-                ExportError::Target(PathError::new("write", "x", gone())).into(),
+                ArchiveError::Source(PathError::new("read", "x", gone())).into(),
+                Exit::Failed,
+            ),
+            (
+                ArchiveError::Target(PathError::new("write", "x", gone())).into(),
                 Exit::OutputClosed,
             ),
             (
-                RestoreError::Pool(StoreError::new(StoreErrorKind::WrongKey, "x")).into(),
+                PathError::new("write", "x", gone()).into(),
+                Exit::OutputClosed,
+            ),
+            (
+                ArchiveError::Pool(StoreError::new(StoreErrorKind::WrongKey, "x")).into(),
                 Exit::WrongKey,
             ),
         ] {
             assert_eq!(exit_of(&error), exit, "{error}");
             assert_eq!(exit_of(&error.context("more")), exit);
         }
+    }
+
+    /// As `commands::run` says them.
+    fn words(error: impl Into<anyhow::Error>) -> String {
+        format!("{:#}", error.into().context("more"))
+    }
+
+    #[test]
+    fn runs_say_each_cause_once() {
+        let path = || PathError::new("read", "/x", io::Error::other("why"));
+        let full = || StoreError::from(MediaError::plain(MediaErrorKind::NoSpace, "put", "c1"));
+        assert_eq!(words(ArchiveError::Source(path())), "more: /x: read: why");
+        assert_eq!(words(ArchiveError::Target(path())), "more: /x: read: why");
+        let said = full().to_string();
+        assert_eq!(words(ArchiveError::Pool(full())), format!("more: {said}"));
+    }
+
+    #[test]
+    fn a_full_disk_is_known_through_what_a_run_says() {
+        let full = || StoreError::from(MediaError::plain(MediaErrorKind::NoSpace, "put", "c1"));
+        assert!(is_full(&anyhow::Error::from(full()).context("more")));
+        let wrapped = anyhow::Error::from(ArchiveError::Pool(full()));
+        assert!(is_full(&wrapped.context("more")));
+        let other = PathError::new("write", "/x", io::Error::from(io::ErrorKind::StorageFull));
+        assert!(!is_full(&ArchiveError::Source(other).into()));
+    }
+
+    #[test]
+    fn why_a_file_could_not_be_begun() {
+        let refused = |path: &str, replace| {
+            let created = UnfinishedFile::create(path.as_ref(), replace);
+            let error = anyhow::Error::from(created.err().unwrap());
+            assert_eq!(exit_of(&error), Exit::Failed);
+            words(error)
+        };
+        assert_eq!(
+            refused("/dev/null", true),
+            "more: /dev/null: is not a regular file, so a failure would leave it half written: \
+             write to a file and copy it there, or serve the image over NBD and copy from that"
+        );
+        assert_eq!(
+            refused("/proc/self/stat", false),
+            "more: /proc/self/stat: is there already"
+        );
+        let missing = io::Error::from_raw_os_error(2);
+        assert_eq!(
+            refused("/nowhere/x", false),
+            format!("more: /nowhere/x: create: {missing}: {missing}")
+        );
     }
 }

@@ -3,11 +3,11 @@
 use super::full;
 use super::invocation::{Invocation, program};
 use super::snapshot_choice::short_id;
-use crate::backup::TreeOutcome;
 use crate::console::Console;
 use crate::json::Object;
 use crate::retention::{GroupBy, group};
 use crate::sizes;
+use archive::backup::TreeOutcome;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::time::Instant;

@@ -5,9 +5,9 @@
 
 use crate::caller::Caller;
 use crate::cli::BackupArgs;
-use crate::filesystem::capture::Directory;
-use crate::selection::Patterns;
 use anyhow::{Context, bail};
+use archive::filesystem::capture::Directory;
+use archive::selection::Patterns;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;

@@ -11,7 +11,7 @@ use super::open_files::OpenFiles;
 use super::places::{Contents, FOR_EVER, NOT_AT_ALL, Place};
 use super::snapshot_list::SnapshotList;
 use super::views::Target;
-use crate::filesystem::xattrs::Xattrs;
+use archive::filesystem::xattrs::Xattrs;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use fuse::{

@@ -3,16 +3,16 @@
 //! Invariant: nothing is stored of a command that fails.
 
 use super::{REGION_BYTES, identity};
-use crate::backup::TreeOutcome;
 use crate::cli::BackupArgs;
 use crate::commands::full;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::new_snapshot::{commit, summary};
 use crate::exit::Exit;
-use crate::image::{Stream, ingest_stream};
 use crate::progress::Progress;
 use anyhow::{Context, bail};
+use archive::backup::TreeOutcome;
+use archive::image::{Stream, ingest_stream};
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use std::process::{Child, Stdio};

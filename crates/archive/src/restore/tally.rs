@@ -3,11 +3,9 @@
 //! Invariant: a name is counted once: restored, restored in part, left, lost to damage, or failed.
 //! The walk and the workers count here.
 
-use super::partial::{DamagedRanges, range_objects};
+use super::partial::DamagedRanges;
 use crate::filesystem::PathError;
-use crate::json::Object;
-use crate::progress::Progress;
-use std::os::unix::ffi::OsStrExt;
+use crate::observer::{Observer, Warning};
 use std::path::Path;
 use std::sync::Mutex;
 use store::StoreError;
@@ -52,8 +50,6 @@ pub(super) struct Tally {
 #[derive(Default)]
 struct TallyState {
     outcome: RestoreOutcome,
-    /// Warnings that are counted as something else.
-    told: u64,
     fatal: Option<StoreError>,
 }
 
@@ -73,43 +69,39 @@ impl Tally {
     }
 
     /// Reports an error of the pool about one name: damage is reported and counted, other errors
-    /// end the run. `what` became of the name.
-    pub fn lost(&self, path: &Path, what: &str, error: StoreError, progress: &Progress) {
+    /// end the run. `outcome` is what became of the name.
+    pub fn lost(
+        &self,
+        path: &Path,
+        outcome: &'static str,
+        error: StoreError,
+        observer: &dyn Observer,
+    ) {
         let mut state = self.lock();
         if !error.is_corruption() {
             state.fatal.get_or_insert(error);
             return;
         }
         state.outcome.damaged += 1;
-        state.told += 1;
-        progress.warn(format_args!("{}: damaged, {what}: {error}", path.display()));
+        observer.warning(&Warning::Damaged {
+            path,
+            outcome,
+            error: &error,
+        });
     }
 
     /// Reports a file of which only a part is there.
-    pub fn partial(&self, path: &Path, lost: &DamagedRanges, progress: &Progress) {
+    pub fn partial(&self, path: &Path, lost: &DamagedRanges, observer: &dyn Observer) {
         let mut state = self.lock();
         state.outcome.partial += 1;
-        state.told += 1;
-        progress.warn(format_args!(
-            "{}: restored in part: {} bytes are damaged and zero: {}",
-            path.display(),
-            lost.bytes(),
-            lost.text(),
-        ));
-        let object = Object::message("partial")
-            .path("item", path.as_os_str().as_bytes())
-            .integer("bytes_damaged", lost.bytes())
-            .objects("damaged", range_objects(lost));
-        // A closed output ends the run at its summary.
-        let _ = progress.console().message(object);
+        observer.warning(&Warning::Partial { path, lost });
     }
 
     /// Reports a name that the target did not take, or that could not be removed.
-    pub fn failed(&self, error: &PathError, progress: &Progress) {
+    pub fn failed(&self, error: &PathError, observer: &dyn Observer) {
         let mut state = self.lock();
         state.outcome.failed += 1;
-        state.told += 1;
-        progress.warn_path(error);
+        observer.path_failed(error);
     }
 
     /// True when the run cannot go on.
@@ -117,11 +109,11 @@ impl Tally {
         self.lock().fatal.is_some()
     }
 
-    /// What came of it after so many warnings, or the error that ended the run.
+    /// What came of it with so many other warnings, or the error that ended the run.
     pub fn finish(self, warnings: u64) -> Result<RestoreOutcome, StoreError> {
         let state = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
         let outcome = RestoreOutcome {
-            warnings: warnings.saturating_sub(state.told),
+            warnings,
             ..state.outcome
         };
         state.fatal.map_or(Ok(outcome), Err)

@@ -7,13 +7,14 @@ mod export;
 mod target;
 mod unfinished;
 
-pub use export::{ExportError, export_object, stream_object};
-pub use unfinished::UnfinishedFile;
+pub use export::{export_object, stream_object};
+pub use unfinished::{UnfinishedError, UnfinishedFile};
 
+use crate::error::ArchiveError;
 use crate::filesystem::PathError;
 use crate::filesystem::data_map::{self, Segment};
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
-use crate::progress::Progress;
+use crate::observer::Observer;
 use format::recipe::ObjectRoot;
 use std::fs::File;
 use std::io::{self, Read};
@@ -112,32 +113,6 @@ fn read_full(
     Ok(done)
 }
 
-/// Why an object could not be stored.
-#[derive(Debug)]
-pub enum IngestError {
-    /// The source could not be read.
-    Source(PathError),
-    /// The pool failed.
-    Store(StoreError),
-}
-
-impl From<StoreError> for IngestError {
-    fn from(e: StoreError) -> Self {
-        Self::Store(e)
-    }
-}
-
-impl std::fmt::Display for IngestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Source(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for IngestError {}
-
 /// Stores an image in chunks of 2^`log2` bytes.
 pub fn import_image(
     session: &mut WriteSession,
@@ -145,11 +120,11 @@ pub fn import_image(
     log2: u8,
     lane: LaneOptions,
     workers: usize,
-    progress: &Progress,
-) -> Result<ObjectRoot, IngestError> {
-    let segments = image.segments().map_err(IngestError::Source)?;
-    progress.add_total(1, image.len);
-    progress.totals_known();
+    observer: &dyn Observer,
+) -> Result<ObjectRoot, ArchiveError> {
+    let segments = image.segments().map_err(ArchiveError::Source)?;
+    observer.add_total(1, image.len);
+    observer.totals_known();
     let expected = image.len;
     let path = image.path.clone();
     let (root, len) = ingest_object(
@@ -159,11 +134,11 @@ pub fn import_image(
         |_| Cutting::Fixed(log2),
         lane,
         workers,
-        progress,
+        observer,
     )?;
     if len != expected {
         let why = io::Error::other(format!("{len} bytes read, {expected} expected"));
-        return Err(IngestError::Source(PathError::new("read", path, why)));
+        return Err(ArchiveError::Source(PathError::new("read", path, why)));
     }
     Ok(root)
 }
@@ -174,10 +149,10 @@ pub fn ingest_stream<R: Read>(
     mut stream: Stream<R>,
     lane: LaneOptions,
     workers: usize,
-    progress: &Progress,
-) -> Result<ObjectRoot, IngestError> {
+    observer: &dyn Observer,
+) -> Result<ObjectRoot, ArchiveError> {
     let cutting = |lane: &Lane| Cutting::Content(lane.splitter());
-    ingest_object(session, &mut stream, None, cutting, lane, workers, progress)
+    ingest_object(session, &mut stream, None, cutting, lane, workers, observer)
         .map(|(root, _)| root)
 }
 
@@ -188,8 +163,8 @@ fn ingest_object(
     cutting: impl Fn(&Lane) -> Cutting,
     lane: LaneOptions,
     workers: usize,
-    progress: &Progress,
-) -> Result<(ObjectRoot, u64), IngestError> {
+    observer: &dyn Observer,
+) -> Result<(ObjectRoot, u64), ArchiveError> {
     let cutting = cutting(session.main());
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);
@@ -197,10 +172,10 @@ fn ingest_object(
         *put.lock().unwrap_or_else(|e| e.into_inner()) = Some(root);
         Ok(())
     });
-    let read = ingest::run(session, workers, lane, progress, |context, _| {
+    let read = ingest::run(session, workers, lane, observer, |context, _| {
         Ok(StreamRun::new(context, cutting, done).read(source, segments))
     })?;
-    let len = read.map_err(IngestError::Source)?;
+    let len = read.map_err(ArchiveError::Source)?;
     let root = result.lock().unwrap_or_else(|e| e.into_inner()).take();
     let root = root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "unfinished object"))?;
     Ok((root, len))

@@ -4,7 +4,7 @@ use super::tree::RestorePlan;
 use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::capture::Directory;
-use crate::progress::Progress;
+use crate::observer::Observer;
 use crate::selection::Verdict;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
@@ -21,13 +21,13 @@ pub fn verify_tree(
     reader: &Reader,
     top: &TargetDirectory,
     plan: &RestorePlan<'_>,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<u64, StoreError> {
     let mut different = 0;
     let top = match Directory::of_handle(top.as_fd(), top.path()) {
         Ok(top) => Arc::new(top),
         Err(e) => {
-            progress.warn_path(&e);
+            observer.path_failed(&e);
             return Ok(1);
         }
     };
@@ -83,11 +83,11 @@ pub fn verify_tree(
                     different += 1;
                     let at = directory.path_of(&name);
                     let why = io::Error::other("differs from the snapshot");
-                    progress.warn_path(&PathError::new("verify", at, why));
+                    observer.path_failed(&PathError::new("verify", at, why));
                 }
                 Err(e) => {
                     different += 1;
-                    progress.warn_path(&e);
+                    observer.path_failed(&e);
                 }
             }
         }

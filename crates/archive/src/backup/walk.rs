@@ -6,7 +6,7 @@ use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::open_file::OpenFile;
 use crate::ingest::{self, BATCH_BYTES, Context, Cutting, Source, StreamRun};
-use crate::progress::Progress;
+use crate::observer::{Observer, WarningCounter};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::snapshot::Missed;
@@ -69,16 +69,16 @@ pub fn back_up_trees(
     pool: &Pool,
     session: &mut WriteSession,
     plan: &TreePlan<'_>,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
     let top = Pending::new(None);
-    let before = (progress.warnings(), progress.changed());
+    let observer = WarningCounter::new(observer);
     let reader = pool.reader();
     let mut outcome = ingest::run(
         session,
         plan.workers,
         plan.lane,
-        progress,
+        &observer,
         |context, lane| {
             let mut walker = Walker {
                 reader,
@@ -97,12 +97,12 @@ pub fn back_up_trees(
             walker.virtual_directory(&tops, root, &top, parent)?;
             walker.hand_out();
             walker.finish(&top)?;
-            progress.totals_known();
+            observer.totals_known();
             Ok(walker.outcome)
         },
     )?;
-    outcome.changed_while_read = progress.changed() - before.1;
-    outcome.failures = progress.warnings() - before.0 - outcome.changed_while_read;
+    outcome.changed_while_read = observer.changed();
+    outcome.failures = observer.others();
     let root = top
         .root()
         .ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "the tree was not finished"))?;
@@ -179,7 +179,7 @@ impl Walker<'_, '_> {
             return match Directory::open(path) {
                 Ok(directory) => self.walk(directory, Arc::clone(pending), old),
                 Err(e) => {
-                    self.context.progress.warn_path(&e);
+                    self.context.observer.path_failed(&e);
                     Ok(())
                 }
             };
@@ -187,7 +187,7 @@ impl Walker<'_, '_> {
         let directory = match Directory::open(path) {
             Ok(directory) => Arc::new(directory),
             Err(e) => {
-                self.context.progress.warn_path(&e);
+                self.context.observer.path_failed(&e);
                 return Ok(());
             }
         };
@@ -195,7 +195,7 @@ impl Walker<'_, '_> {
             let captured = match directory.stat(name) {
                 Ok(captured) => captured,
                 Err(e) => {
-                    self.context.progress.warn_path(&e);
+                    self.context.observer.path_failed(&e);
                     continue;
                 }
             };
@@ -261,7 +261,7 @@ impl Walker<'_, '_> {
         let xattrs = directory.xattrs(name, &mut unreadable);
         unreadable
             .iter()
-            .for_each(|e| self.context.progress.warn_path(e));
+            .for_each(|e| self.context.observer.path_failed(e));
         xattrs
     }
 
@@ -275,7 +275,7 @@ impl Walker<'_, '_> {
         let device = match top.capture_self(b"top", &mut Vec::new()) {
             Ok(captured) => captured.entry.device,
             Err(e) => {
-                self.context.progress.warn_path(&e);
+                self.context.observer.path_failed(&e);
                 return Ok(());
             }
         };
@@ -300,7 +300,7 @@ impl Walker<'_, '_> {
                 Err(e) => {
                     // Gone between listing and looking is no failure: it is just not there.
                     if !e.is_gone() {
-                        self.context.progress.warn_path(&e);
+                        self.context.observer.path_failed(&e);
                     }
                     continue;
                 }
@@ -337,7 +337,7 @@ impl Walker<'_, '_> {
             let level = match opened {
                 Ok(opened) => self.level(opened, Arc::clone(&child), below_old, device),
                 Err(e) => {
-                    self.context.progress.warn_path(&e);
+                    self.context.observer.path_failed(&e);
                     None
                 }
             };
@@ -372,7 +372,7 @@ impl Walker<'_, '_> {
                 device,
             }),
             Err(e) => {
-                self.context.progress.warn_path(&e);
+                self.context.observer.path_failed(&e);
                 None
             }
         }
@@ -388,19 +388,19 @@ impl Walker<'_, '_> {
         old: Option<Entry>,
     ) -> Result<(), StoreError> {
         let slot = pending.slot();
-        let progress = self.context.progress;
+        let observer = self.context.observer;
         self.outcome.files += 1;
         let is_file = matches!(captured.entry.kind, EntryKind::File { .. });
         let len = if is_file { captured.len } else { 0 };
         self.outcome.bytes += len;
-        progress.add_total(1, len);
+        observer.add_total(1, len);
         if let Some(old) = &old
             && captured.unchanged_since(old)
             && self.is_whole(old)
         {
             self.outcome.files_unchanged += 1;
-            progress.add_bytes(len);
-            progress.add_files(1);
+            observer.add_bytes(len);
+            observer.add_files(1);
             let mut entry = captured.entry;
             entry.kind = old.kind.clone();
             entry.xattrs = old.xattrs.clone();
@@ -410,7 +410,7 @@ impl Walker<'_, '_> {
         if !is_file {
             let mut entry = captured.entry;
             entry.xattrs = self.xattrs(directory, name);
-            progress.add_files(1);
+            observer.add_files(1);
             return slot.fill(Some(entry), self.lane);
         }
         let file = FileWork {
@@ -441,7 +441,7 @@ impl Walker<'_, '_> {
     /// Reads a long or sparse file here and hands its pieces out.
     fn large_file(&mut self, file: FileWork) -> Result<(), StoreError> {
         let context = self.context;
-        context.progress.set_current(
+        context.observer.set_current(
             file.directory
                 .path_of(&file.name)
                 .as_os_str()
@@ -450,7 +450,7 @@ impl Walker<'_, '_> {
         let (opened, segments) = match file.open().and_then(|o| Ok((o.data_map()?, o))) {
             Ok((segments, opened)) => (opened, segments),
             Err(e) => {
-                context.progress.warn_path(&e);
+                context.observer.path_failed(&e);
                 return file.slot.fill(None, self.lane);
             }
         };
@@ -465,7 +465,7 @@ impl Walker<'_, '_> {
         match read {
             Ok(_) => Ok(()),
             Err(e) => {
-                context.progress.warn_path(&e);
+                context.observer.path_failed(&e);
                 slot.fill(None, self.lane)
             }
         }

@@ -3,7 +3,6 @@
 //! Invariant: a file that is not whole can be told from a whole one: by an attribute that names what
 //! it lacks, and by a modification time that no later backup or restore takes for the stored one.
 
-use crate::json::Object;
 use format::tree::{Entry, Timestamp};
 use std::ffi::CStr;
 use std::ops::Range;
@@ -38,6 +37,11 @@ impl DamagedRanges {
     /// How much is damaged.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|range| range.end - range.start).sum()
+    }
+
+    /// Each of them, ascending.
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.0
     }
 
     /// In words, shortened.
@@ -79,15 +83,6 @@ impl DamagedRanges {
         entry.xattrs.sort_unstable();
         entry
     }
-}
-
-/// For programs.
-pub(super) fn range_objects(ranges: &DamagedRanges) -> impl Iterator<Item = Object> + '_ {
-    ranges.0.iter().map(|range| {
-        Object::new()
-            .integer("offset", range.start)
-            .integer("length", range.end - range.start)
-    })
 }
 
 #[cfg(test)]

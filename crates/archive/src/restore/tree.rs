@@ -5,11 +5,12 @@ use super::files::{FileJob, Shared};
 use super::pending::{HardLink, PendingDirectory};
 use super::tally::{RestoreOutcome, Tally};
 use super::walk::Walk;
+use crate::error::ArchiveError;
 use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::metadata::{Privileges, Shortfalls};
 use crate::filesystem::overwrite::{Overwrite, Placement};
-use crate::progress::Progress;
+use crate::observer::{Observer, Warning};
 use crate::selection::SnapshotSelection;
 use format::recipe::ObjectRoot;
 use format::tree::Entry;
@@ -59,22 +60,21 @@ pub struct RestorePlan<'a> {
 pub fn restore_tree(
     reader: &Reader,
     plan: &RestorePlan<'_>,
-    progress: &Progress,
-) -> Result<RestoreOutcome, RestoreError> {
+    observer: &dyn Observer,
+) -> Result<RestoreOutcome, ArchiveError> {
     let tally = Tally::default();
     let shared = Shared {
         reader,
-        progress,
+        observer,
         tally: &tally,
         privileges: plan.privileges,
         placement: plan.placement,
         all_sparse: plan.all_sparse,
         partial: plan.partial,
     };
-    let before = progress.warnings();
-    let entries = reader.directory(&plan.root).map_err(RestoreError::Pool)?;
+    let entries = reader.directory(&plan.root)?;
     let (jobs, queue) = crossbeam_channel::bounded::<FileJob>(QUEUE_MAX);
-    let mut shortfalls = std::thread::scope(|scope| {
+    let shortfalls = std::thread::scope(|scope| {
         let workers = if plan.dry_run { 0 } else { plan.workers.max(1) };
         let workers: Vec<_> = (0..workers)
             .map(|_| {
@@ -85,7 +85,7 @@ pub fn restore_tree(
         let top = PendingDirectory::new(plan.top.clone(), plan.root_entry.clone(), None);
         let mut walk = Walk::new(plan, &shared, jobs);
         walk.run(&top, entries);
-        progress.totals_known();
+        observer.totals_known();
         let (links, mut shortfalls) = walk.finish();
         for worker in workers {
             if let Ok(theirs) = worker.join() {
@@ -99,22 +99,17 @@ pub fn restore_tree(
         PendingDirectory::one_less(top, plan.dry_run, plan.privileges, &mut shortfalls);
         shortfalls
     });
-    for warning in shortfalls.warnings.drain(..) {
-        progress.warn_path(&warning);
+    for warning in &shortfalls.warnings {
+        observer.path_failed(warning);
     }
-    if shortfalls.owners_not_set > 0 {
-        let count = shortfalls.owners_not_set;
-        progress.warn(format_args!(
-            "owners of {count} entries not set: not running as root"
-        ));
+    let entries = shortfalls.owners_not_set;
+    if entries > 0 {
+        observer.warning(&Warning::OwnersNotSet { entries });
     }
-    let warnings = progress.warnings() - before;
-    let outcome = tally.finish(warnings).map_err(RestoreError::Pool)?;
-    if progress.interrupt().requested() {
-        return Err(RestoreError::Pool(StoreError::new(
-            StoreErrorKind::Interrupted,
-            "",
-        )));
+    let warnings = shortfalls.warnings.len() as u64 + u64::from(entries > 0);
+    let outcome = tally.finish(warnings)?;
+    if observer.stop_requested() {
+        return Err(StoreError::new(StoreErrorKind::Interrupted, "").into());
     }
     Ok(outcome)
 }
@@ -122,7 +117,7 @@ pub fn restore_tree(
 fn work(queue: crossbeam_channel::Receiver<FileJob>, shared: &Shared<'_>) -> Shortfalls {
     let mut shortfalls = Shortfalls::default();
     for job in queue {
-        if !shared.tally.is_fatal() && !shared.progress.interrupt().requested() {
+        if !shared.tally.is_fatal() && !shared.observer.stop_requested() {
             job.run(shared, &mut shortfalls);
         }
     }
@@ -153,28 +148,8 @@ fn add_name(link: HardLink, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
     };
     match linked {
         Ok(()) => shared.tally.restored(0, replaces),
-        Err(e) => shared.tally.failed(&e, shared.progress),
+        Err(e) => shared.tally.failed(&e, shared.observer),
     }
-    shared.progress.add_files(1);
+    shared.observer.add_files(1);
     PendingDirectory::one_less(parent, false, shared.privileges, shortfalls);
 }
-
-/// Why a restore could not go on.
-#[derive(Debug)]
-pub enum RestoreError {
-    /// The target as a whole.
-    Target(PathError),
-    /// The pool.
-    Pool(StoreError),
-}
-
-impl std::fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Target(e) => e.fmt(f),
-            Self::Pool(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}

@@ -16,6 +16,24 @@ use std::path::{Path, PathBuf};
 /// Names that are tried.
 const TRIES_MAX: u32 = 1000;
 
+/// Why a file could not be begun.
+#[derive(Debug, thiserror::Error)]
+pub enum UnfinishedError {
+    /// What has the name now cannot be replaced at once.
+    #[error(
+        "{}: is not a regular file, so a failure would leave it half written: write to a \
+         file and copy it there, or serve the image over NBD and copy from that",
+        .0.display()
+    )]
+    NotRegular(PathBuf),
+    /// The name is taken, and is not to be replaced.
+    #[error("{}: is there already", .0.display())]
+    Exists(PathBuf),
+    /// The file system refused.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
 /// See the module's head.
 pub struct UnfinishedFile {
     file: File,
@@ -29,15 +47,13 @@ pub struct UnfinishedFile {
 impl UnfinishedFile {
     /// Starts the file that will be `path`: one that is not there, unless it is to be replaced. What is
     /// no regular file cannot be replaced at all.
-    pub fn create(path: &Path, replace: bool) -> anyhow::Result<Self> {
+    pub fn create(path: &Path, replace: bool) -> Result<Self, UnfinishedError> {
         let fail = |e: io::Error| PathError::new("create", path, e);
         let name = match path.metadata() {
-            Ok(meta) if !meta.is_file() => anyhow::bail!(
-                "{}: is not a regular file, so a failure would leave it half written: write to a \
-                 file and copy it there, or serve the image over NBD and copy from that",
-                path.display()
-            ),
-            Ok(_) if !replace => anyhow::bail!("{}: is there already", path.display()),
+            Ok(meta) if !meta.is_file() => {
+                return Err(UnfinishedError::NotRegular(path.to_owned()));
+            }
+            Ok(_) if !replace => return Err(UnfinishedError::Exists(path.to_owned())),
             Ok(_) => path.canonicalize().map_err(fail)?,
             // A link that leads nowhere is somebody's.
             Err(_) if path.symlink_metadata().is_ok() => {
@@ -149,7 +165,7 @@ mod tests {
             let file = UnfinishedFile::create(&out, replace)?;
             file.file().write_all(text.as_bytes()).unwrap();
             file.finish()?;
-            anyhow::Ok(())
+            Ok::<(), UnfinishedError>(())
         };
         write(false, "one").unwrap();
         assert!(write(false, "two").is_err());

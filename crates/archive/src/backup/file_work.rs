@@ -8,6 +8,7 @@ use crate::filesystem::PathError;
 use crate::filesystem::capture::{Captured, Directory};
 use crate::filesystem::open_file::OpenFile;
 use crate::ingest::{BATCH_BYTES, Context, Work};
+use crate::observer::Warning;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::ffi::CString;
@@ -87,14 +88,15 @@ impl FileWork {
         entry.xattrs = opened.xattrs(&mut unreadable);
         unreadable
             .iter()
-            .for_each(|e| context.progress.warn_path(e));
+            .for_each(|e| context.observer.path_failed(e));
         if changed {
-            context.progress.warn_changed(opened.path());
+            let warning = Warning::Changed(opened.path());
+            context.observer.warning(&warning);
             // The next run must read it again.
             entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
         }
         entry.kind = EntryKind::File { content, sparse };
-        context.progress.add_files(1);
+        context.observer.add_files(1);
         slot.fill(Some(entry), lane)
     }
 
@@ -131,12 +133,12 @@ impl FileWork {
         });
         match read {
             Err(e) => {
-                context.progress.warn_path(&e);
+                context.observer.path_failed(&e);
                 self.slot.fill(None, lane)
             }
             Ok((opened, count)) => {
                 let content = lane.store_object(buffer.get(..count).unwrap_or_default(), false)?;
-                context.progress.add_bytes(count as u64);
+                context.observer.add_bytes(count as u64);
                 self.finish(&opened, content, false, lane, context)
             }
         }

@@ -2,7 +2,7 @@
 
 use super::walk::TreeOutcome;
 use crate::filesystem::capture::{Captured, Directory};
-use crate::progress::Progress;
+use crate::observer::{Observer, WarningCounter};
 use crate::selection::BackupSelection;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
@@ -17,13 +17,13 @@ pub fn count_trees(
     paths: &[PathBuf],
     selection: &BackupSelection,
     parent: Option<ObjectRoot>,
-    progress: &Progress,
+    observer: &dyn Observer,
 ) -> Result<TreeOutcome, StoreError> {
-    let before = progress.warnings();
+    let observer = WarningCounter::new(observer);
     let mut count = Count {
         reader: pool.reader(),
         selection,
-        progress,
+        observer: &observer,
         outcome: TreeOutcome::default(),
     };
     // Directories above the paths are stored with what leads to them; the root is no entry.
@@ -36,14 +36,17 @@ pub fn count_trees(
     for path in paths {
         count.path(path, parent)?;
     }
-    count.outcome.failures = progress.warnings() - before;
-    Ok(count.outcome)
+    let failures = observer.others();
+    Ok(TreeOutcome {
+        failures,
+        ..count.outcome
+    })
 }
 
 struct Count<'c> {
     reader: &'c Reader,
     selection: &'c BackupSelection,
-    progress: &'c Progress,
+    observer: &'c dyn Observer,
     outcome: TreeOutcome,
 }
 
@@ -88,7 +91,7 @@ impl Count<'_> {
                 self.below(waiting)
             }
             Err(e) => {
-                self.progress.warn_path(&e);
+                self.observer.path_failed(&e);
                 Ok(())
             }
         }
@@ -102,13 +105,13 @@ impl Count<'_> {
             device,
         }) = waiting.pop()
         {
-            if self.progress.interrupt().requested() {
+            if self.observer.stop_requested() {
                 return Err(StoreError::new(StoreErrorKind::Interrupted, ""));
             }
             let names = match directory.names() {
                 Ok(names) => names,
                 Err(e) => {
-                    self.progress.warn_path(&e);
+                    self.observer.path_failed(&e);
                     continue;
                 }
             };
@@ -123,7 +126,7 @@ impl Count<'_> {
                     Ok(captured) => captured,
                     Err(e) if e.is_gone() => continue,
                     Err(e) => {
-                        self.progress.warn_path(&e);
+                        self.observer.path_failed(&e);
                         continue;
                     }
                 };
@@ -150,7 +153,7 @@ impl Count<'_> {
                         old: find(&old, name.to_bytes()).and_then(content),
                         device,
                     }),
-                    Err(e) => self.progress.warn_path(&e),
+                    Err(e) => self.observer.path_failed(&e),
                 }
             }
         }
@@ -167,7 +170,7 @@ impl Count<'_> {
             Some(_) => self.outcome.files_changed += 1,
             None => {}
         }
-        self.progress.add_files(1);
+        self.observer.add_files(1);
     }
 
     /// The directory object at `path` in the parent snapshot.

@@ -4,17 +4,17 @@
 //! them. Runs only while somebody looks.
 
 use crate::filesystem::capture::Directory;
-use crate::progress::Progress;
+use crate::observer::Observer;
 use crate::selection::BackupSelection;
 use format::tree::EntryKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Counts files and bytes of these paths and tells `progress`; stops when `done` is set.
+/// Counts files and bytes of these paths and tells `observer`; stops when `done` is set.
 pub fn scan_trees(
     paths: &[PathBuf],
     selection: &BackupSelection,
-    progress: &Progress,
+    observer: &dyn Observer,
     done: &AtomicBool,
 ) {
     let (mut files, mut bytes) = (0, 0);
@@ -34,7 +34,7 @@ pub fn scan_trees(
         }
     }
     while let Some((directory, device)) = waiting.pop() {
-        if done.load(Ordering::Relaxed) || progress.interrupt().requested() {
+        if done.load(Ordering::Relaxed) || observer.stop_requested() {
             return;
         }
         let Ok(names) = directory.names() else {
@@ -68,5 +68,5 @@ pub fn scan_trees(
             }
         }
     }
-    progress.expect(files, bytes);
+    observer.expect(files, bytes);
 }

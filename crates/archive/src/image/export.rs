@@ -1,8 +1,9 @@
 //! An object out to a file, on all cores.
 
+use crate::error::ArchiveError;
 use crate::filesystem::PathError;
 use crate::image::target::{BLOCK_BYTES, ExportTarget, Window};
-use crate::progress::Progress;
+use crate::observer::Observer;
 use format::recipe::{Layout, ObjectRoot};
 use std::fs::File;
 use std::io::Write;
@@ -18,32 +19,6 @@ const STEP_BYTES: u64 = 8 << 20;
 /// Shorter objects are in the page cache before writing past it could be worth anything.
 const DIRECT_BYTES_MIN: u64 = 16 << 20;
 
-/// Why an export failed.
-#[derive(Debug)]
-pub enum ExportError {
-    /// The target could not be written.
-    Target(PathError),
-    /// The pool could not be read.
-    Store(StoreError),
-}
-
-impl From<StoreError> for ExportError {
-    fn from(e: StoreError) -> Self {
-        Self::Store(e)
-    }
-}
-
-impl std::fmt::Display for ExportError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Target(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {}
-
 /// Writes an object to `file`, which is empty, and sets its length.
 /// Zeroes are left out, so they become holes. `read_next` says that somebody reads the file right
 /// away: it then goes through the page cache.
@@ -53,11 +28,11 @@ pub fn export_object(
     (file, path): (&File, &Path),
     read_next: bool,
     threads: usize,
-    progress: &Progress,
-) -> Result<(), ExportError> {
+    observer: &dyn Observer,
+) -> Result<(), ArchiveError> {
     let blocks = whole_blocks(root) && !read_next && root.len >= DIRECT_BYTES_MIN;
     let target = ExportTarget::new(file, blocks);
-    let fail = |operation| move |e| ExportError::Target(PathError::new(operation, path, e));
+    let fail = |operation| move |e| ArchiveError::Target(PathError::new(operation, path, e));
     if blocks {
         // Writes that make a file longer would wait for each other.
         file.set_len(root.len).map_err(fail("set length of"))?;
@@ -67,7 +42,7 @@ pub fn export_object(
     let failure = Mutex::new(None);
     let work = || {
         let mut window = Window::new(&target);
-        while !stop.load(Ordering::Relaxed) && !progress.interrupt().requested() {
+        while !stop.load(Ordering::Relaxed) && !observer.stop_requested() {
             let from = next.fetch_add(STEP_BYTES, Ordering::Relaxed);
             if from >= root.len {
                 break;
@@ -80,7 +55,7 @@ pub fn export_object(
                     .get_or_insert(e);
                 stop.store(true, Ordering::Relaxed);
             }
-            progress.add_bytes(to - from);
+            observer.add_bytes(to - from);
         }
     };
     std::thread::scope(|scope| {
@@ -93,7 +68,7 @@ pub fn export_object(
     if let Some(e) = failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
         return Err(e);
     }
-    if progress.interrupt().requested() {
+    if observer.stop_requested() {
         return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()).into());
     }
     // Zeroes at the end are not written, and a last chunk may be longer than what is left for it.
@@ -115,7 +90,7 @@ fn export_range(
     to: u64,
     window: &mut Window<'_>,
     path: &Path,
-) -> Result<(), ExportError> {
+) -> Result<(), ArchiveError> {
     let mut written = Ok(());
     reader.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
         // A piece belongs to the range that it starts in, so that each is written once.
@@ -133,7 +108,7 @@ fn export_range(
     // The next range of this thread is elsewhere.
     written
         .and_then(|()| window.flush())
-        .map_err(|e| ExportError::Target(PathError::new("write", path, e)))
+        .map_err(|e| ArchiveError::Target(PathError::new("write", path, e)))
 }
 
 /// Writes an object from `from` to its end into a pipe or terminal, in order.
@@ -141,8 +116,8 @@ pub fn stream_object(
     reader: &Reader,
     root: &ObjectRoot,
     to: &mut dyn Write,
-    progress: &Progress,
-) -> Result<(), ExportError> {
+    observer: &dyn Observer,
+) -> Result<(), ArchiveError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     let mut failed = None;
     reader.visit_pieces_forward(
@@ -150,7 +125,7 @@ pub fn stream_object(
         0,
         root.len,
         &mut |_, len, fingerprint: Fingerprint| {
-            if progress.interrupt().requested() {
+            if observer.stop_requested() {
                 return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()));
             }
             let written = if fingerprint.is_hole() {
@@ -159,7 +134,7 @@ pub fn stream_object(
                 let chunk = reader.piece(root, &fingerprint, len)?;
                 to.write_all(chunk.get(..len as usize).unwrap_or(&chunk))
             };
-            progress.add_bytes(len);
+            observer.add_bytes(len);
             match written {
                 Ok(()) => Ok(ControlFlow::Continue(())),
                 Err(e) => {
@@ -169,7 +144,7 @@ pub fn stream_object(
             }
         },
     )?;
-    failed.map_or(Ok(()), |e| Err(ExportError::Target(e)))
+    failed.map_or(Ok(()), |e| Err(ArchiveError::Target(e)))
 }
 
 fn write_zeroes(to: &mut dyn Write, mut len: u64, zeroes: &[u8]) -> std::io::Result<()> {

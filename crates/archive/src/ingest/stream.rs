@@ -89,13 +89,13 @@ impl Work for PieceWork<'_> {
             Piece::Data { mut bytes, cuts } => {
                 let chunks = store_cuts(object.cutting, &mut bytes, &cuts, lane)?;
                 context
-                    .progress
+                    .observer
                     .add_bytes(cuts.iter().sum::<usize>() as u64);
                 context.recycle(bytes);
                 object.assembly.add(number, chunks, lane)?
             }
             Piece::Hole { len } => {
-                context.progress.add_bytes(len);
+                context.observer.add_bytes(len);
                 object
                     .assembly
                     .add(number, hole(object.cutting, len), lane)?

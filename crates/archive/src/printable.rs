@@ -1,4 +1,7 @@
 //! Bytes from file systems and pools as text that may stand on a terminal.
+//!
+//! Invariant: nothing in the text moves a terminal's cursor. The console calls this for every line,
+//! and errors for the names in them.
 
 use std::borrow::Cow;
 
@@ -59,4 +62,23 @@ pub fn tamed_name(name: &str) -> String {
 fn moves(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_upset_a_terminal() {
+        let name = "\u{fc} \\ \u{1b}[2J".as_bytes();
+        assert_eq!(printable(name), "\u{fc} \\\\ \\u{1b}[2J");
+        assert_eq!(printable(b"a\xffb"), "a\\xffb");
+    }
+
+    #[test]
+    fn lines_keep_their_ends_and_names_do_not() {
+        assert_eq!(&*tamed(b"plain \xff"), b"plain \\xff");
+        assert!(matches!(tamed(b"plain\n"), Cow::Borrowed(_)));
+        assert_eq!(tamed_name("a\n"), "a\\n");
+    }
 }

@@ -8,7 +8,7 @@ use crate::filesystem::apply::{Identity, TargetDirectory};
 use crate::filesystem::metadata::{Privileges, Shortfalls};
 use crate::filesystem::overwrite::Placement;
 use crate::filesystem::target_file::TargetFile;
-use crate::progress::Progress;
+use crate::observer::Observer;
 use format::recipe::ObjectRoot;
 use format::tree::Entry;
 use std::ffi::CString;
@@ -22,7 +22,7 @@ static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 /// What workers share.
 pub(super) struct Shared<'a> {
     pub reader: &'a Reader,
-    pub progress: &'a Progress,
+    pub observer: &'a dyn Observer,
     pub tally: &'a Tally,
     pub privileges: Privileges,
     pub placement: Placement,
@@ -64,13 +64,13 @@ impl FileJob {
                 let len = self.content.len.saturating_sub(lost.bytes());
                 shared.tally.restored(len, self.replaces);
                 if !lost.is_empty() {
-                    shared.tally.partial(&path, &lost, shared.progress);
+                    shared.tally.partial(&path, &lost, shared.observer);
                 }
             }
-            Err(Failure::Target(e)) => shared.tally.failed(&e, shared.progress),
-            Err(Failure::Pool(what, e)) => shared.tally.lost(&path, what, e, shared.progress),
+            Err(Failure::Target(e)) => shared.tally.failed(&e, shared.observer),
+            Err(Failure::Pool(what, e)) => shared.tally.lost(&path, what, e, shared.observer),
         }
-        shared.progress.add_files(1);
+        shared.observer.add_files(1);
         PendingDirectory::one_less(self.parent, false, shared.privileges, shortfalls);
     }
 
@@ -190,7 +190,7 @@ impl FileJob {
             let bytes = bytes.map_err(|e| Failure::Pool("", e))?;
             write_bytes(file, offset, bytes.get(..len as usize).unwrap_or(&bytes))
         };
-        shared.progress.add_bytes(len);
+        shared.observer.add_bytes(len);
         written.map_err(Failure::Target)
     }
 }

@@ -6,10 +6,9 @@
 mod assembly;
 mod stream;
 
-pub use assembly::Assembly;
 pub use stream::{Cutting, Source, StreamRun};
 
-use crate::progress::Progress;
+use crate::observer::Observer;
 use crossbeam_channel::{Receiver, Sender};
 use media::Asker;
 use std::sync::Mutex;
@@ -31,7 +30,7 @@ pub trait Work: Send {
 /// What workers share.
 pub struct Context<'a> {
     /// Counters and warnings.
-    pub progress: &'a Progress,
+    pub observer: &'a dyn Observer,
     queue: Sender<Option<Box<dyn Work + 'a>>>,
     buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     failed: Mutex<Option<StoreError>>,
@@ -47,7 +46,7 @@ impl<'a> Context<'a> {
 
     /// True when nothing more should be started.
     pub fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.progress.interrupt().requested()
+        self.stop.load(Ordering::Relaxed) || self.observer.stop_requested()
     }
 
     /// Records the first failure and stops the run.
@@ -80,13 +79,13 @@ pub fn run<'a, T>(
     session: &mut WriteSession,
     workers: usize,
     options: LaneOptions,
-    progress: &'a Progress,
+    observer: &'a dyn Observer,
     feed: impl FnOnce(&Context<'a>, &mut Lane) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let lanes: Vec<_> = (0..workers.max(1))
         .map(|_| session.lane(options))
         .collect::<Result<_, _>>()?;
-    let (lanes, fed) = run_lanes(lanes, progress, |context| feed(context, session.main()));
+    let (lanes, fed) = run_lanes(lanes, observer, |context| feed(context, session.main()));
     let mut retired = Ok(());
     for lane in lanes {
         retired = retired.and(session.retire(lane));
@@ -97,12 +96,12 @@ pub fn run<'a, T>(
 
 fn run_lanes<'a, T>(
     lanes: Vec<Lane>,
-    progress: &'a Progress,
+    observer: &'a dyn Observer,
     feed: impl FnOnce(&Context<'a>) -> Result<T, StoreError>,
 ) -> (Vec<Lane>, Result<T, StoreError>) {
     let (queue, work) = crossbeam_channel::bounded::<Option<Box<dyn Work + 'a>>>(QUEUE_MAX);
     let context = Context {
-        progress,
+        observer,
         queue,
         // As many as there can be: in the queue, with each worker, with the reader.
         buffers: crossbeam_channel::bounded(QUEUE_MAX + lanes.len() + 1),
@@ -148,7 +147,7 @@ fn run_lanes<'a, T>(
         .unwrap_or_else(|e| e.into_inner());
     let result = match failed {
         Some(error) => Err(error),
-        None if progress.interrupt().requested() => {
+        None if observer.stop_requested() => {
             Err(StoreError::new(StoreErrorKind::Interrupted, String::new()))
         }
         None => fed,

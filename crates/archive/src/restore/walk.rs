@@ -78,7 +78,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             entries: entries.into_iter(),
         }];
         while let Some(level) = levels.last_mut() {
-            if self.shared.tally.is_fatal() || self.shared.progress.interrupt().requested() {
+            if self.shared.tally.is_fatal() || self.shared.observer.stop_requested() {
                 return;
             }
             let Some(entry) = level.entries.next() else {
@@ -138,7 +138,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                         level.pending = Some(made);
                     }
                     Err(e) => {
-                        self.shared.tally.failed(&e, self.shared.progress);
+                        self.shared.tally.failed(&e, self.shared.observer);
                         for level in levels.iter_mut().skip(number) {
                             level.entries = Vec::new().into_iter();
                         }
@@ -188,10 +188,10 @@ impl<'w, 'a> Walk<'w, 'a> {
         let Some(target) = directory.target.as_ref().filter(|_| self.plan.delete) else {
             return;
         };
-        let progress = self.shared.progress;
+        let observer = self.shared.observer;
         let names = match target.names() {
             Ok(names) => names,
-            Err(e) => return self.shared.tally.failed(&e, progress),
+            Err(e) => return self.shared.tally.failed(&e, observer),
         };
         for name in names {
             let kept = entries.binary_search_by(|e| e.name.as_slice().cmp(name.to_bytes()));
@@ -205,15 +205,18 @@ impl<'w, 'a> Walk<'w, 'a> {
             };
             match removed {
                 Ok(()) => self.shared.tally.count(|outcome| outcome.deleted += 1),
-                Err(_) if progress.interrupt().requested() => return,
-                Err(e) => self.shared.tally.failed(&e, progress),
+                Err(_) if observer.stop_requested() => return,
+                Err(e) => self.shared.tally.failed(&e, observer),
             }
         }
     }
 
     fn remove(&self, target: &TargetDirectory, name: &CStr) -> Result<(), PathError> {
-        let interrupt = self.shared.progress.interrupt();
-        target.remove_all(name, &mut || interrupt.check().map_err(io::Error::other))
+        let observer = self.shared.observer;
+        target.remove_all(name, &mut || match observer.stop_requested() {
+            true => Err(io::ErrorKind::Interrupted.into()),
+            false => Ok(()),
+        })
     }
 
     /// Counts what is meant.
@@ -223,7 +226,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             outcome.files_meant += 1;
             outcome.bytes_meant += bytes;
         });
-        self.shared.progress.add_total(1, bytes);
+        self.shared.observer.add_total(1, bytes);
     }
 
     fn entries(&self, path: &[u8], content: &ObjectRoot) -> Vec<Entry> {
@@ -232,7 +235,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             Err(e) => {
                 let what = "what is in it is not restored";
                 let path = self.shown(path);
-                self.shared.tally.lost(&path, what, e, self.shared.progress);
+                self.shared.tally.lost(&path, what, e, self.shared.observer);
                 Vec::new()
             }
         }
@@ -246,26 +249,26 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Restores a file, link or special file into `parent`.
     fn entry(&mut self, parent: Arc<PendingDirectory>, entry: Entry, path: &[u8]) {
-        let (progress, tally) = (self.shared.progress, self.shared.tally);
+        let (observer, tally) = (self.shared.observer, self.shared.tally);
         let len = len_of(&entry);
         let (name, action) = match self.decided(&parent, &entry, path) {
             Ok(decided) => decided,
-            Err(e) => return tally.failed(&e, progress),
+            Err(e) => return tally.failed(&e, observer),
         };
         self.tell(action, path);
         match action {
             Action::Create | Action::Replace | Action::Enter => {}
             Action::Refuse(why) => {
                 let why = io::Error::other(why.text());
-                return tally.failed(&PathError::new("replace", self.shown(path), why), progress);
+                return tally.failed(&PathError::new("replace", self.shown(path), why), observer);
             }
             Action::Leave | Action::Skip | Action::Remove => {
                 tally.count(|outcome| match action {
                     Action::Skip => outcome.devices_skipped += 1,
                     _ => outcome.skipped += 1,
                 });
-                progress.add_files(1);
-                progress.add_bytes(len);
+                observer.add_files(1);
+                observer.add_bytes(len);
                 return;
             }
         }
@@ -285,7 +288,7 @@ impl<'w, 'a> Walk<'w, 'a> {
                     from,
                     replaces,
                 });
-                return progress.add_bytes(len);
+                return observer.add_bytes(len);
             }
             Ok(first) => first,
         };
@@ -311,9 +314,9 @@ impl<'w, 'a> Walk<'w, 'a> {
                 }
                 tally.restored(0, replaces);
             }
-            Err(e) => tally.failed(&e, progress),
+            Err(e) => tally.failed(&e, observer),
         }
-        progress.add_files(1);
+        observer.add_files(1);
     }
 
     fn decided(

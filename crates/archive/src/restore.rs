@@ -14,6 +14,7 @@ mod verify;
 mod walk;
 
 pub use decide::{Action, Refusal};
+pub use partial::DamagedRanges;
 pub use tally::RestoreOutcome;
-pub use tree::{RestoreError, RestorePlan, restore_tree};
+pub use tree::{RestorePlan, restore_tree};
 pub use verify::verify_tree;

@@ -1,0 +1,166 @@
+//! Whoever watches a backup, a restore, an import or an export while it runs.
+//!
+//! Invariant: these runs know no terminal and no signal. They count what they did, tell what went
+//! wrong and ask whether to stop through an [`Observer`], from many threads. The program's progress
+//! display is one.
+
+use crate::filesystem::PathError;
+use crate::restore::DamagedRanges;
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::StoreError;
+
+/// See the module's head. All methods return at once.
+pub trait Observer: Sync {
+    /// True when the run should stop. Runs ask between bounded steps.
+    fn stop_requested(&self) -> bool;
+
+    /// More to do was found.
+    fn add_total(&self, files: u64, bytes: u64);
+
+    /// Nothing more will be found.
+    fn totals_known(&self);
+
+    /// A walk ahead of the run expects this much in total.
+    fn expect(&self, files: u64, bytes: u64);
+
+    /// Files were done.
+    fn add_files(&self, files: u64);
+
+    /// Bytes were done.
+    fn add_bytes(&self, bytes: u64);
+
+    /// The path that is being worked on.
+    fn set_current(&self, path: &[u8]);
+
+    /// Something went wrong, and the run goes on.
+    fn warning(&self, warning: &Warning<'_>);
+
+    /// A file could not be read or written, and the run goes on.
+    fn path_failed(&self, error: &PathError) {
+        self.warning(&Warning::Path(error));
+    }
+}
+
+/// What went wrong in a run that goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Warning<'w> {
+    /// A file could not be read or written.
+    Path(&'w PathError),
+    /// A file was read, but changed meanwhile.
+    Changed(&'w Path),
+    /// A name was not restored, because the pool is damaged.
+    Damaged {
+        /// The name in the target.
+        path: &'w Path,
+        /// What became of it.
+        outcome: &'static str,
+        /// What is damaged.
+        error: &'w StoreError,
+    },
+    /// A file was restored without its damaged parts.
+    Partial {
+        /// The name in the target.
+        path: &'w Path,
+        /// What it lacks.
+        lost: &'w DamagedRanges,
+    },
+    /// Files and directories did not get their owners, which takes privileges.
+    OwnersNotSet {
+        /// How many.
+        entries: u64,
+    },
+}
+
+impl fmt::Display for Warning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(error) => error.fmt(f),
+            Self::Changed(path) => write!(f, "{}: changed while it was read", path.display()),
+            Self::Damaged {
+                path,
+                outcome,
+                error,
+            } => write!(f, "{}: damaged, {outcome}: {error}", path.display()),
+            Self::Partial { path, lost } => write!(
+                f,
+                "{}: restored in part: {} bytes are damaged and zero: {}",
+                path.display(),
+                lost.bytes(),
+                lost.text(),
+            ),
+            Self::OwnersNotSet { entries } => write!(
+                f,
+                "owners of {entries} entries not set: not running as root"
+            ),
+        }
+    }
+}
+
+/// An observer that counts the warnings of one run and passes everything on.
+pub(crate) struct WarningCounter<'o> {
+    observer: &'o dyn Observer,
+    changed: AtomicU64,
+    others: AtomicU64,
+}
+
+impl<'o> WarningCounter<'o> {
+    /// Starts at zero.
+    pub fn new(observer: &'o dyn Observer) -> Self {
+        Self {
+            observer,
+            changed: AtomicU64::new(0),
+            others: AtomicU64::new(0),
+        }
+    }
+
+    /// Files that changed while they were read.
+    pub fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// All other warnings.
+    pub fn others(&self) -> u64 {
+        self.others.load(Ordering::Relaxed)
+    }
+}
+
+impl Observer for WarningCounter<'_> {
+    fn stop_requested(&self) -> bool {
+        self.observer.stop_requested()
+    }
+
+    fn add_total(&self, files: u64, bytes: u64) {
+        self.observer.add_total(files, bytes);
+    }
+
+    fn totals_known(&self) {
+        self.observer.totals_known();
+    }
+
+    fn expect(&self, files: u64, bytes: u64) {
+        self.observer.expect(files, bytes);
+    }
+
+    fn add_files(&self, files: u64) {
+        self.observer.add_files(files);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        self.observer.add_bytes(bytes);
+    }
+
+    fn set_current(&self, path: &[u8]) {
+        self.observer.set_current(path);
+    }
+
+    fn warning(&self, warning: &Warning<'_>) {
+        let count = match warning {
+            Warning::Changed(_) => &self.changed,
+            _ => &self.others,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.observer.warning(warning);
+    }
+}

@@ -1,0 +1,260 @@
+//! Backups and restores as whoever watches them sees them: what is counted, told and stopped.
+//!
+//! Invariant of all of them: every warning is told once, and the outcome says how many of which kind.
+
+use archive::backup::{TreeOutcome, TreePlan, back_up_trees};
+use archive::filesystem::PathError;
+use archive::filesystem::apply::TargetDirectory;
+use archive::filesystem::metadata::Privileges;
+use archive::filesystem::overwrite::{Overwrite, Placement};
+use archive::restore::{RestoreOutcome, RestorePlan, restore_tree, verify_tree};
+use archive::selection::{BackupSelection, SnapshotSelection};
+use archive::{ArchiveError, Observer, Warning};
+use format::recipe::ObjectRoot;
+use sim::pool_histories::{
+    MEMORY_BYTES, Source, What, init_options, lane_options, media, snapshot,
+};
+use sim::{Damage, Image, Seed, SimDisk};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use store::{OpenMode, Pool, StoreError, StoreErrorKind};
+
+#[derive(Default)]
+struct Watcher {
+    stops: bool,
+    files: AtomicU64,
+    bytes: AtomicU64,
+    totals_known: AtomicBool,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Watcher {
+    fn stopping() -> Self {
+        Self {
+            stops: true,
+            ..Self::default()
+        }
+    }
+
+    fn counted(&self) -> (u64, u64) {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (get(&self.files), get(&self.bytes))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap().clone()
+    }
+}
+
+impl Observer for Watcher {
+    fn stop_requested(&self) -> bool {
+        self.stops
+    }
+
+    fn add_total(&self, _files: u64, _bytes: u64) {}
+
+    fn totals_known(&self) {
+        self.totals_known.store(true, Ordering::Relaxed);
+    }
+
+    fn expect(&self, _files: u64, _bytes: u64) {}
+
+    fn add_files(&self, files: u64) {
+        self.files.fetch_add(files, Ordering::Relaxed);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn set_current(&self, _path: &[u8]) {}
+
+    fn warning(&self, warning: &Warning<'_>) {
+        self.warnings.lock().unwrap().push(warning.to_string());
+    }
+}
+
+/// A pool on a simulated disk, and a directory for what goes in and comes out.
+struct World {
+    disk: Arc<SimDisk>,
+    pool: Arc<Pool>,
+    place: tempfile::TempDir,
+}
+
+impl World {
+    /// With a small file, a large one and a link in `source`.
+    fn new() -> Self {
+        let disk = SimDisk::new();
+        Pool::init(&media(Arc::clone(&disk) as _, 1), &init_options(&[])).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let source = place.path().join("source");
+        fs::create_dir_all(source.join("below")).unwrap();
+        fs::write(source.join("small"), b"small").unwrap();
+        let mut seed = Seed::new(7);
+        let large: Vec<u8> = (0..100_000).map(|_| seed.draw() as u8).collect();
+        fs::write(source.join("below/large"), large).unwrap();
+        std::os::unix::fs::symlink("small", source.join("link")).unwrap();
+        let pool = open(&disk, OpenMode::Write).unwrap();
+        Self { disk, pool, place }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    fn back_up(
+        &self,
+        names: &[&str],
+        watcher: &Watcher,
+    ) -> Result<(ObjectRoot, TreeOutcome), StoreError> {
+        let paths: Vec<PathBuf> = names.iter().map(|name| self.path(name)).collect();
+        let plan = TreePlan {
+            paths: &paths,
+            selection: &BackupSelection::default(),
+            parent: None,
+            workers: 2,
+            lane: lane_options(),
+        };
+        let mut session = self.pool.begin(lane_options()).unwrap();
+        let stored = back_up_trees(&self.pool, &mut session, &plan, watcher)?;
+        let source = Source::new(What::Image, &mut Seed::new(1));
+        let record = snapshot(&self.pool, What::Image, &source, stored.0);
+        self.pool.commit(session, &[record], &[]).unwrap();
+        Ok(stored)
+    }
+}
+
+fn open(disk: &Arc<SimDisk>, mode: OpenMode) -> Result<Arc<Pool>, StoreError> {
+    let media = media(Arc::clone(disk) as _, 2);
+    Pool::open(media, None, mode, MEMORY_BYTES).map(Arc::new)
+}
+
+/// Restores `root` into `target`, and says how many files then differ if that is asked.
+fn restore(
+    pool: &Pool,
+    root: ObjectRoot,
+    target: &Path,
+    partial: bool,
+    watcher: &Watcher,
+) -> Result<RestoreOutcome, ArchiveError> {
+    with_plan(root, target, partial, |plan| {
+        restore_tree(pool.reader(), plan, watcher)
+    })
+}
+
+fn verify(pool: &Pool, root: ObjectRoot, target: &Path, watcher: &Watcher) -> u64 {
+    with_plan(root, target, false, |plan| {
+        let top = plan.top.as_ref().unwrap();
+        verify_tree(pool.reader(), top, plan, watcher).unwrap()
+    })
+}
+
+fn with_plan<T>(
+    root: ObjectRoot,
+    target: &Path,
+    partial: bool,
+    run: impl FnOnce(&RestorePlan<'_>) -> T,
+) -> T {
+    run(&RestorePlan {
+        root,
+        root_entry: None,
+        top: Some(TargetDirectory::create_top(target).unwrap()),
+        target,
+        selection: &SnapshotSelection::default(),
+        delete: false,
+        overwrite: Overwrite::Always,
+        placement: Placement::Replace,
+        all_sparse: false,
+        partial,
+        privileges: Privileges {
+            owner: false,
+            xattrs: false,
+            ..Privileges::NONE
+        },
+        devices: true,
+        workers: 2,
+        dry_run: false,
+        tell: &|_, _| {},
+    })
+}
+
+#[test]
+fn a_tree_comes_back_and_the_watcher_hears_of_it() {
+    let world = World::new();
+    let watcher = Watcher::default();
+    let (root, outcome) = world.back_up(&["source", "missing"], &watcher).unwrap();
+    assert_eq!((outcome.files, outcome.bytes), (3, 100_005));
+    assert_eq!((outcome.failures, outcome.changed_while_read), (1, 0));
+    assert_eq!(watcher.counted(), (3, 100_005));
+    assert!(watcher.totals_known.load(Ordering::Relaxed));
+    let missing = std::io::Error::from_raw_os_error(2);
+    let missing = PathError::new("stat", world.path("missing"), missing);
+    assert_eq!(watcher.warnings(), [missing.to_string()]);
+
+    let (target, watcher) = (world.path("target"), Watcher::default());
+    let outcome = restore(&world.pool, root, &target, false, &watcher).unwrap();
+    assert_eq!((outcome.files, outcome.bytes), (3, 100_005));
+    assert_eq!((outcome.failed, outcome.warnings), (0, 0));
+    assert_eq!(watcher.counted(), (3, 100_005));
+    assert_eq!(watcher.warnings(), [""; 0]);
+
+    assert_eq!(verify(&world.pool, root, &target, &watcher), 0);
+    let inside = world.path("source").join("below/large");
+    let restored = target.join(inside.strip_prefix("/").unwrap());
+    assert_eq!(fs::read(&restored).unwrap(), fs::read(&inside).unwrap());
+    fs::write(&restored, vec![0; 100_000]).unwrap();
+    assert_eq!(verify(&world.pool, root, &target, &watcher), 1);
+    let differs = format!("{}: verify: differs from the snapshot", restored.display());
+    assert_eq!(watcher.warnings(), [differs]);
+}
+
+#[test]
+fn a_watcher_that_wants_it_stops_a_run() {
+    let world = World::new();
+    let error = world
+        .back_up(&["source"], &Watcher::stopping())
+        .unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Interrupted);
+    let (root, _) = world.back_up(&["source"], &Watcher::default()).unwrap();
+    let target = world.path("target");
+    let stopped = restore(&world.pool, root, &target, false, &Watcher::stopping());
+    let Err(ArchiveError::Pool(error)) = stopped else {
+        panic!("{stopped:?}");
+    };
+    assert_eq!(error.kind, StoreErrorKind::Interrupted);
+    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+}
+
+#[test]
+fn what_damage_takes_is_told_and_counted_once() {
+    let world = World::new();
+    let (root, _) = world.back_up(&["source"], &Watcher::default()).unwrap();
+    let image: Image = world.disk.image();
+    let containers = image.files().into_iter();
+    let containers = containers.filter(|(path, _)| path.starts_with("containers/"));
+    let (mut lost, mut parts) = (0, 0);
+    for (number, (path, len)) in containers.enumerate() {
+        for partial in [false, true] {
+            let disk = SimDisk::unrecorded(image.clone());
+            disk.damage(&path, &Damage::FlipBit(8 * (len / 2))).unwrap();
+            let Ok(pool) = open(&disk, OpenMode::Read) else {
+                continue;
+            };
+            let target = world.path(&format!("target-{number}-{partial}"));
+            let watcher = Watcher::default();
+            // The top directory itself may be what is damaged.
+            let Ok(outcome) = restore(&pool, root, &target, partial, &watcher) else {
+                continue;
+            };
+            let told = watcher.warnings().len() as u64;
+            assert_eq!(told, outcome.damaged + outcome.partial, "{outcome:?}");
+            assert_eq!((outcome.failed, outcome.warnings), (0, 0), "{outcome:?}");
+            assert!(partial || outcome.partial == 0, "{outcome:?}");
+            lost += outcome.damaged;
+            parts += outcome.partial;
+        }
+    }
+    assert!(lost > 0 && parts > 0, "{lost} lost, {parts} in part");
+}

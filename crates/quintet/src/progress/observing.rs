@@ -1,0 +1,123 @@
+//! [`Progress`] watches backups, restores, imports and exports.
+//!
+//! Invariant: every warning is said and counted once. Of a file that was restored in part, programs
+//! get a message with the ranges that it lacks. Backup, restore, import, export and dump pass their
+//! progress on.
+
+use super::Progress;
+use crate::json::Object;
+use archive::restore::DamagedRanges;
+use archive::{Observer, Warning};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+impl Observer for Progress {
+    fn stop_requested(&self) -> bool {
+        self.interrupt().requested()
+    }
+
+    fn add_total(&self, files: u64, bytes: u64) {
+        Progress::add_total(self, files, bytes);
+    }
+
+    fn totals_known(&self) {
+        Progress::totals_known(self);
+    }
+
+    fn expect(&self, files: u64, bytes: u64) {
+        Progress::expect(self, files, bytes);
+    }
+
+    fn add_files(&self, files: u64) {
+        Progress::add_files(self, files);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        Progress::add_bytes(self, bytes);
+    }
+
+    fn set_current(&self, path: &[u8]) {
+        Progress::set_current(self, path);
+    }
+
+    fn warning(&self, warning: &Warning<'_>) {
+        match warning {
+            Warning::Path(error) => self.warn_path(error),
+            Warning::Changed(path) => self.warn_changed(path),
+            Warning::Partial { path, lost } => {
+                self.warn(warning);
+                // A closed output ends the run at its summary.
+                let _ = self.console().message(partial(path, lost));
+            }
+            Warning::Damaged { .. } | Warning::OwnersNotSet { .. } => self.warn(warning),
+        }
+    }
+}
+
+fn partial(path: &Path, lost: &DamagedRanges) -> Object {
+    let ranges = lost.ranges().iter().map(|range| {
+        Object::new()
+            .integer("offset", range.start)
+            .integer("length", range.end - range.start)
+    });
+    Object::message("partial")
+        .path("item", path.as_os_str().as_bytes())
+        .integer("bytes_damaged", lost.bytes())
+        .objects("damaged", ranges)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::{Console, Loudness};
+    use crate::interrupt::Interrupt;
+    use archive::filesystem::PathError;
+    use store::StoreError;
+
+    fn tell_all(loudness: Loudness) -> (Progress, String, String) {
+        let (console, out, err) = Console::captured(loudness);
+        let progress = Progress::start(&console, &Interrupt::detached(), "testing", None);
+        let observer: &dyn Observer = &progress;
+        let path = Path::new("/a");
+        let mut lost = DamagedRanges::default();
+        lost.add(0, 4);
+        lost.add(10, 1);
+        observer.path_failed(&PathError::new("read", path, std::io::Error::other("why")));
+        observer.warning(&Warning::Changed(path));
+        observer.warning(&Warning::Damaged {
+            path,
+            outcome: "not restored",
+            error: &StoreError::corruption("chunk", "c1", "bad"),
+        });
+        observer.warning(&Warning::Partial { path, lost: &lost });
+        observer.warning(&Warning::OwnersNotSet { entries: 7 });
+        (progress, out.text(), err.text())
+    }
+
+    #[test]
+    fn warnings_are_said_and_counted_once() {
+        let (progress, out, err) = tell_all(Loudness::default());
+        assert_eq!(progress.warnings(), 5);
+        assert_eq!(out, "");
+        assert_eq!(
+            err,
+            "warning: /a: read: why\n\
+             warning: /a: changed while it was read\n\
+             warning: /a: damaged, not restored: corruption: chunk at c1: bad\n\
+             warning: /a: restored in part: 5 bytes are damaged and zero: 0..4, 10..11\n\
+             warning: owners of 7 entries not set: not running as root\n"
+        );
+    }
+
+    #[test]
+    fn programs_get_the_ranges_that_a_file_lacks() {
+        let (_progress, out, _) = tell_all(Loudness {
+            json: true,
+            ..Loudness::default()
+        });
+        let partial = "{\"message_type\":\"partial\",\"item\":\"/a\",\"bytes_damaged\":5,\
+                       \"damaged\":[{\"offset\":0,\"length\":4},{\"offset\":10,\"length\":1}]}";
+        assert_eq!(out.lines().filter(|line| *line == partial).count(), 1);
+        assert_eq!(out.lines().count(), 6);
+    }
+}
