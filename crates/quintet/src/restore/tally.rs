@@ -7,9 +7,9 @@ use super::partial::{DamagedRanges, range_objects};
 use crate::filesystem::PathError;
 use crate::json::Object;
 use crate::progress::Progress;
+use parking_lot::Mutex;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Mutex;
 use store::StoreError;
 
 /// What came of a restore; of a dry run: what would, if nothing fails.
@@ -60,7 +60,7 @@ struct TallyState {
 impl Tally {
     /// Counts.
     pub fn count(&self, count: impl FnOnce(&mut RestoreOutcome)) {
-        count(&mut self.lock().outcome);
+        count(&mut self.state.lock().outcome);
     }
 
     /// A file, link or device is there.
@@ -75,7 +75,7 @@ impl Tally {
     /// Reports an error of the pool about one name: damage is reported and counted, other errors
     /// end the run. `what` became of the name.
     pub fn lost(&self, path: &Path, what: &str, error: StoreError, progress: &Progress) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !error.is_corruption() {
             state.fatal.get_or_insert(error);
             return;
@@ -87,7 +87,7 @@ impl Tally {
 
     /// Reports a file of which only a part is there.
     pub fn partial(&self, path: &Path, lost: &DamagedRanges, progress: &Progress) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.outcome.partial += 1;
         state.told += 1;
         progress.warn(format_args!(
@@ -106,7 +106,7 @@ impl Tally {
 
     /// Reports a name that the target did not take, or that could not be removed.
     pub fn failed(&self, error: &PathError, progress: &Progress) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.outcome.failed += 1;
         state.told += 1;
         progress.warn_path(error);
@@ -114,20 +114,16 @@ impl Tally {
 
     /// True when the run cannot go on.
     pub fn is_fatal(&self) -> bool {
-        self.lock().fatal.is_some()
+        self.state.lock().fatal.is_some()
     }
 
     /// What came of it after so many warnings, or the error that ended the run.
     pub fn finish(self, warnings: u64) -> Result<RestoreOutcome, StoreError> {
-        let state = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
+        let state = self.state.into_inner();
         let outcome = RestoreOutcome {
             warnings: warnings.saturating_sub(state.told),
             ..state.outcome
         };
         state.fatal.map_or(Ok(outcome), Err)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, TallyState> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
