@@ -14,13 +14,13 @@ pub mod target_file;
 pub mod xattrs;
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What could not be done with one path. Drivers turn it into a warning and go on (exit code 3).
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {operation}: {source}", .path.display())]
 pub struct PathError {
     /// What was tried, a verb ("open", "list").
     pub operation: &'static str,
@@ -47,19 +47,6 @@ impl PathError {
     /// The file went away between being listed and being looked at.
     pub fn is_gone(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
-    }
-}
-
-impl fmt::Display for PathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, operation) = (self.path.display(), self.operation);
-        write!(f, "{path}: {operation}: {}", self.source)
-    }
-}
-
-impl std::error::Error for PathError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
     }
 }
 

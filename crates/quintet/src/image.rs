@@ -114,11 +114,13 @@ fn read_full(
 }
 
 /// Why an object could not be stored.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum IngestError {
     /// The source could not be read.
+    #[error("{0}")]
     Source(PathError),
     /// The pool failed.
+    #[error("{0}")]
     Store(StoreError),
 }
 
@@ -127,17 +129,6 @@ impl From<StoreError> for IngestError {
         Self::Store(e)
     }
 }
-
-impl std::fmt::Display for IngestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Source(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for IngestError {}
 
 /// Stores an image in chunks of 2^`log2` bytes.
 pub fn import_image(

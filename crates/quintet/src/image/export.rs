@@ -19,11 +19,13 @@ const STEP_BYTES: u64 = 8 << 20;
 const DIRECT_BYTES_MIN: u64 = 16 << 20;
 
 /// Why an export failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The target could not be written.
+    #[error("{0}")]
     Target(PathError),
     /// The pool could not be read.
+    #[error("{0}")]
     Store(StoreError),
 }
 
@@ -32,17 +34,6 @@ impl From<StoreError> for ExportError {
         Self::Store(e)
     }
 }
-
-impl std::fmt::Display for ExportError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Target(e) => e.fmt(f),
-            Self::Store(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {}
 
 /// Writes an object to `file`, which is empty, and sets its length.
 /// Zeroes are left out, so they become holes. `read_next` says that somebody reads the file right

@@ -160,21 +160,12 @@ fn add_name(link: HardLink, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
 }
 
 /// Why a restore could not go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The target as a whole.
+    #[error("{0}")]
     Target(PathError),
     /// The pool.
+    #[error("{0}")]
     Pool(StoreError),
 }
-
-impl std::fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Target(e) => e.fmt(f),
-            Self::Pool(e) => e.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}

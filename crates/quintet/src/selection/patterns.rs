@@ -14,10 +14,10 @@
 
 use super::glob::Glob;
 use crate::console::printable;
-use std::fmt;
 
 /// Why a pattern was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("pattern \"{pattern}\": {why}")]
 pub struct PatternError {
     pattern: String,
     why: &'static str,
@@ -31,14 +31,6 @@ impl PatternError {
         }
     }
 }
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pattern \"{}\": {}", self.pattern, self.why)
-    }
-}
-
-impl std::error::Error for PatternError {}
 
 #[derive(Clone, Debug)]
 enum Component {
