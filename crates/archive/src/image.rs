@@ -16,12 +16,13 @@ use crate::filesystem::data_map::{self, Segment};
 use crate::ingest::{self, Context, Cutting, Source, StreamRun};
 use crate::observer::Observer;
 use format::recipe::ObjectRoot;
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
 
 /// A source image: a regular file or a block device.
@@ -169,14 +170,14 @@ fn ingest_object(
     let result = Arc::new(Mutex::new(None));
     let put = Arc::clone(&result);
     let done = Box::new(move |root, _: &mut Lane, _: &Context<'_>| {
-        *put.lock().unwrap_or_else(|e| e.into_inner()) = Some(root);
+        *put.lock() = Some(root);
         Ok(())
     });
     let read = ingest::run(session, workers, lane, observer, |context, _| {
         Ok(StreamRun::new(context, cutting, done).read(source, segments))
     })?;
     let len = read.map_err(ArchiveError::Source)?;
-    let root = result.lock().unwrap_or_else(|e| e.into_inner()).take();
+    let root = result.lock().take();
     let root = root.ok_or_else(|| StoreError::new(StoreErrorKind::Invalid, "unfinished object"))?;
     Ok((root, len))
 }

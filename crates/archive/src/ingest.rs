@@ -11,7 +11,7 @@ pub use stream::{Cutting, Source, StreamRun};
 use crate::observer::Observer;
 use crossbeam_channel::{Receiver, Sender};
 use media::Asker;
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
 
@@ -51,7 +51,7 @@ impl<'a> Context<'a> {
 
     /// Records the first failure and stops the run.
     pub fn fail(&self, error: StoreError) {
-        let mut failed = self.failed.lock().unwrap_or_else(|e| e.into_inner());
+        let mut failed = self.failed.lock();
         failed.get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -141,10 +141,7 @@ fn run_lanes<'a, T>(
         let lanes: Vec<_> = workers.into_iter().filter_map(|w| w.join().ok()).collect();
         (fed, lanes)
     });
-    let failed = context
-        .failed
-        .into_inner()
-        .unwrap_or_else(|e| e.into_inner());
+    let failed = context.failed.into_inner();
     let result = match failed {
         Some(error) => Err(error),
         None if observer.stop_requested() => {

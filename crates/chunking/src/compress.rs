@@ -4,7 +4,6 @@
 //! caller's limit. The store's containers call this.
 
 use crate::{noise, x86_branches};
-use std::fmt;
 use std::io::Cursor;
 use zstd::zstd_safe::CParameter;
 
@@ -34,16 +33,9 @@ pub enum Packed {
 }
 
 /// Damaged compressed bytes, or more than the limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("compressed bytes are damaged")]
 pub struct CompressError;
-
-impl fmt::Display for CompressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("compressed bytes are damaged")
-    }
-}
-
-impl std::error::Error for CompressError {}
 
 /// Compresses one region after another.
 pub struct Compressor {

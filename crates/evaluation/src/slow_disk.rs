@@ -5,9 +5,9 @@
 //! up is not added to the next one's time. Mounted by the example `slow_disk`, for measurements of the program.
 
 use crate::disk::{Disk, MILLISECOND, Ns, Request};
+use parking_lot::{Condvar, Mutex};
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
 
@@ -93,7 +93,7 @@ impl SlowDisk {
             bytes,
             is_write,
         } = request;
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = log.lock();
         // A measurement without its log is seen by who reads it.
         let _ = writeln!(
             log,
@@ -106,10 +106,6 @@ impl SlowDisk {
         u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(Ns::MAX)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns when a disk would have done it.
     fn serve(&self, address: u64, bytes: usize, is_write: bool) {
         let request = Request {
@@ -117,7 +113,7 @@ impl SlowDisk {
             bytes: bytes as u64,
             is_write,
         };
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.tickets += 1;
         let ticket = queue.tickets;
         let since = self.now();
@@ -128,10 +124,7 @@ impl SlowDisk {
         });
         queue.served.get_or_insert(ticket);
         while queue.served != Some(ticket) {
-            queue = self
-                .turn
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.turn.wait(&mut queue);
         }
         let Some(mine) = queue.take(ticket) else {
             return;
@@ -140,7 +133,7 @@ impl SlowDisk {
         let end = queue.disk.serve(begin, request);
         drop(queue);
         std::thread::sleep(Duration::from_nanos(end.saturating_sub(self.now())));
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.served = queue.next(self.now());
         drop(queue);
         self.turn.notify_all();
@@ -254,7 +247,7 @@ mod tests {
         let mean_ms = begun.elapsed().as_secs_f64() * 1000.0 / 30.0;
         // Seven milliseconds by the model; a crowded machine wakes its threads late.
         assert!((5.0..30.0).contains(&mean_ms), "{mean_ms} ms a read");
-        let idle_since = disk.queue().disk.idle_since();
+        let idle_since = disk.queue.lock().disk.idle_since();
         assert!(
             idle_since <= disk.now(),
             "nobody returns before the disk is done"
@@ -307,8 +300,8 @@ mod tests {
             !disk.is_cached(RequestContext::default(), 0, 4096),
             "front ends would serve them one after another"
         );
-        let each_ms = disk.queue().disk.idle_since() as f64 / 1e6 / 40.0;
-        assert!(disk.queue().waiting.is_empty() && disk.queue().served.is_none());
+        let each_ms = disk.queue.lock().disk.idle_since() as f64 / 1e6 / 40.0;
+        assert!(disk.queue.lock().waiting.is_empty() && disk.queue.lock().served.is_none());
         assert!(each_ms < 30.0, "{each_ms}");
     }
 }

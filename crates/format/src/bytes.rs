@@ -2,17 +2,19 @@
 //!
 //! Invariant: a [`Reader`] never indexes past its bytes and never allocates more than they justify.
 
-use std::fmt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Why bytes are not what they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Fewer bytes than the layout needs.
+    #[error("truncated")]
     Truncated,
     /// Not this kind of object.
+    #[error("not an object of this kind")]
     BadMagic,
     /// The checksum does not fit the bytes.
+    #[error("checksum: expected {expected:016x}, found {found:016x}")]
     BadChecksum {
         /// What the object says.
         expected: u64,
@@ -20,17 +22,22 @@ pub enum Fault {
         found: u64,
     },
     /// A version that this program does not know.
+    #[error("version {0} is not known to this program")]
     Version(u16),
     /// An incompatible feature that this program does not know.
+    #[error("features {0:#x} are not known to this program")]
     Features(u64),
     /// The object belongs to another place (pool, number or slot).
+    #[error("belongs to another place")]
     Misplaced,
     /// A field has a value that no writer writes.
+    #[error("invalid {0}")]
     Invalid(&'static str),
 }
 
 /// A decoding error: what was read, and why it failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {fault}")]
 pub struct FormatError {
     /// The object or part ("container header").
     pub what: &'static str,
@@ -44,27 +51,6 @@ impl FormatError {
         Self { what, fault }
     }
 }
-
-impl fmt::Display for FormatError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.what)?;
-        match self.fault {
-            Fault::Truncated => f.write_str("truncated"),
-            Fault::BadMagic => f.write_str("not an object of this kind"),
-            Fault::BadChecksum { expected, found } => {
-                write!(f, "checksum: expected {expected:016x}, found {found:016x}")
-            }
-            Fault::Version(v) => write!(f, "version {v} is not known to this program"),
-            Fault::Features(bits) => {
-                write!(f, "features {bits:#x} are not known to this program")
-            }
-            Fault::Misplaced => f.write_str("belongs to another place"),
-            Fault::Invalid(field) => write!(f, "invalid {field}"),
-        }
-    }
-}
-
-impl std::error::Error for FormatError {}
 
 /// Shorthand of this room.
 pub type Result<T> = std::result::Result<T, FormatError>;

@@ -6,10 +6,11 @@
 
 use crate::device::Device;
 use crate::wire::{NodeId, notices};
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The kernel's side of a session.
 pub struct Kernel {
@@ -30,10 +31,6 @@ impl Kernel {
             device,
             questions: Mutex::default(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Questions> {
-        self.questions.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Drops attributes of a node and what the page cache has of a range; `len_bytes` 0 means to the
@@ -62,7 +59,7 @@ impl Kernel {
     /// session has ended.
     pub fn retrieve(&self, node: NodeId, offset: u64, len_bytes: u32) -> Result<Vec<u8>, Errno> {
         let (answer, answered) = sync_channel(1);
-        let mut questions = self.lock();
+        let mut questions = self.questions.lock();
         if questions.ended {
             return Err(Errno::NOTCONN);
         }
@@ -72,7 +69,7 @@ impl Kernel {
         drop(questions);
         let notice = notices::retrieve(number, node, offset, len_bytes);
         if let Err(error) = self.device.send(&[&notice]) {
-            self.lock().waiting.remove(&number);
+            self.questions.lock().waiting.remove(&number);
             return Err(error);
         }
         answered.recv().map_err(|_| Errno::NOTCONN)
@@ -80,7 +77,7 @@ impl Kernel {
 
     /// An answer has come.
     pub(crate) fn retrieved(&self, number: u64, data: &[u8]) {
-        let waiting = self.lock().waiting.remove(&number);
+        let waiting = self.questions.lock().waiting.remove(&number);
         if let Some(answer) = waiting {
             // Room for one was made; whoever gave up does not mind.
             let _ = answer.send(data.to_vec());
@@ -89,7 +86,7 @@ impl Kernel {
 
     /// No answers come any more.
     pub(crate) fn ended(&self) {
-        let mut questions = self.lock();
+        let mut questions = self.questions.lock();
         questions.ended = true;
         questions.waiting.clear();
     }

@@ -10,7 +10,6 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -29,40 +28,24 @@ pub struct MountOptions {
 }
 
 /// Why mounting or unmounting did not work.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// `/dev/fuse` cannot be opened.
+    #[error("/dev/fuse: {0} (is the kernel module fuse loaded?)")]
     Device(Errno),
     /// mount(2) or umount(2) refused.
+    #[error("{0}")]
     Refused(Errno),
     /// Files are in use.
+    #[error("files are in use")]
     Busy,
     /// `fusermount3` is not there or cannot be run.
+    #[error("fusermount3: {0} (needed unless root; install fuse3)")]
     NoFusermount(io::Error),
     /// `fusermount3` refused, with what it said.
+    #[error("fusermount3: {0}")]
     Fusermount(String),
 }
-
-impl fmt::Display for MountError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Device(error) => {
-                write!(f, "/dev/fuse: {error} (is the kernel module fuse loaded?)")
-            }
-            Self::Refused(error) => write!(f, "{error}"),
-            Self::Busy => f.write_str("files are in use"),
-            Self::NoFusermount(error) => {
-                write!(
-                    f,
-                    "fusermount3: {error} (needed unless root; install fuse3)"
-                )
-            }
-            Self::Fusermount(said) => write!(f, "fusermount3: {said}"),
-        }
-    }
-}
-
-impl std::error::Error for MountError {}
 
 /// How it was mounted, so it is unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

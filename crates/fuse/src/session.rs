@@ -14,7 +14,6 @@ use crate::wire::constants::READ_BUFFER_BYTES_MIN;
 use crate::wire::replies::{self, header};
 use crate::wire::requests::{self, Operation, WRITE_BYTES};
 use rustix::io::Errno;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -41,30 +40,21 @@ impl Default for SessionOptions {
 }
 
 /// Why a session could not begin, or not go on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The kernel's FUSE is of Linux 3.14 or older.
+    #[error("the kernel's FUSE is too old")]
     KernelTooOld,
     /// The kernel did not speak the protocol.
+    #[error("the kernel did not begin the session as it should")]
     Protocol,
     /// The device failed.
+    #[error("/dev/fuse: {0}")]
     Device(Errno),
     /// No thread could be started.
+    #[error("cannot start threads: {0}")]
     Threads(io::Error),
 }
-
-impl fmt::Display for SessionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::KernelTooOld => f.write_str("the kernel's FUSE is too old"),
-            Self::Protocol => f.write_str("the kernel did not begin the session as it should"),
-            Self::Device(error) => write!(f, "/dev/fuse: {error}"),
-            Self::Threads(error) => write!(f, "cannot start threads: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for SessionError {}
 
 /// A served file system.
 pub struct Session {

@@ -5,7 +5,7 @@
 //! kernel each request would wake another one: several times the processor time of a request that
 //! finds its bytes in memory (decision 16). Threads of a session call this.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex};
 
 /// Handed from thread to thread.
 #[derive(Default)]
@@ -18,16 +18,11 @@ pub(crate) struct Turn {
 pub(crate) struct Taken<'a>(&'a Turn);
 
 impl Turn {
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for the turn.
     pub fn take(&self) -> Taken<'_> {
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock();
         while *taken {
-            let woken = self.free.wait(taken);
-            taken = woken.unwrap_or_else(PoisonError::into_inner);
+            self.free.wait(&mut taken);
         }
         *taken = true;
         Taken(self)
@@ -36,7 +31,7 @@ impl Turn {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        *self.0.lock() = false;
+        *self.0.taken.lock() = false;
         self.0.free.notify_one();
     }
 }

@@ -24,10 +24,11 @@ use crate::wire::{Handle, NodeId};
 use media::Clock;
 use names::{Child, child, children, join};
 use nodes::{Known, KnownVolume, Nodes};
+use parking_lot::RwLock;
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use units::UnixNanos;
 use volume::{Checked, Durability, RequestContext, Volume};
@@ -129,7 +130,7 @@ impl VolumeFiles {
     }
 
     fn opened(&self, handle: Handle) -> Result<OpenVolume, Errno> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         let file = open.get(&handle).ok_or(Errno::BADF)?;
         Ok(Arc::clone(&file.volume))
     }
@@ -140,7 +141,7 @@ impl VolumeFiles {
         let Known::Volume(volume) = known else {
             return None;
         };
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         let mut states = open.values().map(|file| &file.entry);
         let found = states.find(|entry| entry.frozen && entry.id == volume.id);
         found.cloned()
@@ -237,7 +238,7 @@ impl FileSystem for VolumeFiles {
         }
         let volume = self.volumes.open(volume.id).map_err(|e| errno(&e))?;
         let handle = Handle(self.handles.fetch_add(1, Relaxed));
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.write();
         let keep_cache = entry.frozen;
         let volume = Arc::new(Checked::new(volume));
         open.insert(handle, OpenFile { volume, entry });
@@ -245,7 +246,7 @@ impl FileSystem for VolumeFiles {
     }
 
     fn release(&self, _node: NodeId, handle: Handle) {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.write();
         let closed = open.remove(&handle);
         drop(open);
         // Closing a volume may take its time: nobody else waits for that.

@@ -15,11 +15,12 @@
 
 use fuzz_replay::quintet_fuzz::{TARGETS, Target, decoders};
 use fuzz_replay::{Dice, mutate};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest time for one input, on a slow machine.
@@ -76,7 +77,7 @@ fn watch(running: &Running) {
     let running = Arc::downgrade(running);
     std::thread::spawn(move || {
         while let Some(running) = running.upgrade() {
-            if let Some((since, target, input)) = &*running.lock().unwrap()
+            if let Some((since, target, input)) = &*running.lock()
                 && since.elapsed() > HANG
             {
                 eprintln!("{target}: hangs, input: {}", save(target, input).display());
@@ -90,9 +91,9 @@ fn watch(running: &Running) {
 
 /// True if the target held.
 fn holds(name: &'static str, target: Target, input: &[u8], running: &Running) -> bool {
-    *running.lock().unwrap() = Some((Instant::now(), name, input.to_vec()));
+    *running.lock() = Some((Instant::now(), name, input.to_vec()));
     let held = catch_unwind(AssertUnwindSafe(|| target(input))).is_ok();
-    *running.lock().unwrap() = None;
+    *running.lock() = None;
     if !held {
         eprintln!("{name}: FAILED, input: {}", save(name, input).display());
     }

@@ -17,10 +17,11 @@ use crate::{
     Asker, Barrier, Blobs, Disk, DiskFile, MediaError, MediaErrorKind, Need, Put, ReadFrom, Reserve,
 };
 use open_files::OpenFiles;
+use parking_lot::Mutex;
 use queue::{Job, Queue};
 use spare::SpareBuffers;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Directory of files that have no name yet; swept at the start of every writer.
@@ -309,7 +310,7 @@ impl Blobs for DirBlobs {
             return self.put_with(name, bytes, how, need);
         }
         // One at a time: several that look at once would find the same room.
-        let _one = self.sparing.lock().unwrap_or_else(|e| e.into_inner());
+        let _one = self.sparing.lock();
         match self.shared.reserved() {
             Some(reserved) if reserved.for_need(need) < bytes.len() as u64 => Err(no_space(name)),
             _ => self.put_with(name, bytes, how, need),

@@ -4,22 +4,29 @@ use std::fmt;
 use std::io;
 
 /// What the caller may do about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaErrorKind {
     /// No such name.
+    #[error("not found")]
     NotFound,
     /// Put-if-absent lost: the name is taken.
+    #[error("already exists")]
     Exists,
     /// Disk full or quota reached.
+    #[error("no space left")]
     NoSpace,
     /// The place cannot be written (read-only file system, permissions).
+    #[error("cannot be written")]
     ReadOnly,
     /// Another live process holds the lock.
+    #[error("locked by another process")]
     Locked,
     /// The device failed.
+    #[error("input/output error")]
     Io,
     /// An earlier write or sync failed: what reached the disk is unknown, nothing more is
     /// accepted. `source` has that failure's kind and words.
+    #[error("an earlier write failed")]
     Poisoned,
 }
 
@@ -90,32 +97,16 @@ fn kind_of(kind: io::ErrorKind) -> MediaErrorKind {
 }
 
 /// Why something was not touched.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 struct Refusal(String);
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 impl fmt::Display for MediaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(refusal) = self.refusal() {
             return write!(f, "{} {}: refused: {refusal}", self.operation, self.name);
         }
-        let why = match self.kind {
-            MediaErrorKind::NotFound => "not found",
-            MediaErrorKind::Exists => "already exists",
-            MediaErrorKind::NoSpace => "no space left",
-            MediaErrorKind::ReadOnly => "cannot be written",
-            MediaErrorKind::Locked => "locked by another process",
-            MediaErrorKind::Io => "input/output error",
-            MediaErrorKind::Poisoned => "an earlier write failed",
-        };
-        write!(f, "{} {}: {why}", self.operation, self.name)?;
+        write!(f, "{} {}: {}", self.operation, self.name, self.kind)?;
         if let Some(source) = &self.source {
             write!(f, " ({source})")?;
         }
@@ -123,6 +114,7 @@ impl fmt::Display for MediaError {
     }
 }
 
+// By hand, since a refusal hides its source.
 impl std::error::Error for MediaError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // A refusal has said all of it.

@@ -1,7 +1,7 @@
 //! Randomness, as an argument.
 
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of random bytes for keys, salts and identifiers.
@@ -46,7 +46,7 @@ impl SeededRandom {
 
 impl Random for SeededRandom {
     fn fill(&self, into: &mut [u8]) {
-        let mut state = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut state = self.0.lock();
         for piece in into.chunks_mut(8) {
             *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = *state;

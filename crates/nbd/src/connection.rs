@@ -5,8 +5,9 @@
 //! sessions, writers and the memory pools look at it.
 
 use crate::stream::Stream;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// One client.
@@ -68,12 +69,12 @@ impl Connection {
     /// Says which export is about to be opened. After this, whoever takes the export away finds
     /// the connection; see [`crate::ServerHandle::close_export`].
     pub(crate) fn claim(&self, export: &str) {
-        let mut claimed = self.export.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = self.export.lock();
         export.clone_into(&mut claimed);
     }
 
     pub(crate) fn has_claimed(&self, export: &str) -> bool {
-        let claimed = self.export.lock().unwrap_or_else(PoisonError::into_inner);
+        let claimed = self.export.lock();
         *claimed == export
     }
 

@@ -3,22 +3,24 @@
 //! Invariant: a kind exists only where the user has to do something else about it. The program
 //! shows these.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why [`crate::Server`] did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address is reachable from other machines, and there is no TLS here.
+    #[error("refusing to serve NBD without TLS on {0}: use a unix socket or a loopback address")]
     NotLoopback(SocketAddr),
     /// A live server has this socket.
+    #[error("another server listens on {}", .0.display())]
     SocketInUse(PathBuf),
     /// Something that is not a socket has this path.
+    #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
     /// The system refused.
+    #[error("cannot {doing}: {source}")]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -30,33 +32,5 @@ pub enum ServerError {
 impl ServerError {
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
-    }
-}
-
-impl fmt::Display for ServerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotLoopback(address) => write!(
-                f,
-                "refusing to serve NBD without TLS on {address}: \
-                 use a unix socket or a loopback address"
-            ),
-            Self::SocketInUse(path) => {
-                write!(f, "another server listens on {}", path.display())
-            }
-            Self::NotASocket(path) => {
-                write!(f, "{} exists and is not a socket", path.display())
-            }
-            Self::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
-        }
-    }
-}
-
-impl Error for ServerError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }

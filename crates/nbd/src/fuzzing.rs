@@ -8,8 +8,9 @@ use crate::negotiation::Negotiation;
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::wire::{options, requests};
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use volume::{MemoryVolume, ReadOnly};
 
@@ -63,7 +64,7 @@ struct Replay(Mutex<std::collections::VecDeque<u8>>);
 
 impl Stream for Replay {
     fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.0.lock();
         io::Read::read(&mut *left, into)
     }
     fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
@@ -82,8 +83,7 @@ impl Stream for Replay {
         self.shutdown();
     }
     fn shutdown(&self) {
-        let left = self.0.lock();
-        left.unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
     fn hung_up(&self) -> bool {
         false

@@ -9,9 +9,10 @@
 //! its request nor takes its reply is dropped. Sessions and workers call this.
 
 use crate::connection::Connection;
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What a connection owns of each kind, bytes.
@@ -86,10 +87,6 @@ impl Pool {
             served: AtomicU64::new(0),
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl PoolState {
@@ -119,7 +116,7 @@ impl Share {
         let less = |free: u64| free.checked_sub(bytes);
         let own = self.own_free.fetch_update(Relaxed, Relaxed, less).is_ok();
         if !own {
-            let mut state = self.pool.lock();
+            let mut state = self.pool.state.lock();
             if !state.waiting.is_empty() || state.free_bytes < bytes {
                 return None;
             }
@@ -135,15 +132,13 @@ impl Share {
             return Some(lease);
         }
         let pool = &*self.pool;
-        let mut state = pool.lock();
+        let mut state = pool.state.lock();
         let place = (state.due(self, bytes), state.arrivals);
         state.arrivals += 1;
         state.waiting.insert(place);
         while state.waiting.first() != Some(&place) || state.free_bytes < bytes {
-            let waited = pool.returned.wait_timeout(state, LOOK_PERIOD);
-            let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = again;
-            if timeout.timed_out() {
+            let waited = pool.returned.wait_for(&mut state, LOOK_PERIOD);
+            if waited.timed_out() {
                 for holder in state.holders.values() {
                     if holder.connection.stalled() >= pool.stall_limit {
                         holder.connection.drop_now();
@@ -181,7 +176,7 @@ impl Drop for Lease {
             share.own_free.fetch_add(self.bytes, Relaxed);
             return;
         }
-        let mut state = share.pool.lock();
+        let mut state = share.pool.state.lock();
         state.free_bytes += self.bytes;
         if let Some(holder) = state.holders.get_mut(&share.number) {
             holder.bytes -= self.bytes;
@@ -222,8 +217,8 @@ mod tests {
         assert!(modest.try_take(1).is_some());
         drop(all);
         assert!(modest.try_take(POOL_BYTES).is_some());
-        assert!(pool.lock().holders.is_empty());
-        assert_eq!(pool.lock().free_bytes, POOL_BYTES);
+        assert!(pool.state.lock().holders.is_empty());
+        assert_eq!(pool.state.lock().free_bytes, POOL_BYTES);
     }
 
     #[test]
@@ -234,9 +229,9 @@ mod tests {
         thread::scope(|scope| {
             let waiting = |number: u64, bytes: u64| {
                 let (share, _, far) = share(&pool, number);
-                let arrivals = pool.lock().arrivals;
+                let arrivals = pool.state.lock().arrivals;
                 let handle = scope.spawn(move || (share.take(bytes).unwrap(), far));
-                while pool.lock().arrivals == arrivals {
+                while pool.state.lock().arrivals == arrivals {
                     thread::yield_now();
                 }
                 handle
@@ -251,7 +246,7 @@ mod tests {
             loop {
                 let next = waiting(10 + passed, 2 * OWN_BYTES);
                 // There is room for it: if it waits, it stands behind the large one.
-                let is_behind = pool.lock().waiting.len() == 2;
+                let is_behind = pool.state.lock().waiting.len() == 2;
                 if is_behind {
                     drop(held);
                     drop(large.join().unwrap());
@@ -264,7 +259,7 @@ mod tests {
             }
             assert!(passed > 8, "{passed} small ones passed");
         });
-        assert_eq!(pool.lock().free_bytes, POOL_BYTES);
+        assert_eq!(pool.state.lock().free_bytes, POOL_BYTES);
     }
 
     #[test]

@@ -24,12 +24,13 @@ use crate::stats::{Counters, Stats};
 use crate::stream::Stream;
 use listener::Listener;
 pub use options::ServerOptions;
+use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -153,23 +154,18 @@ fn accept(listener: &Listener, woken: &UnixStream, shared: &Arc<Shared>) {
             }
             Ok(None) => {}
             Err(_) => {
-                let ended = shared.lock();
-                let _ = shared.ended.wait_timeout(ended, ACCEPT_PAUSE);
+                let mut connections = shared.connections.lock();
+                shared.ended.wait_for(&mut connections, ACCEPT_PAUSE);
             }
         }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
-        let connections = self.connections.lock();
-        connections.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Serves a new connection on its own thread, or closes it if there are too many.
     fn connect(self: &Arc<Self>, number: u64, stream: Arc<dyn Stream>) {
         self.counters.accepted.fetch_add(1, Relaxed);
-        let mut connections = self.lock();
+        let mut connections = self.connections.lock();
         if connections.len() >= self.options.connections_max {
             self.counters.refused.fetch_add(1, Relaxed);
             return;
@@ -201,14 +197,13 @@ impl Shared {
 
     /// Waits until there are no connections, but not past `until`.
     fn wait_for_all(&self, until: Instant) -> bool {
-        let mut connections = self.lock();
+        let mut connections = self.connections.lock();
         while !connections.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            let waited = self.ended.wait_timeout(connections, left);
-            connections = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.ended.wait_for(&mut connections, left);
         }
         true
     }
@@ -220,7 +215,7 @@ struct Permit(Arc<Shared>, u64);
 impl Drop for Permit {
     fn drop(&mut self) {
         let Self(shared, number) = self;
-        if let Some(connection) = shared.lock().remove(number) {
+        if let Some(connection) = shared.connections.lock().remove(number) {
             // After a panic nobody else did.
             connection.drop_now();
         }
@@ -242,7 +237,7 @@ impl ServerHandle {
 
     /// Connections that use the export, or asked for it last.
     pub fn clients(&self, export: &str) -> usize {
-        let connections = self.shared.lock();
+        let connections = self.shared.connections.lock();
         connections
             .values()
             .filter(|c| c.has_claimed(export))
@@ -254,7 +249,7 @@ impl ServerHandle {
     /// [`Exports`] first: then no client is left that can still start to use it, and
     /// [`ServerHandle::clients`] falls to 0 when the last request was answered.
     pub fn close_export(&self, export: &str) -> usize {
-        let connections = self.shared.lock();
+        let connections = self.shared.connections.lock();
         let using = connections.values().filter(|c| c.has_claimed(export));
         using.map(|connection| connection.close()).count()
     }
@@ -273,14 +268,14 @@ impl ServerHandle {
         self.shared.stopping.store(true, Relaxed);
         drop(self.waker.take());
         let _ = acceptor.join();
-        for connection in self.shared.lock().values() {
+        for connection in self.shared.connections.lock().values() {
             connection.close();
         }
         let limit = self.shared.options.stop_limit;
         if self.shared.wait_for_all(Instant::now() + limit) {
             return true;
         }
-        for connection in self.shared.lock().values() {
+        for connection in self.shared.connections.lock().values() {
             connection.drop_now();
         }
         self.shared.wait_for_all(Instant::now() + limit)

@@ -13,9 +13,10 @@ use crate::memory::Lease;
 use crate::stats::{Counters, Tally};
 use crate::wire::requests::{Command, Request};
 use crate::writer::Writer;
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -102,12 +103,8 @@ pub(crate) struct Workers {
 }
 
 impl LaneState {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn next(&self) -> Option<Job> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
@@ -116,8 +113,7 @@ impl LaneState {
                 return None;
             }
             queue.idle += 1;
-            let woken = self.work.wait(queue);
-            queue = woken.unwrap_or_else(PoisonError::into_inner);
+            self.work.wait(&mut queue);
             queue.idle -= 1;
         }
     }
@@ -170,7 +166,7 @@ impl Drop for Running<'_> {
             // Its reply is missing or torn: the client must not wait for it.
             shared.writer.drop_now();
         }
-        let mut queue = lane.lock();
+        let mut queue = lane.queue.lock();
         queue.bytes = queue.bytes.saturating_sub(cost_bytes);
         queue.in_flight -= 1;
         lane.in_flight.store(queue.in_flight, Relaxed);
@@ -199,7 +195,7 @@ impl Workers {
 
     /// True if [`Workers::submit`] would not wait.
     pub(crate) fn has_room(&self, lane: Lane, cost_bytes: u64) -> bool {
-        self.shared.lane(lane).lock().has_room(cost_bytes)
+        self.shared.lane(lane).queue.lock().has_room(cost_bytes)
     }
 
     /// Takes a request over; waits while too many of its lane are under way. Gives it back if
@@ -207,10 +203,9 @@ impl Workers {
     pub(crate) fn submit(&mut self, job: Job) -> Result<(), Job> {
         let kind = Lane::of(job.request.command);
         let lane = self.shared.lane(kind);
-        let mut queue = lane.lock();
+        let mut queue = lane.queue.lock();
         while !queue.has_room(job.cost_bytes) {
-            let woken = lane.room.wait(queue);
-            queue = woken.unwrap_or_else(PoisonError::into_inner);
+            lane.room.wait(&mut queue);
         }
         if queue.idle <= queue.jobs.len() && queue.threads < kind.threads_max() {
             let shared = self.shared.clone();
@@ -236,7 +231,7 @@ impl Workers {
     /// Waits until everything handed in was answered.
     pub(crate) fn finish(self) {
         for lane in &self.shared.lanes {
-            lane.lock().closed = true;
+            lane.queue.lock().closed = true;
             lane.work.notify_all();
         }
         for thread in self.threads {

@@ -4,7 +4,8 @@
 //! and workers share one.
 
 use crate::connection::Connection;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The way out of one connection.
 pub(crate) struct Writer {
@@ -26,7 +27,7 @@ impl Writer {
 
     /// Sends all of `bytes`.
     pub(crate) fn send(&self, bytes: &[u8]) -> Result<(), Gone> {
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut broken = self.broken.lock();
         let connection = &*self.connection;
         let mut rest = bytes;
         connection.taking.start(connection);

@@ -191,12 +191,11 @@ fn main() {
     row("the same with Duet, no session", insert_fed);
     let (scope, mask) = (duet::Scope::Everything, duet::Mask::EXISTS);
     if let Ok(session) = duet.register(duet::Space::Chunks, scope, mask, 0) {
-        let items = std::sync::Mutex::new(Vec::new());
+        let items = parking_lot::Mutex::new(Vec::new());
         row("the same, one session that fetches every 1000", |n| {
             insert_fed(n);
-            if let Ok(mut items) = items.lock()
-                && n % 1000 == 0
-            {
+            if n % 1000 == 0 {
+                let mut items = items.lock();
                 session.fetch(&fed, 4000, &mut items);
                 items.clear();
             }

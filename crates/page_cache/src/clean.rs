@@ -14,9 +14,10 @@ use crate::extent::Run;
 use crate::memory::Memory;
 use crate::policy::{EvictionPolicy, FrameId, Heat};
 use crate::table::HashTable;
-use crate::{Place, Shard, Use, hash_pair, lock};
+use crate::{Place, Shard, Use, hash_pair};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use units::Fingerprint;
 
 /// Numbers of aliases and frames: content shard, then slot.
@@ -85,7 +86,7 @@ impl CleanPages {
             events,
         };
         let fixed = size_of_val(pages.places.as_slice()) + size_of_val(pages.contents.as_slice());
-        let policy = lock(&pages.policy).memory_bytes();
+        let policy = pages.policy.lock().memory_bytes();
         pages.memory.adjust(0, fixed + policy);
         pages
     }
@@ -214,7 +215,7 @@ impl CleanPages {
     }
 
     fn tell_policy(&self, frame: FrameId, heat: Heat, for_use: Use) {
-        let mut policy = lock(&self.policy);
+        let mut policy = self.policy.lock();
         let before = policy.memory_bytes();
         policy.inserted(frame, heat, for_use);
         let now = policy.memory_bytes();

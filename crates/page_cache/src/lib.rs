@@ -20,7 +20,7 @@ mod present;
 mod table;
 mod unwritten;
 
-use std::sync::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 pub use cache::PageCache;
 pub use counters::Counters;
@@ -88,11 +88,6 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A poisoned lock guards counters and tables that are whole between calls.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
-
 /// A part of a table under its own lock, on cache lines of its own (two: they are fetched in
 /// pairs), so that threads in different parts do not disturb each other.
 #[repr(align(128))]
@@ -104,6 +99,6 @@ impl<T> Shard<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, T> {
-        lock(&self.0)
+        self.0.lock()
     }
 }

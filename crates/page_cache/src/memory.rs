@@ -8,10 +8,10 @@
 use crate::CHUNK_BYTES_MAX;
 use crate::arena::{Arena, Owner, Window};
 use crate::extent::{Extent, GRANULE_BYTES, Run, SLAB_BYTES, granules};
-use crate::lock;
+use parking_lot::{Mutex, MutexGuard};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 /// A chunk or page in memory. Clones are cheap; the bytes live as long as any clone does, also
 /// after the cache has evicted them (their memory cannot be used for anything else so long).
@@ -82,7 +82,7 @@ impl Memory {
     }
 
     fn arena(&self) -> MutexGuard<'_, Arena> {
-        lock(&self.arena)
+        self.arena.lock()
     }
 
     pub fn used(&self) -> u64 {

@@ -14,9 +14,10 @@ use crate::events::PageEvents;
 use crate::extent::Run;
 use crate::memory::Memory;
 use crate::{PAGE_BYTES, Shard, hash_pair};
+use parking_lot::MutexGuard;
 use shard::{Page, Pages, SLOT_BITS};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
 
 /// Memory for each shard; there are 64 at most.
 const SHARD_BYTES: u64 = 4 << 20;

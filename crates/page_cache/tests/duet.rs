@@ -127,9 +127,9 @@ impl Listener {
         };
         let of = |space| self.cached.iter().filter(move |p| p.space == space);
         let chunks: HashSet<Place> = of(Space::Chunks).map(chunk).collect();
-        assert!(chunks == *recorder.places.lock().expect("no panic"));
+        assert!(chunks == *recorder.places.lock());
         let pages: HashSet<(u64, u64)> = of(Space::Pages).map(|p| (p.object, p.index)).collect();
-        assert!(pages == *recorder.pages.lock().expect("no panic"));
+        assert!(pages == *recorder.pages.lock());
         let modified = self.modified.iter().map(|p| (p.object, p.index));
         assert!(pages == modified.collect());
     }
@@ -171,10 +171,10 @@ fn an_object_is_visited_alone_and_whole() {
         });
         visited
     };
-    let places = events.0.places.lock().expect("no panic").clone();
+    let places = events.0.places.lock().clone();
     let chunks = places.iter().filter(|p| p.object == 1).map(|p| p.chunk);
     assert!(visited(Space::Chunks) == chunks.collect());
-    let pages = events.0.pages.lock().expect("no panic").clone();
+    let pages = events.0.pages.lock().clone();
     let pages = pages.iter().filter(|p| p.0 == 1).map(|p| p.1);
     assert!(visited(Space::Pages) == pages.collect());
 }

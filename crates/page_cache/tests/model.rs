@@ -173,7 +173,7 @@ impl Model {
 
     fn check(&self, cache: &PageCache, recorder: &Recorder) {
         assert!(self.held.iter().all(|(frame, bytes)| **frame == bytes[..]));
-        let places = recorder.places.lock().expect("no panic");
+        let places = recorder.places.lock();
         for object in 0..OBJECTS {
             for chunk in 0..CHUNKS {
                 let place = Place { object, chunk };
@@ -184,7 +184,7 @@ impl Model {
                 );
             }
         }
-        let pages = recorder.pages.lock().expect("no panic");
+        let pages = recorder.pages.lock();
         for ((object, at), version) in &self.unwritten {
             let is_resident = cache.is_unwritten_resident(*object, *at, *version);
             // A page whose newest version found no room may be there in none.
@@ -227,8 +227,8 @@ fn what_is_served_is_what_the_model_says() {
         for object in 0..OBJECTS {
             cache.forget_object(object);
         }
-        assert!(recorder.places.lock().expect("no panic").is_empty());
-        assert!(recorder.pages.lock().expect("no panic").is_empty());
+        assert!(recorder.places.lock().is_empty());
+        assert!(recorder.pages.lock().is_empty());
         // Frames outlive the cache.
         drop(cache);
         assert!(model.held.iter().all(|(frame, bytes)| **frame == bytes[..]));

@@ -106,7 +106,7 @@ fn threads_are_served_what_is_theirs() {
     cache.insert(&fingerprint(0), &templates[0], None, Use::Demand);
     let used = cache.counters().bytes_resident;
     assert!(used <= BUDGET, "{used}");
-    let places = recorder.places.lock().expect("no panic").clone();
+    let places = recorder.places.lock().clone();
     for object in 0..THREADS {
         for chunk in 0..400 {
             let place = Place { object, chunk };
@@ -120,8 +120,8 @@ fn threads_are_served_what_is_theirs() {
     for thread in 0..THREADS {
         cache.forget_object(thread);
     }
-    assert!(recorder.places.lock().expect("no panic").is_empty());
-    assert!(recorder.pages.lock().expect("no panic").is_empty());
+    assert!(recorder.places.lock().is_empty());
+    assert!(recorder.pages.lock().is_empty());
     let counters = cache.counters();
     assert_eq!((counters.places, counters.bytes_shared), (0, 0));
 }

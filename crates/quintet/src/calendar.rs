@@ -64,16 +64,9 @@ fn timestamp(time: UnixNanos) -> Option<Timestamp> {
 }
 
 /// Why a time or span was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct CalendarError(String);
-
-impl fmt::Display for CalendarError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for CalendarError {}
 
 /// Reads RFC 3339 (`2026-11-20T13:45:07Z`, `...+01:00`), local time (`2026-11-20 13:45:07`) or a
 /// day (`2026-11-20`, its first moment).

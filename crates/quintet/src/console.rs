@@ -10,12 +10,13 @@ pub use archive::printable::{printable, tamed, tamed_name};
 use crate::caller::Caller;
 use crate::json::Object;
 use archive::filesystem::PathError;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Lines that wait for the end of a quiet run, bytes; what comes after is dropped.
 const HELD_BYTES_MAX: usize = 16 << 20;
@@ -100,12 +101,12 @@ impl Console {
 
     /// From now on lines of results wait for [`Console::settle`].
     pub fn hold_lines(&self) {
-        self.lock().held = Some(Vec::new());
+        self.streams.lock().held = Some(Vec::new());
     }
 
     /// Says the lines that wait, or drops them.
     pub fn settle(&self, says: bool) -> io::Result<()> {
-        let held = self.lock().held.take();
+        let held = self.streams.lock().held.take();
         match held.filter(|held| says && !held.is_empty()) {
             Some(held) => self.put(&[&held]),
             None => Ok(()),
@@ -122,7 +123,7 @@ impl Console {
             true => tamed(text.as_ref()),
             false => Cow::Borrowed(text.as_ref()),
         };
-        if let Some(held) = &mut self.lock().held {
+        if let Some(held) = &mut self.streams.lock().held {
             if held.len() < HELD_BYTES_MAX {
                 held.extend_from_slice(&text);
                 held.push(b'\n');
@@ -207,7 +208,7 @@ impl Console {
 
     /// Draws the progress line over the last one, or removes it.
     pub fn paint(&self, line: Option<&str>) {
-        let mut streams = self.lock();
+        let mut streams = self.streams.lock();
         streams.unpaint();
         if let Some(line) = line {
             streams.complain(&tamed(line.as_bytes()));
@@ -230,11 +231,11 @@ impl Console {
 
     /// Hands all results to the system.
     pub fn flush(&self) -> io::Result<()> {
-        self.lock().out.flush()
+        self.streams.lock().out.flush()
     }
 
     fn put(&self, pieces: &[&[u8]]) -> io::Result<()> {
-        let mut streams = self.lock();
+        let mut streams = self.streams.lock();
         streams.unpaint();
         for piece in pieces {
             streams.out.write_all(piece)?;
@@ -252,15 +253,11 @@ impl Console {
     }
 
     pub(crate) fn say(&self, text: &str) {
-        let mut streams = self.lock();
+        let mut streams = self.streams.lock();
         streams.unpaint();
         // Also where no terminal is: who reads a log has one.
         streams.complain(&tamed(text.as_bytes()));
         streams.complain(b"\n");
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -285,14 +282,14 @@ pub struct Written(Arc<Mutex<Vec<u8>>>);
 impl Written {
     /// All of it so far, as text.
     pub fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut written = self.0.lock();
         written.extend_from_slice(bytes);
         Ok(bytes.len())
     }

@@ -4,24 +4,21 @@
 //! integers, times RFC 3339. Bytes that are not text become U+FFFD, with the exact bytes beside
 //! them in hex. Commands and [`crate::progress`] write these.
 
+mod print;
+
 use crate::calendar;
+use serde_json::{Map, Number, Value};
 use std::fmt::Write as _;
 use units::UnixNanos;
 
 /// An object being written. Methods chain; [`Object::finish`] gives the text.
-#[derive(Clone, Debug)]
-pub struct Object(String);
-
-impl Default for Object {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+#[derive(Clone, Debug, Default)]
+pub struct Object(Map<String, Value>);
 
 impl Object {
     /// An object inside a message.
     pub fn new() -> Self {
-        Self("{".to_owned())
+        Self::default()
     }
 
     /// A message: `{"message_type":"..."`.
@@ -30,10 +27,8 @@ impl Object {
     }
 
     /// Text.
-    pub fn text(mut self, name: &str, value: &str) -> Self {
-        self.name(name);
-        quote(&mut self.0, value);
-        self
+    pub fn text(self, name: &str, value: &str) -> Self {
+        self.with(name, value)
     }
 
     /// Text, if there is any.
@@ -59,114 +54,52 @@ impl Object {
     }
 
     /// A count, a size or an identifier.
-    pub fn integer(mut self, name: &str, value: impl Into<i128>) -> Self {
-        self.name(name);
-        let _ = write!(self.0, "{}", value.into());
-        self
+    pub fn integer(self, name: &str, value: impl Into<Number>) -> Self {
+        self.with(name, value.into())
     }
 
     /// A measured value; what is not finite becomes null.
-    pub fn number(mut self, name: &str, value: f64) -> Self {
-        self.name(name);
-        if value.is_finite() {
-            let _ = write!(self.0, "{value}");
-        } else {
-            self.0.push_str("null");
-        }
-        self
+    pub fn number(self, name: &str, value: f64) -> Self {
+        self.with(name, value)
     }
 
     /// True or false.
-    pub fn boolean(mut self, name: &str, value: bool) -> Self {
-        self.name(name);
-        self.0.push_str(if value { "true" } else { "false" });
-        self
+    pub fn boolean(self, name: &str, value: bool) -> Self {
+        self.with(name, value)
     }
 
     /// A time, RFC 3339 in UTC.
     pub fn time(self, name: &str, value: UnixNanos) -> Self {
-        self.text(name, &calendar::rfc3339(value))
+        self.with(name, calendar::rfc3339(value))
     }
 
     /// An object in it.
-    pub fn object(mut self, name: &str, value: Self) -> Self {
-        self.name(name);
-        self.0.push_str(&value.finish());
-        self
+    pub fn object(self, name: &str, value: Self) -> Self {
+        self.with(name, value.0)
     }
 
     /// A list of objects.
-    pub fn objects(mut self, name: &str, values: impl IntoIterator<Item = Self>) -> Self {
-        self.name(name);
-        list(&mut self.0, values, |out, value| {
-            out.push_str(&value.finish())
-        });
-        self
+    pub fn objects(self, name: &str, values: impl IntoIterator<Item = Self>) -> Self {
+        let values = values.into_iter().map(|value| Value::Object(value.0));
+        self.with(name, values.collect::<Value>())
     }
 
     /// A list of texts; bytes that are not text become U+FFFD.
-    pub fn texts<T: AsRef<[u8]>>(
-        mut self,
-        name: &str,
-        values: impl IntoIterator<Item = T>,
-    ) -> Self {
-        self.name(name);
-        list(&mut self.0, values, |out, value| {
-            quote(out, &String::from_utf8_lossy(value.as_ref()));
-        });
-        self
+    pub fn texts<T: AsRef<[u8]>>(self, name: &str, values: impl IntoIterator<Item = T>) -> Self {
+        let text = |value: T| String::from_utf8_lossy(value.as_ref()).into_owned();
+        self.with(name, values.into_iter().map(text).collect::<Value>())
     }
 
     /// The whole object, without a line end.
-    pub fn finish(mut self) -> String {
-        self.0.push('}');
-        self.0
+    pub fn finish(self) -> String {
+        print::line(&self.0)
     }
 
-    fn name(&mut self, name: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        quote(&mut self.0, name);
-        self.0.push(':');
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        let before = self.0.insert(name.to_owned(), value.into());
+        debug_assert!(before.is_none(), "two fields called {name}");
+        self
     }
-}
-
-fn list<T>(
-    out: &mut String,
-    values: impl IntoIterator<Item = T>,
-    mut write: impl FnMut(&mut String, T),
-) {
-    out.push('[');
-    for (i, value) in values.into_iter().enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        write(out, value);
-    }
-    out.push(']');
-}
-
-fn quote(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            // Those that turn the direction of text too: a message may stand on a terminal.
-            c if c.is_control()
-                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-            {
-                // They are all below U+10000: one escape each.
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -199,12 +132,46 @@ mod tests {
     #[test]
     fn text_stays_on_its_line() {
         let line = Object::new()
-            .text("t", "a\nb\t\"\\\u{1}\u{7f}\u{2028}\u{e9}")
+            .text(
+                "t",
+                "a\nb\t\"\\\u{1}\u{8}\u{c}\u{7f}\u{202e}!\u{2028}\u{e9}",
+            )
             .finish();
         assert_eq!(
             line,
-            "{\"t\":\"a\\nb\\t\\\"\\\\\\u0001\\u007f\u{2028}\u{e9}\"}"
+            "{\"t\":\"a\\nb\\t\\\"\\\\\\u0001\\u0008\\u000c\\u007f\\u202e!\u{2028}\u{e9}\"}"
         );
+    }
+
+    #[test]
+    fn numbers_are_printed_in_full() {
+        let line = Object::new()
+            .number("whole", 3.0)
+            .number("large", 1e21)
+            .number("small", 1e-7)
+            .integer("least", i64::MIN)
+            .finish();
+        assert_eq!(
+            line,
+            "{\"whole\":3,\"large\":1000000000000000000000,\"small\":0.0000001,\
+             \"least\":-9223372036854775808}"
+        );
+    }
+
+    #[test]
+    fn what_is_printed_is_json() {
+        let text: String = (0..0x3000).filter_map(char::from_u32).collect();
+        let line = Object::message(&text).text(&text, "").finish();
+        assert!(!line.chars().any(char::is_control));
+        let Value::Object(fields) = serde_json::from_str(&line).unwrap() else {
+            panic!("{line}");
+        };
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
+            .collect();
+        let (first, second) = (Value::from(text.as_str()), Value::from(""));
+        assert_eq!(fields, [("message_type", &first), (&text, &second)]);
     }
 
     #[test]

@@ -12,9 +12,10 @@ pub use render::clock;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 use archive::filesystem::PathError;
+use parking_lot::{Condvar, Mutex};
 use render::View;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -129,7 +130,7 @@ impl Progress {
 
     /// What is being worked on, for people; skipped when the painter is just looking.
     pub fn set_current(&self, path: &[u8]) {
-        if let Ok(mut current) = self.shared.counters.current.try_lock() {
+        if let Some(mut current) = self.shared.counters.current.try_lock() {
             current.clear();
             current.extend_from_slice(path);
         }
@@ -193,11 +194,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        *self
-            .shared
-            .stopped
-            .lock()
-            .unwrap_or_else(|e| e.into_inner()) = true;
+        *self.shared.stopped.lock() = true;
         self.shared.changed.notify_all();
         if let Some(painter) = self.painter.take() {
             // A panicking painter has said so itself.
@@ -213,10 +210,9 @@ impl Shared {
     fn show(&self, interval: Option<Duration>) {
         let wait = interval.map_or(SIGNAL_POLL, |interval| interval.min(SIGNAL_POLL));
         let mut last = Instant::now();
-        let mut stopped = self.stopped.lock().unwrap_or_else(|e| e.into_inner());
+        let mut stopped = self.stopped.lock();
         while !*stopped {
-            let waited = self.changed.wait_timeout(stopped, wait);
-            stopped = waited.unwrap_or_else(|e| e.into_inner()).0;
+            self.changed.wait_for(&mut stopped, wait);
             if self.interrupt.take_report_request() {
                 self.report();
             }
@@ -258,7 +254,7 @@ impl Shared {
             bytes_total: get(&counters.bytes_total).max(get(&counters.bytes_expected)),
             totals_known: counters.totals_known.load(Ordering::Relaxed),
             warnings: get(&counters.warnings),
-            current: current.unwrap_or_else(|e| e.into_inner()).clone(),
+            current: current.clone(),
         }
     }
 }

@@ -14,7 +14,6 @@ use crate::calendar;
 use format::snapshot::Snapshot;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use std::fmt;
 
 /// What becomes of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,30 +32,18 @@ impl Decision<'_> {
 }
 
 /// Why no decision was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetentionError {
     /// No rule was given.
+    #[error("no rule says what to keep; give at least one --keep-* option, or name snapshots")]
     NoRule,
     /// The rules would forget every snapshot of a group (named for people).
+    #[error(
+        "the rules would keep no snapshot of {0}; nothing was forgotten \
+         (add a rule such as --keep-last 1, or name snapshots)"
+    )]
     KeepsNothing(String),
 }
-
-impl fmt::Display for RetentionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRule => f.write_str(
-                "no rule says what to keep; give at least one --keep-* option, or name snapshots",
-            ),
-            Self::KeepsNothing(group) => write!(
-                f,
-                "the rules would keep no snapshot of {group}; nothing was forgotten \
-                 (add a rule such as --keep-last 1, or name snapshots)"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for RetentionError {}
 
 /// Decides about the snapshots of one group, newest first. Hours, days and so on are those of
 /// `zone`; `--keep-within` counts back from the newest snapshot of the group.

@@ -57,7 +57,8 @@ pub struct Settings {
 }
 
 /// Why a setting was refused: its name and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {why}")]
 pub struct SettingError {
     name: String,
     why: String,
@@ -72,14 +73,6 @@ impl SettingError {
         }
     }
 }
-
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.why)
-    }
-}
-
-impl std::error::Error for SettingError {}
 
 impl Settings {
     /// Checks flags and environment.

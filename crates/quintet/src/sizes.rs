@@ -3,31 +3,18 @@
 //! Invariant: what makes no sense is refused with the reason; K and KiB both mean 1024 bytes, and
 //! the ambiguous KB is refused. Command line, environment and summaries use this.
 
-use std::fmt;
-
 const UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// More digits than this say nothing about bytes.
 const FRACTION_DIGITS_MAX: usize = 18;
 
 /// Why a size was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a size: {why} (examples: 4096, 64K, 1.5G, 2TiB)")]
 pub struct SizeError {
     text: String,
     why: &'static str,
 }
-
-impl fmt::Display for SizeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, why } = self;
-        write!(
-            f,
-            "{text:?} is not a size: {why} (examples: 4096, 64K, 1.5G, 2TiB)"
-        )
-    }
-}
-
-impl std::error::Error for SizeError {}
 
 /// Reads `4096`, `64K`, `1.5G`, `2TiB`, `512B`; letters in any case.
 pub fn parse(text: &str) -> Result<u64, SizeError> {

@@ -12,9 +12,10 @@
 use crate::fault::{Counts, Fault};
 use crate::image::Image;
 use crate::record::{Op, Recording};
-use crate::state::{State, lock};
+use crate::state::State;
 use media::{Barrier, Room};
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// A disk in memory. See the module's head.
 pub struct SimDisk {
@@ -127,6 +128,6 @@ impl SimDisk {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.shared)
+        self.shared.lock()
     }
 }

@@ -8,8 +8,9 @@ use crate::image::FileId;
 use crate::record::Op;
 use crate::state::{State, alive, error};
 use media::{Barrier, DiskFile, MediaError, ReadFrom};
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 pub(crate) struct SimFile {
     pub(crate) shared: Arc<Mutex<State>>,

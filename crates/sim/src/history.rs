@@ -6,9 +6,10 @@
 
 use crate::disk::SimDisk;
 use crate::seed::mix;
+use parking_lot::Mutex;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// In-flight operations of which [`Expected::models`] has every subset.
 const SUBSETS_OF_MAX: usize = 5;
@@ -79,7 +80,7 @@ impl<O: Clone> History<O> {
     /// An operation begins.
     pub fn begin(&self, op: O) -> Ticket {
         let begun = self.disk.position();
-        let mut events = self.events();
+        let mut events = self.events.lock();
         events.push(Event {
             op,
             begun,
@@ -115,7 +116,7 @@ impl<O: Clone> History<O> {
 
     /// Names what is expected at `position`: equal names, equal expectations.
     pub(crate) fn key(&self, position: usize) -> u64 {
-        self.events().iter().fold(0, |key, event| {
+        self.events.lock().iter().fold(0, |key, event| {
             mix(
                 key,
                 match fate(event, position) {
@@ -132,7 +133,7 @@ impl<O: Clone> History<O> {
         scenario: &S,
         position: usize,
     ) -> Expected<S> {
-        let events = self.events();
+        let events = self.events.lock();
         let in_flight: Vec<usize> = (0..events.len())
             .filter(|at| matches!(fate(&events[*at], position), Fate::InFlight))
             .collect();
@@ -169,11 +170,7 @@ impl<O: Clone> History<O> {
 
     fn known(&self, ticket: Ticket, took_place: bool) {
         let position = self.disk.position();
-        self.events()[ticket.0].known = Some((position, took_place));
-    }
-
-    fn events(&self) -> MutexGuard<'_, Vec<Event<O>>> {
-        self.events.lock().unwrap_or_else(|e| e.into_inner())
+        self.events.lock()[ticket.0].known = Some((position, took_place));
     }
 }
 

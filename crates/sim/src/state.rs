@@ -1,15 +1,16 @@
 //! What a simulated disk is made of: the volatile tree, the log, locks, faults.
 //!
-//! Invariant: all of it is behind one lock, so the log has the order in which things took effect.
+//! Invariant: all of it is behind one so the log has the order in which things took effect.
 //! Called by `disk`, `tree` and `file`.
 
 use crate::fault::{Counts, Faults};
 use crate::image::{Dir, DirId, FileId, Image, Node, TOP};
 use crate::record::{Effect, Entry, Op, Slot};
 use media::{Barrier, MediaError, Room};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 pub(crate) struct State {
     pub(crate) image: Image,
@@ -110,7 +111,7 @@ pub(crate) fn alive<'a>(
     operation: &'static str,
     path: &str,
 ) -> Result<MutexGuard<'a, State>, MediaError> {
-    let state = lock(shared);
+    let state = shared.lock();
     if state.process != process {
         let source = io::Error::other("this process was killed");
         return Err(MediaError::from_io(operation, path, source));
@@ -162,8 +163,4 @@ pub(crate) fn check_path(operation: &'static str, path: &str) -> Result<(), Medi
 
 pub(crate) fn error(operation: &'static str, path: &str, kind: io::ErrorKind) -> MediaError {
     MediaError::from_io(operation, path, kind.into())
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

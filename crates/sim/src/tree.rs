@@ -7,10 +7,11 @@ use crate::disk::SimDisk;
 use crate::file::SimFile;
 use crate::image::{Dir, FileId, Node};
 use crate::record::{Op, Slot};
-use crate::state::{State, alive, check_path, error, find_dir, lock, names, slot};
+use crate::state::{State, alive, check_path, error, find_dir, names, slot};
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Room};
+use parking_lot::{Mutex, MutexGuard};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 impl SimDisk {
     /// The state, for an operation of a process that lives.
@@ -184,7 +185,7 @@ impl Disk for SimDisk {
     }
 
     fn room(&self) -> Option<Room> {
-        lock(&self.shared).room()
+        self.shared.lock().room()
     }
 
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError> {
@@ -218,7 +219,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut state = lock(&self.shared);
+        let mut state = self.shared.lock();
         if state.locks.get(&self.file) == Some(&self.process) {
             state.locks.remove(&self.file);
         }

@@ -6,9 +6,10 @@
 use media::{
     Barrier, Blobs, DirBlobs, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Put, Syncing,
 };
+use parking_lot::{Condvar, Mutex};
 use sim::SimDisk;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 type Hook = Box<dyn Fn() + Send + Sync>;
 
@@ -110,10 +111,10 @@ fn a_barrier_does_not_return_while_another_syncs_its_names() {
         let gate = Arc::clone(&gate);
         move || {
             let (state, changed) = &*gate;
-            let mut state = state.lock().unwrap();
+            let mut state = state.lock();
             state.0 = true;
             changed.notify_all();
-            drop(changed.wait_while(state, |(_, go)| !*go).unwrap());
+            changed.wait_while(&mut state, |(_, go)| !*go);
         }
     };
     let _ = disk.syncing.set(Box::new(hook));
@@ -121,11 +122,7 @@ fn a_barrier_does_not_return_while_another_syncs_its_names() {
     std::thread::scope(|scope| {
         let first = scope.spawn(|| blobs.barrier(Barrier::ContainersBeforeRoot));
         let (state, changed) = &*gate;
-        drop(
-            changed
-                .wait_while(state.lock().unwrap(), |(syncing, _)| !*syncing)
-                .unwrap(),
-        );
+        changed.wait_while(&mut state.lock(), |(syncing, _)| !*syncing);
         let second = scope.spawn(|| {
             let result = blobs.barrier(Barrier::ContainersBeforeRoot);
             second_is_back.store(true, Ordering::SeqCst);
@@ -133,7 +130,7 @@ fn a_barrier_does_not_return_while_another_syncs_its_names() {
         });
         std::thread::sleep(std::time::Duration::from_millis(50));
         let too_early = second_is_back.load(Ordering::SeqCst);
-        state.lock().unwrap().1 = true;
+        state.lock().1 = true;
         changed.notify_all();
         first.join().unwrap().unwrap();
         second.join().unwrap().unwrap();

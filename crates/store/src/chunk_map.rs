@@ -30,11 +30,12 @@ use crate::container::{ContainerReader, RegionPlace, visit_containers};
 use crate::error::Result;
 use crate::index::{FingerprintIndex, Location};
 use format::container::{Directory, SECTOR_BYTES};
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use units::{ContainerId, Fingerprint, WriterId};
 
 /// Fingerprints are uniform already: their first bytes are the hash.
@@ -165,7 +166,7 @@ impl ChunkMap {
 
     /// Memory of the directories.
     pub fn directory_bytes(&self) -> usize {
-        lock(&self.cache).bytes()
+        self.cache.lock().bytes()
     }
 
     /// Of a session that begins.
@@ -273,7 +274,7 @@ impl ChunkMap {
         }
         let found = found.or(near_by);
         if denied && found.is_none() {
-            lock(&self.colliding).insert(*fingerprint);
+            self.colliding.lock().insert(*fingerprint);
         }
         Ok(found)
     }
@@ -368,7 +369,7 @@ impl ChunkMap {
     /// by which the index may have come to miss one. It is not emptied for it: others insert places
     /// in containers that do not exist yet.
     fn enter_all(&self) -> Result<()> {
-        let mut rescued = lock(&self.rescued);
+        let mut rescued = self.rescued.lock();
         let counters = self.index.counters();
         // Of a chunk that moved often the index may know places that are gone, and no other.
         let occasion = (self.quarantine.retired.times_added(), counters.bad_buckets);
@@ -428,7 +429,7 @@ impl ChunkMap {
     /// The directory of a container, from memory or read and verified. Who needs one that
     /// somebody reads right now waits for it.
     pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {
-        let mut cache = lock(&self.cache);
+        let mut cache = self.cache.lock();
         loop {
             if let Some(directory) = cache.get(id) {
                 return Ok(directory);
@@ -436,7 +437,7 @@ impl ChunkMap {
             if cache.loading.insert(id) {
                 break;
             }
-            cache = self.loaded.wait(cache).unwrap_or_else(|e| e.into_inner());
+            self.loaded.wait(&mut cache);
         }
         drop(cache);
         let _loading = Loading { map: self, id };
@@ -447,7 +448,7 @@ impl ChunkMap {
             contents.class,
             &contents.directory,
         ));
-        lock(&self.cache).keep(Arc::clone(&directory));
+        self.cache.lock().keep(Arc::clone(&directory));
         Ok(directory)
     }
 
@@ -469,7 +470,7 @@ impl ChunkMap {
     pub fn remember(&self, chunks: &[(Fingerprint, u32)], location: Location) -> Result<()> {
         for (fingerprint, _) in chunks {
             let colliding = {
-                let mut colliding = lock(&self.colliding);
+                let mut colliding = self.colliding.lock();
                 !colliding.is_empty() && colliding.remove(fingerprint)
             };
             match colliding {
@@ -489,15 +490,11 @@ struct Loading<'a> {
 
 impl Drop for Loading<'_> {
     fn drop(&mut self) {
-        lock(&self.map.cache).loading.remove(&self.id);
+        self.map.cache.lock().loading.remove(&self.id);
         self.map.loaded.notify_all();
     }
 }
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -4,36 +4,49 @@ use media::{MediaError, MediaErrorKind};
 use std::fmt;
 
 /// What the caller (and the exit code) does about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreErrorKind {
     /// There is no pool here.
+    #[error("no pool")]
     NoPool,
     /// There is one already.
+    #[error("a pool exists already")]
     PoolExists,
     /// Another live process writes to the pool.
+    #[error("the pool is being written by another process")]
     Locked,
     /// No key slot opens with this secret.
+    #[error("wrong password or key")]
     WrongKey,
     /// The pool needs a feature that this program does not have.
+    #[error("not supported")]
     Unsupported,
     /// Stored bytes are not what was written.
+    #[error("corruption")]
     Corruption,
     /// No such snapshot, path or chunk.
+    #[error("not found")]
     NotFound,
     /// The journal has no space until a checkpoint trims it.
+    #[error("the journal is full")]
     JournalFull,
     /// The name is taken.
+    #[error("exists already")]
     Exists,
     /// The request makes no sense (facts in `message`).
+    #[error("invalid")]
     Invalid,
     /// Storage failed (`source` says how).
+    #[error("storage")]
     Media(MediaErrorKind),
     /// The user asked to stop.
+    #[error("interrupted")]
     Interrupted,
 }
 
 /// An error with its facts in fields.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}{}", details(.message, .source.as_ref()))]
 pub struct StoreError {
     /// What the caller does about it.
     pub kind: StoreErrorKind,
@@ -97,35 +110,16 @@ impl From<MediaError> for StoreError {
     }
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
-            StoreErrorKind::NoPool => "no pool",
-            StoreErrorKind::PoolExists => "a pool exists already",
-            StoreErrorKind::Locked => "the pool is being written by another process",
-            StoreErrorKind::WrongKey => "wrong password or key",
-            StoreErrorKind::Unsupported => "not supported",
-            StoreErrorKind::Corruption => "corruption",
-            StoreErrorKind::NotFound => "not found",
-            StoreErrorKind::JournalFull => "the journal is full",
-            StoreErrorKind::Exists => "exists already",
-            StoreErrorKind::Invalid => "invalid",
-            StoreErrorKind::Media(_) => "storage",
-            StoreErrorKind::Interrupted => "interrupted",
-        };
-        f.write_str(what)?;
-        if !self.message.is_empty() {
-            write!(f, ": {}", self.message)?;
-        }
-        if let Some(source) = &self.source {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
+/// What follows the kind, as far as there is anything.
+fn details(message: &str, source: Option<&MediaError>) -> String {
+    let mut details = String::new();
+    if !message.is_empty() {
+        details.push_str(": ");
+        details.push_str(message);
     }
-}
-
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|e| e as _)
+    if let Some(source) = source {
+        details.push_str(": ");
+        details.push_str(&source.to_string());
     }
+    details
 }

@@ -44,12 +44,13 @@ use cache::{Probe, Visit};
 use format::index::{Geometry, Key, Place, Record, Tail};
 use gone::Gone;
 use meters::Meters;
+use parking_lot::RwLock;
 use seat::Seat;
 use shares::Shares;
 use state::State;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use units::{ContainerId, Fingerprint, WriterId};
 
 /// For each writer: every container below this sequence number is completely in the index.
@@ -85,7 +86,7 @@ impl FingerprintIndex {
         candidates.clear();
         Meters::count(&self.meters.probes);
         let key = Key::of(fingerprint);
-        let state = self.read_state();
+        let state = self.state.read();
         let mut add = |place| state.add_location(place, candidates);
         state.overflow.find(key, &mut add);
         state.active.find(key, &mut add);
@@ -113,7 +114,7 @@ impl FingerprintIndex {
             let mut places: Vec<Place> = Vec::new();
             table.read_places(path, visit, &mut places, &self.meters);
             if !places.is_empty() {
-                let state = self.read_state();
+                let state = self.state.read();
                 places
                     .into_iter()
                     .for_each(|place| state.add_location(place, candidates));
@@ -139,7 +140,7 @@ impl FingerprintIndex {
     pub fn insert(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
         loop {
             {
-                let mut state = self.write_state();
+                let mut state = self.state.write();
                 let record = state.record(fingerprint, location)?;
                 if state.active.has_room() {
                     state.active.insert(record);
@@ -157,7 +158,7 @@ impl FingerprintIndex {
     /// The same for a fingerprint that had a candidate which was another chunk: it goes to the
     /// overflow table, where all twelve bytes of the key tell them apart.
     pub fn insert_colliding(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
-        let mut state = self.write_state();
+        let mut state = self.state.write();
         let record = state.record(fingerprint, location)?;
         self.overflow(&mut state, record);
         Ok(())
@@ -179,7 +180,7 @@ impl FingerprintIndex {
             return Ok(false);
         };
         let may_wait = {
-            let state = self.read_state();
+            let state = self.state.read();
             let buckets = state
                 .table
                 .as_ref()
@@ -216,7 +217,7 @@ impl FingerprintIndex {
             Some(Err(e)) => self.meters.rest(&e),
             None => {}
         }
-        *self.write_state() = state;
+        *self.state.write() = state;
         self.meters.dropped.store(0, Relaxed);
         self.meters.damaged.store(false, Relaxed);
     }
@@ -240,7 +241,8 @@ impl FingerprintIndex {
     /// False once the file has grown so often (16384-fold) that more than 0.01 % of the lookups may
     /// see a wrong candidate; [`reset`](Self::reset) and inserting everything again restores it.
     pub fn is_precise(&self) -> bool {
-        self.read_state()
+        self.state
+            .read()
             .table
             .as_ref()
             .is_none_or(|table| table.geometry().is_precise())
@@ -253,7 +255,7 @@ impl FingerprintIndex {
 
     /// What it did and what it is.
     pub fn counters(&self) -> IndexCounters {
-        let state = self.read_state();
+        let state = self.state.read();
         self.meters.with(IndexCounters {
             overflow_entries: state.overflow.len() as u64,
             pending_entries: state.pending() as u64,
@@ -265,7 +267,7 @@ impl FingerprintIndex {
     fn merge_if_full(&self) {
         let mut seated = self.seat.take();
         // Another thread may have merged while this one waited for the seat.
-        if self.read_state().active.has_room() {
+        if self.state.read().active.has_room() {
             return;
         }
         let merged = match &mut seated.standing {
@@ -282,13 +284,5 @@ impl FingerprintIndex {
         if !state.overflow.insert(record) {
             Meters::count(&self.meters.dropped);
         }
-    }
-
-    fn read_state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

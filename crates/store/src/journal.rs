@@ -34,9 +34,10 @@ use crate::superblock::MasterKey;
 use format::config::Seal;
 use format::journal::SLOT_BYTES_MIN;
 use media::{Blobs, Disk, Media, Random};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use state::State;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use units::{JournalPosition, PoolId};
 use writer::Writer;
 
@@ -132,7 +133,7 @@ impl Journal {
             filled_percent: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
         };
-        journal.note(&journal.lock());
+        journal.note(&journal.state.lock());
         journal
     }
 
@@ -160,7 +161,7 @@ impl Journal {
 
     fn append_to(&self, record: &Record<'_>, kept: bool) -> Result<JournalPosition> {
         let header = record.header()?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sound()?;
         let appended = state.append(&self.site, header, record, kept);
         self.note(&state);
@@ -170,7 +171,7 @@ impl Journal {
     /// About so many bytes of the journal belong to volumes that cannot be checkpointed. They do
     /// not count as filled, and the journal gets slots for them: nobody else has less room for it.
     pub fn set_kept(&self, bytes: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.kept_bytes = bytes;
         self.note(&state);
     }
@@ -181,7 +182,7 @@ impl Journal {
         if !self.is_write_out_due() {
             return Ok(());
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             state.sound()?;
             if state.waiting.is_empty() {
@@ -193,14 +194,14 @@ impl Journal {
             if state.waiting_bytes <= self.site.buffer_bytes {
                 return Ok(());
             }
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
     }
 
     /// Returns when everything that was appended before the call survives power loss.
     pub fn flush(&self) -> Result<()> {
         self.flushes.fetch_add(1, Relaxed);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let target = state.head;
         loop {
             state.sound()?;
@@ -210,7 +211,7 @@ impl Journal {
             if !state.leading {
                 return self.lead(state, true);
             }
-            state = self.wait(state);
+            self.changed.wait(&mut state);
         }
     }
 
@@ -222,13 +223,13 @@ impl Journal {
 
     /// Position below which everything is recorded to be durable.
     pub fn reached(&self) -> JournalPosition {
-        lock(&self.writer).reach.reached()
+        self.writer.lock().reach.reached()
     }
 
     /// Acknowledged writes that are lost, and how many more there were, until somebody acknowledges
     /// that.
     pub fn losses(&self) -> (Vec<LostWrites>, u32) {
-        let (losses, more) = lock(&self.writer).reach.losses();
+        let (losses, more) = self.writer.lock().reach.losses();
         (losses.iter().map(LostWrites::of).collect(), more)
     }
 
@@ -256,7 +257,7 @@ impl Journal {
 
     /// Nobody leads meanwhile.
     fn with_writer(&self, work: impl FnOnce(&Site, &mut Writer) -> Result<()>) -> Result<()> {
-        work(&self.site, &mut lock(&self.writer))
+        work(&self.site, &mut self.writer.lock())
     }
 
     /// Acknowledged writes that are recorded to be lost, and how many more there were. Reads the
@@ -297,14 +298,14 @@ impl Journal {
     /// Nothing below `before` is needed any more, also after a crash: the caller has made sure that
     /// [`Journal::open`] will be told at least `before`. Slots that end there are free again.
     pub fn trim(&self, before: JournalPosition) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.trim(before);
         self.note(&state);
     }
 
     /// A position above all records that were appended, and not above the next one.
     pub fn head(&self) -> JournalPosition {
-        JournalPosition(self.lock().head)
+        JournalPosition(self.state.lock().head)
     }
 
     /// Positions given from now on are at `above` at least. Whoever stores positions elsewhere says
@@ -312,7 +313,7 @@ impl Journal {
     /// journal before it died left no trace of those that it gave, and a journal whose files are
     /// gone knows of none.
     pub fn raise(&self, above: JournalPosition) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.ring.current().is_none() {
             let base = state.ring.raise(above.0);
             (state.head, state.durable) = (base, base);
@@ -321,7 +322,7 @@ impl Journal {
 
     /// Bytes that cannot be used again before a trim; what is kept does not count.
     pub fn filled_bytes(&self) -> u64 {
-        let state = self.lock();
+        let state = self.state.lock();
         state.used_bytes().saturating_sub(state.kept_bytes)
     }
 
@@ -344,7 +345,7 @@ impl Journal {
 
     /// What it holds and what it did.
     pub fn usage(&self) -> JournalUsage {
-        let state = self.lock();
+        let state = self.state.lock();
         let writer::Costs {
             syncs,
             bytes_written,
@@ -378,17 +379,9 @@ impl Journal {
             journal: self,
             outcome: None,
         };
-        seat.outcome = Some(lock(&self.writer).run(&self.site, &batches, sync, ahead));
+        seat.outcome = Some(self.writer.lock().run(&self.site, &batches, sync, ahead));
         drop(batches);
         seat.leave()
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
     }
 }
 
@@ -405,7 +398,7 @@ impl Seat<'_> {
     }
 
     fn settle(&mut self) -> Result<()> {
-        let mut state = self.journal.lock();
+        let mut state = self.journal.state.lock();
         let result = match self.outcome.take() {
             Some(outcome) => {
                 state.wrote(&self.journal.site, outcome.written);
@@ -445,10 +438,6 @@ fn inspecting(media: &Media, pool: PoolId, master: &MasterKey, seal: Seal) -> Re
         buffer_bytes: 0,
     };
     open::site(media, pool, master, seal, &options)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]

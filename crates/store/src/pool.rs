@@ -20,9 +20,10 @@ use format::config::{Config, Seal};
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot};
 use media::{Barrier, DiskLock, Media, MediaErrorKind};
+use parking_lot::{Mutex, MutexGuard};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU8, AtomicU64};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
 mod collect;
@@ -475,8 +476,8 @@ impl Pool {
         self.reader.counts()
     }
 
-    fn head(&self) -> std::sync::MutexGuard<'_, Head> {
-        self.head.lock().unwrap_or_else(|e| e.into_inner())
+    fn head(&self) -> MutexGuard<'_, Head> {
+        self.head.lock()
     }
 
     /// All snapshots, oldest first. `Corruption` when part of the catalog cannot be read.

@@ -31,10 +31,11 @@ use format::bytes::FormatError;
 use format::map_node::MapNode;
 use format::recipe::{ObjectRoot, RecipeNode};
 use format::tree::Entry;
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use units::Fingerprint;
 
 /// Largest directory object that is read whole: ten million entries.
@@ -144,9 +145,9 @@ impl Reader {
 
     /// True when the chunk is stored where nothing is known to be damaged. Reads no data.
     pub fn is_stored(&self, fingerprint: &Fingerprint) -> Result<bool> {
-        let mut near = std::mem::take(&mut *lock(&self.near));
+        let mut near = std::mem::take(&mut *self.near.lock());
         let place = self.chunks.place(fingerprint, &mut near);
-        *lock(&self.near) = near;
+        *self.near.lock() = near;
         Ok(place?.is_some())
     }
 
@@ -340,8 +341,4 @@ fn copy_overlap(from: u64, into: &mut [u8], at: u64, chunk: &[u8]) {
 
 pub(crate) fn node_error(fingerprint: &Fingerprint, e: FormatError) -> StoreError {
     StoreError::corruption(e.what, fingerprint, e)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

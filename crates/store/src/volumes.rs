@@ -47,7 +47,7 @@ use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
 use crate::pool::{Pool, key_of};
 use crate::write_path::LaneOptions;
 use duet::Duet;
-use engine::{Engine, Registered, lock};
+use engine::{Engine, Registered};
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
 use live::LiveVolume;
@@ -119,10 +119,10 @@ impl Volumes {
         );
         let pieces_max = overlay_bytes / PIECE_BYTES as u64;
         let engine = Engine::new(pool, journal, cache, options, pieces_max);
-        *lock(&engine.damage) = damage;
+        *engine.damage.lock() = damage;
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);
-            lock(&engine.registry).insert(id, registered);
+            engine.registry.lock().insert(id, registered);
         }
         let engine = Arc::new(engine);
         Ok(Self {
@@ -134,7 +134,7 @@ impl Volumes {
 
     /// Writes that were acknowledged and that the journal has lost to damage.
     pub fn damage(&self) -> Vec<JournalDamage> {
-        lock(&self.engine.damage).clone()
+        self.engine.damage.lock().clone()
     }
 
     /// The pool below.
@@ -144,7 +144,7 @@ impl Volumes {
 
     /// The volume of this name.
     pub fn volume(&self, name: &str) -> Option<VolumeHandle> {
-        let registry = lock(&self.engine.registry);
+        let registry = self.engine.registry.lock();
         let registered = registry.values().find(|r| r.record.name == name)?;
         Some(VolumeHandle::new(
             Arc::clone(&self.engine),
@@ -162,7 +162,7 @@ impl Volumes {
     /// The same, where a round that begins stores at most about `room_bytes`: the rest stays in the
     /// journal. [`Volumes::step`] takes as many as the pool's disk has room for.
     pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
-        let mut driver = lock(&self.engine.driver);
+        let mut driver = self.engine.driver.lock();
         self.engine
             .step_within(&mut driver, budget_bytes, Some(room_bytes))
     }
@@ -264,7 +264,7 @@ impl Volumes {
 
     /// The volumes, and their numbers in the page cache.
     pub(crate) fn cache_numbers(&self) -> Vec<(VolumeId, u64)> {
-        let registry = lock(&self.engine.registry);
+        let registry = self.engine.registry.lock();
         let numbers = registry.iter().map(|(id, r)| (*id, r.volume.object));
         numbers.collect()
     }

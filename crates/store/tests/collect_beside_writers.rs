@@ -7,11 +7,11 @@ mod specimen;
 
 use chunking::Compression;
 use format::snapshot::SnapshotKind;
+use parking_lot::Mutex;
 use sim::Seed;
 use sim::pool_histories::at_once;
 use specimen::volumes::{CONTEXT, is_sound, made, open, read, write};
 use specimen::{noise, options, put_image, snapshot};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Shared {
 fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         let bytes = contents(&mut seed);
-        let _turn = shared.turn.lock().unwrap();
+        let _turn = shared.turn.lock();
         let mut session = pool.begin(options(Compression::Lz4)).expect("begin");
         let root = put_image(&mut session, &bytes);
         if seed.below(4) == 0 {
@@ -75,7 +75,7 @@ fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
                 let record = snapshot(pool, SnapshotKind::Image, "", root);
                 pool.commit(session, std::slice::from_ref(&record), &[])
                     .expect("commit");
-                shared.known.lock().unwrap().push((record, bytes));
+                shared.known.lock().push((record, bytes));
             }
         }
     }
@@ -85,10 +85,10 @@ fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
 fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         std::thread::sleep(Duration::from_millis(seed.below(12)));
-        let _turn = shared.turn.lock().unwrap();
+        let _turn = shared.turn.lock();
         let _hold = pool.hold();
         let victim = {
-            let mut known = shared.known.lock().unwrap();
+            let mut known = shared.known.lock();
             match known.len() {
                 0..=3 => continue,
                 count => known.swap_remove(seed.below(count as u64) as usize),
@@ -100,14 +100,14 @@ fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
         match seed.below(4) {
             // The collector may have come first.
             0 if pool.undelete(&[record.id]).is_ok() => {
-                shared.known.lock().unwrap().push((record, bytes));
+                shared.known.lock().push((record, bytes));
             }
             1 => {
                 std::thread::sleep(Duration::from_millis(seed.below(40)));
                 record.id = pool.new_snapshot_id();
                 pool.change_snapshots(std::slice::from_ref(&record), &[])
                     .expect("by name");
-                shared.known.lock().unwrap().push((record, bytes));
+                shared.known.lock().push((record, bytes));
             }
             _ => {}
         }
@@ -117,7 +117,7 @@ fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
 fn collect(pool: &Pool, volumes: &Volumes, shared: &Shared) {
     while shared.goes_on() {
         let counts = run(pool, volumes);
-        let mut all = shared.counts.lock().unwrap();
+        let mut all = shared.counts.lock();
         all.containers_deleted += counts.containers_deleted;
         all.chunks_copied += counts.chunks_copied;
         all.containers_merged += counts.containers_merged;
@@ -139,7 +139,7 @@ fn run(pool: &Pool, volumes: &Volumes) -> GcCounts {
 fn read_back(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         let chosen = {
-            let known = shared.known.lock().unwrap();
+            let known = shared.known.lock();
             match known.len() {
                 0 => continue,
                 count => known[seed.below(count as u64) as usize].clone(),
@@ -151,7 +151,7 @@ fn read_back(pool: &Pool, shared: &Shared, mut seed: Seed) {
             Err(e) => {
                 // It went meanwhile, and only then.
                 let is_known = |id: SnapshotId| {
-                    let known = shared.known.lock().unwrap();
+                    let known = shared.known.lock();
                     known.iter().any(|(record, _)| record.id == id)
                 };
                 assert!(!is_known(record.id), "{e}");
@@ -200,19 +200,23 @@ fn nothing_that_is_needed_goes() {
     let part = |n| Seed::new(5).part(n);
     let (shared_ref, volumes_ref) = (&shared, &volumes);
     let now = scope(|threads| {
-        threads.spawn(move || back_up(pool, shared_ref, part(1)));
-        threads.spawn(move || forget(pool, shared_ref, part(2)));
-        threads.spawn(move || collect(pool, volumes_ref, shared_ref));
-        threads.spawn(move || read_back(pool, shared_ref, part(3)));
+        let others = [
+            threads.spawn(move || back_up(pool, shared_ref, part(1))),
+            threads.spawn(move || forget(pool, shared_ref, part(2))),
+            threads.spawn(move || collect(pool, volumes_ref, shared_ref)),
+            threads.spawn(move || read_back(pool, shared_ref, part(3))),
+        ];
         let user = threads.spawn(move || use_volume(volumes_ref, shared_ref, part(4)));
         let started = Instant::now();
-        while started.elapsed() < TIME && threads_alive(shared_ref) {
+        // A thread that ends before it is told to has panicked.
+        let all_run = || !user.is_finished() && others.iter().all(|other| !other.is_finished());
+        while started.elapsed() < TIME && all_run() {
             std::thread::sleep(Duration::from_millis(20));
         }
         shared_ref.over.store(true, Ordering::Relaxed);
         user.join().expect("volume")
     });
-    let counts = *shared.counts.lock().unwrap();
+    let counts = *shared.counts.lock();
     println!("{counts:?}, {} reads", shared.reads.load(Ordering::Relaxed));
     assert!(
         counts.containers_deleted > 20 && counts.chunks_copied > 100,
@@ -222,7 +226,7 @@ fn nothing_that_is_needed_goes() {
     for _ in 0..3 {
         run(pool, &volumes);
     }
-    for (record, bytes) in shared.known.lock().unwrap().iter() {
+    for (record, bytes) in shared.known.lock().iter() {
         let found = pool.reader().read_whole(&record.root, 1 << 24);
         assert!(found.expect("read") == *bytes);
     }
@@ -236,14 +240,9 @@ fn nothing_that_is_needed_goes() {
     // The next process finds the same.
     let volumes = open(&disk, 3);
     assert!(read(&volumes.volume("v").expect("volume")) == now);
-    for (record, bytes) in shared.known.lock().unwrap().iter() {
+    for (record, bytes) in shared.known.lock().iter() {
         let found = volumes.pool().reader().read_whole(&record.root, 1 << 24);
         assert!(found.expect("read") == *bytes);
     }
     is_sound(&volumes);
-}
-
-/// A thread that panics holds a lock that it poisons.
-fn threads_alive(shared: &Shared) -> bool {
-    !shared.turn.is_poisoned() && !shared.known.is_poisoned() && !shared.counts.is_poisoned()
 }

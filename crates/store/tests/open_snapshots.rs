@@ -8,12 +8,13 @@ mod specimen;
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
 use media::Clock;
+use parking_lot::Mutex;
 use sim::pool_histories::at_once;
 use sim::{Seed, SimDisk};
 use specimen::restore::Truth;
 use specimen::{MEMORY_BYTES, Specimen, media, noise, options, put_image, snapshot, store_image};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::{
     Collector, GcCounts, GcStage, GcStep, Hold, HolderKind, NothingCached, OpenMode, OpenSnapshot,
@@ -240,7 +241,7 @@ struct Shared {
 
 impl Shared {
     fn goes_on(&self) -> bool {
-        !self.over.load(Ordering::Relaxed) && !self.listed.is_poisoned()
+        !self.over.load(Ordering::Relaxed)
     }
 }
 
@@ -248,7 +249,7 @@ impl Shared {
 fn be_client(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         let chosen = {
-            let listed = shared.listed.lock().unwrap();
+            let listed = shared.listed.lock();
             match listed.len() {
                 0 => continue,
                 count => listed[seed.below(count as u64) as usize].clone(),
@@ -283,7 +284,7 @@ fn make_and_forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
         let added = std::slice::from_ref(&record);
         pool.commit(session, added, &[]).expect("commit");
         let forgotten = {
-            let mut listed = shared.listed.lock().unwrap();
+            let mut listed = shared.listed.lock();
             listed.push(Truth::of_bytes(record, bytes));
             let is_enough = listed.len() > 4;
             is_enough.then(|| listed.swap_remove(seed.below(4) as usize))
@@ -395,7 +396,7 @@ impl Clock for Interrupting {
             .left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_due);
         if left == Ok(1)
-            && let Some(what) = self.what.lock().unwrap().take()
+            && let Some(what) = self.what.lock().take()
         {
             what();
         }
@@ -435,8 +436,8 @@ fn what_is_forgotten_under_a_hold_that_the_purge_has_not_seen_stays() {
         let (of_clock, wanted) = (Arc::clone(&pool), other.snapshot.clone());
         let holds = Arc::clone(&held);
         let mut run = collector(&pool);
-        *clock.what.lock().unwrap() = Some(Box::new(move || {
-            *holds.lock().unwrap() = Some(of_clock.hold());
+        *clock.what.lock() = Some(Box::new(move || {
+            *holds.lock() = Some(of_clock.hold());
             of_clock.forget(&[wanted]).expect("forget");
         }));
         clock.left.store(asked, Ordering::SeqCst);
@@ -444,8 +445,8 @@ fn what_is_forgotten_under_a_hold_that_the_purge_has_not_seen_stays() {
             step(&pool, &mut run);
         }
         clock.left.store(0, Ordering::SeqCst);
-        if held.lock().unwrap().is_none() {
-            clock.what.lock().unwrap().take();
+        if held.lock().is_none() {
+            clock.what.lock().take();
             continue;
         }
         forgotten_under_hold += 1;

@@ -1,27 +1,33 @@
 //! Errors of the waist: a kind exists only where a front end acts differently.
 
 use std::error::Error;
-use std::fmt;
 
 /// What a front end tells its client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeErrorKind {
     /// The request reaches past the end.
+    #[error("request reaches past the end of the volume")]
     OutOfRange,
     /// A write to a read-only volume.
+    #[error("volume is read-only")]
     ReadOnly,
     /// No space for the write.
+    #[error("no space left")]
     NoSpace,
     /// The volume cannot do this.
+    #[error("not supported by this volume")]
     Unsupported,
     /// The bytes are damaged or the device failed; other ranges may still be fine.
+    #[error("input/output error")]
     Io,
     /// The store failed a sync: nothing may be written until it is opened again.
+    #[error("store failed and must be opened again")]
     Failed,
 }
 
 /// An error with its cause kept.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{kind}{}", because(.source.as_deref()))]
 pub struct VolumeError {
     /// What to tell the client.
     pub kind: VolumeErrorKind,
@@ -45,26 +51,7 @@ impl From<VolumeErrorKind> for VolumeError {
     }
 }
 
-impl fmt::Display for VolumeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self.kind {
-            VolumeErrorKind::OutOfRange => "request reaches past the end of the volume",
-            VolumeErrorKind::ReadOnly => "volume is read-only",
-            VolumeErrorKind::NoSpace => "no space left",
-            VolumeErrorKind::Unsupported => "not supported by this volume",
-            VolumeErrorKind::Io => "input/output error",
-            VolumeErrorKind::Failed => "store failed and must be opened again",
-        };
-        f.write_str(what)?;
-        if let Some(source) = &self.source {
-            write!(f, ": {source}")?;
-        }
-        Ok(())
-    }
-}
-
-impl Error for VolumeError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|e| e as &(dyn Error + 'static))
-    }
+/// What follows the kind, if there is more to say.
+fn because(source: Option<&(dyn Error + Send + Sync)>) -> String {
+    source.map_or_else(String::new, |source| format!(": {source}"))
 }

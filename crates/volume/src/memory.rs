@@ -12,8 +12,8 @@ mod tests;
 use crate::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
 use pages::{Group, PAGE_BYTES, Store, groups, parts};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 /// A sparse volume in memory. Durable as soon as written, as far as memory goes. Clones are the
 /// same volume.
@@ -33,7 +33,7 @@ impl MemoryVolume {
             .shards
             .iter()
             .map(|shard| {
-                let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+                let shard = shard.read();
                 shard.values().flat_map(|g| &g.pages).flatten().count()
             })
             .sum();
@@ -54,9 +54,7 @@ impl MemoryVolume {
     pub fn mark(&self, name: &str) {
         // All writers are outside: each change is wholly before the mark or wholly after.
         let shards = self.0.shards.iter();
-        let held: Vec<_> = shards
-            .map(|shard| shard.write().unwrap_or_else(PoisonError::into_inner))
-            .collect();
+        let held: Vec<_> = shards.map(|shard| shard.write()).collect();
         self.0.marks.add(name, self.0.size_bytes.load(Relaxed));
         drop(held);
     }

@@ -2,8 +2,9 @@
 
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use store::{Lane, StoreError};
 
 /// Where a finished entry goes.
@@ -37,7 +38,7 @@ impl Pending {
 
     /// A place for one more entry. Places are in the order of names.
     pub fn slot(self: &Arc<Self>) -> Slot {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         entries.push(None);
         self.missing.fetch_add(1, Ordering::Relaxed);
         Slot {
@@ -53,21 +54,21 @@ impl Pending {
 
     /// The top's contents, once everything below is stored.
     pub fn root(&self) -> Option<ObjectRoot> {
-        *lock(&self.top)
+        *self.top.lock()
     }
 
     fn one_less(mut directory: Arc<Self>, lane: &mut Lane) -> Result<(), StoreError> {
         // A loop, not a recursion: a chain of directories may close as long as paths may be.
         while directory.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let entries: Vec<_> = std::mem::take(&mut *lock(&directory.entries))
+            let entries: Vec<_> = std::mem::take(&mut *directory.entries.lock())
                 .into_iter()
                 .flatten()
                 .collect();
             let content = lane.store_object(&Entry::encode_directory(&entries), true)?;
-            let own = lock(&directory.own).take();
+            let own = directory.own.lock().take();
             match own {
                 None => {
-                    *lock(&directory.top) = Some(content);
+                    *directory.top.lock() = Some(content);
                     return Ok(());
                 }
                 Some((slot, mut entry)) => {
@@ -83,7 +84,7 @@ impl Pending {
 
 impl Slot {
     fn put(&self, entry: Option<Entry>) {
-        if let Some(place) = lock(&self.directory.entries).get_mut(self.number) {
+        if let Some(place) = self.directory.entries.lock().get_mut(self.number) {
             *place = entry;
         }
     }
@@ -93,8 +94,4 @@ impl Slot {
         self.put(entry);
         Pending::one_less(self.directory, lane)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -5,11 +5,11 @@ use crate::filesystem::PathError;
 use crate::image::target::{BLOCK_BYTES, ExportTarget, Window};
 use crate::observer::Observer;
 use format::recipe::{Layout, ObjectRoot};
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use store::{Reader, StoreError, StoreErrorKind};
 use units::Fingerprint;
@@ -49,10 +49,7 @@ pub fn export_object(
             }
             let to = from.saturating_add(STEP_BYTES).min(root.len);
             if let Err(e) = export_range(reader, root, from, to, &mut window, path) {
-                failure
-                    .lock()
-                    .unwrap_or_else(|e| e.into_inner())
-                    .get_or_insert(e);
+                failure.lock().get_or_insert(e);
                 stop.store(true, Ordering::Relaxed);
             }
             observer.add_bytes(to - from);
@@ -65,7 +62,7 @@ pub fn export_object(
         }
         work();
     });
-    if let Some(e) = failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
+    if let Some(e) = failure.into_inner() {
         return Err(e);
     }
     if observer.stop_requested() {

@@ -5,12 +5,12 @@
 //! and leaves no work behind; file systems that refuse it and devices slower than memory get
 //! ordinary writes. Called by the export, with one [`Window`] a thread.
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ impl<'a> ExportTarget<'a> {
         if rest.is_empty() {
             return Ok(());
         }
-        let _one = self.writing.lock().unwrap_or_else(|e| e.into_inner());
+        let _one = self.writing.lock();
         self.file.write_all_at(rest, offset + done as u64)
     }
 

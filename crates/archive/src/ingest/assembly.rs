@@ -4,8 +4,8 @@
 //! waits, so memory is bounded by the queue, and the object is the same whatever the order.
 
 use format::recipe::{Layout, ObjectRoot};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use store::{Lane, ObjectBuilder, StoreError};
 use units::Fingerprint;
 
@@ -41,14 +41,14 @@ impl Assembly {
         piece: Piece,
         lane: &mut Lane,
     ) -> Result<Option<ObjectRoot>, StoreError> {
-        let mut state = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut state = self.0.lock();
         state.waiting.insert(number, piece);
         Self::drain(&mut state, lane)
     }
 
     /// The reader has handed out `total` pieces; the object when all are there already.
     pub fn end(&self, total: u64, lane: &mut Lane) -> Result<Option<ObjectRoot>, StoreError> {
-        let mut state = self.0.lock().unwrap_or_else(|e| e.into_inner());
+        let mut state = self.0.lock();
         state.total = Some(total);
         Self::drain(&mut state, lane)
     }

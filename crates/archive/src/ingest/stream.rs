@@ -9,7 +9,8 @@ use crate::filesystem::PathError;
 use crate::filesystem::data_map::Segment;
 use chunking::Splitter;
 use format::recipe::{Layout, ObjectRoot};
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use store::{Lane, StoreError};
 use units::Fingerprint;
 
@@ -57,7 +58,7 @@ impl Object<'_> {
         let Some(root) = root else {
             return Ok(());
         };
-        let done = self.done.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let done = self.done.lock().take();
         done.map_or(Ok(()), |done| done(root, lane, context))
     }
 }

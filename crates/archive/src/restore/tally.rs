@@ -6,8 +6,8 @@
 use super::partial::DamagedRanges;
 use crate::filesystem::PathError;
 use crate::observer::{Observer, Warning};
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::Mutex;
 use store::StoreError;
 
 /// What came of a restore; of a dry run: what would, if nothing fails.
@@ -56,7 +56,7 @@ struct TallyState {
 impl Tally {
     /// Counts.
     pub fn count(&self, count: impl FnOnce(&mut RestoreOutcome)) {
-        count(&mut self.lock().outcome);
+        count(&mut self.state.lock().outcome);
     }
 
     /// A file, link or device is there.
@@ -77,7 +77,7 @@ impl Tally {
         error: StoreError,
         observer: &dyn Observer,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !error.is_corruption() {
             state.fatal.get_or_insert(error);
             return;
@@ -92,34 +92,30 @@ impl Tally {
 
     /// Reports a file of which only a part is there.
     pub fn partial(&self, path: &Path, lost: &DamagedRanges, observer: &dyn Observer) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.outcome.partial += 1;
         observer.warning(&Warning::Partial { path, lost });
     }
 
     /// Reports a name that the target did not take, or that could not be removed.
     pub fn failed(&self, error: &PathError, observer: &dyn Observer) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.outcome.failed += 1;
         observer.path_failed(error);
     }
 
     /// True when the run cannot go on.
     pub fn is_fatal(&self) -> bool {
-        self.lock().fatal.is_some()
+        self.state.lock().fatal.is_some()
     }
 
     /// What came of it with so many other warnings, or the error that ended the run.
     pub fn finish(self, warnings: u64) -> Result<RestoreOutcome, StoreError> {
-        let state = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
+        let state = self.state.into_inner();
         let outcome = RestoreOutcome {
             warnings,
             ..state.outcome
         };
         state.fatal.map_or(Ok(outcome), Err)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, TallyState> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{RACERS, RACES, fails, pattern};
 use media::{Barrier, Blobs, MediaErrorKind as Kind, Put};
+use parking_lot::Mutex;
 use std::sync::Barrier as Gate;
-use std::sync::Mutex;
 
 const LIMIT: u64 = 1 << 20;
 
@@ -195,13 +195,13 @@ pub(super) fn one_wins_a_name(blobs: &dyn Blobs) {
                     let bytes = pattern(racer, 700);
                     gate.wait();
                     match blobs.put(name, bytes, Put::IfAbsent) {
-                        Ok(()) => winners.lock().unwrap().push(racer),
+                        Ok(()) => winners.lock().push(racer),
                         refused => fails(refused, Kind::Exists, "put that lost"),
                     }
                 });
             }
         });
-        let winners = winners.into_inner().unwrap();
+        let winners = winners.into_inner();
         assert_eq!(winners.len(), 1, "winners of {name}");
         assert!(
             contents(blobs, &name) == pattern(winners[0], 700),

@@ -5,8 +5,8 @@
 
 use crate::disk::{Disk, DiskModel, Ns, Request};
 use media::{Barrier, Blobs, MediaError, Put};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard};
 
 /// What reads have cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,17 +50,13 @@ impl<B: Blobs> PlacedBlobs<B> {
         }
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// The cost of all reads since the last call.
     pub fn take_toll(&self) -> Toll {
-        std::mem::take(&mut self.places().toll)
+        std::mem::take(&mut self.places.lock().toll)
     }
 
     fn read_at(&self, name: &str, offset: u64, bytes: u64) {
-        let mut places = self.places();
+        let mut places = self.places.lock();
         let Some(address) = places.addresses.get(name).copied() else {
             return;
         };
@@ -89,7 +85,7 @@ impl<B: Blobs> Blobs for PlacedBlobs<B> {
     fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
         let len = (bytes.len() as u64).next_multiple_of(4096);
         self.inner.put(name, bytes, how)?;
-        let mut places = self.places();
+        let mut places = self.places.lock();
         let address = places.free;
         places.free += len;
         places.addresses.insert(name.to_owned(), address);
@@ -110,7 +106,7 @@ impl<B: Blobs> Blobs for PlacedBlobs<B> {
     }
 
     fn delete(&self, name: &str) -> Result<(), MediaError> {
-        self.places().addresses.remove(name);
+        self.places.lock().addresses.remove(name);
         self.inner.delete(name)
     }
 

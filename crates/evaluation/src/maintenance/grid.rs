@@ -5,8 +5,8 @@
 use super::settings::{Kind, Load, Picks, Settings, THREE};
 use super::world::{Outcome, World};
 use crate::disk::Ns;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// The published overlaps, percent.
 pub const OVERLAPS: [u64; 4] = [25, 50, 75, 100];
@@ -133,15 +133,13 @@ fn map<T: Copy + Ord + Send + Sync, R: Send>(
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 loop {
-                    let job = next.lock().ok().and_then(|mut jobs| jobs.next());
+                    let job = next.lock().next();
                     let Some(job) = job else { break };
                     let result = act(job);
-                    if let Ok(mut done) = done.lock() {
-                        done.insert(*job, result);
-                    }
+                    done.lock().insert(*job, result);
                 }
             });
         }
     });
-    done.into_inner().unwrap_or_default().into_iter().collect()
+    done.into_inner().into_iter().collect()
 }

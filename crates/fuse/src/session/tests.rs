@@ -7,12 +7,13 @@ use crate::listing::Listing;
 use crate::test_kernel::{offer, range, reply, request, word_at, words};
 use crate::wire::constants::opcode;
 use crate::wire::{Handle, NodeId};
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use volume::RequestContext;
 
@@ -59,9 +60,9 @@ impl FileSystem for Gate {
         _offset: u64,
         into: &mut [u8],
     ) -> Result<usize, Errno> {
-        let mut open = self.open.lock().unwrap();
+        let mut open = self.open.lock();
         while node == NodeId(2) && !*open {
-            open = self.opened.wait(open).unwrap();
+            self.opened.wait(&mut open);
         }
         into.fill(node.0 as u8);
         Ok(into.len())
@@ -142,7 +143,7 @@ fn what_waits_holds_up_nobody_while_threads_are_left() {
         let (error, found, body) = kernel.receive();
         assert_eq!((error, found, body), (0, unique, vec![4; 4096]));
     }
-    *files.open.lock().unwrap() = true;
+    *files.open.lock() = true;
     files.opened.notify_all();
     let replies: BTreeMap<u64, usize> = (0..2)
         .map(|_| kernel.receive())

@@ -4,11 +4,12 @@
 //! up costs some bytes, which nobody gives back: there are thousands, not millions.
 
 use crate::wire::NodeId;
+use parking_lot::RwLock;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, PoisonError, RwLock};
 use units::VolumeId;
 
 /// Number of the first after the top directory's.
@@ -52,7 +53,7 @@ pub(super) struct Nodes(RwLock<Tables>);
 impl Nodes {
     /// What a number means. Not for the top.
     pub fn known(&self, node: NodeId) -> Result<Arc<Known>, Errno> {
-        let tables = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.0.read();
         let place = node.0.checked_sub(FIRST);
         place
             .and_then(|place| tables.by_number.get(place as usize).cloned())
@@ -87,7 +88,7 @@ impl Nodes {
         key: &K,
         known: impl FnOnce() -> Known,
     ) -> NodeId {
-        let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.0.write();
         let next = NodeId(FIRST + tables.by_number.len() as u64);
         let node = *table(&mut tables).entry(key.clone()).or_insert(next);
         if node == next {

@@ -4,8 +4,9 @@
 //! `dir_blobs`.
 
 use crate::{DiskFile, MediaError};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Open files kept for reading.
 const OPEN_FILES_MAX: usize = 256;
@@ -27,14 +28,14 @@ impl OpenFiles {
         name: &str,
         open: impl FnOnce() -> Result<Arc<dyn DiskFile>, MediaError>,
     ) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let kept = self.lock();
+        let kept = self.0.lock();
         if let Some(file) = kept.files.get(name) {
             return Ok(Arc::clone(file));
         }
         let forgotten = kept.forgotten;
         drop(kept);
         let file = open()?;
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         if kept.forgotten == forgotten {
             if kept.files.len() >= OPEN_FILES_MAX {
                 kept.files.clear();
@@ -46,12 +47,8 @@ impl OpenFiles {
 
     /// The name leads elsewhere, or nowhere.
     pub(super) fn forget(&self, name: &str) {
-        let mut kept = self.lock();
+        let mut kept = self.0.lock();
         kept.forgotten += 1;
         kept.files.remove(name);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -6,9 +6,9 @@
 
 use super::Unnamed;
 use crate::{Asker, MediaError, MediaErrorKind, Need, Put};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// A blob to be stored.
 pub(super) struct Job {
@@ -97,13 +97,13 @@ impl Queue {
     /// Before anything is changed directly: refuses after a failure, and waits for the queued put
     /// of the same name, which comes first.
     pub(super) fn accept(&self, operation: &'static str, name: &str) -> Result<(), MediaError> {
-        let mut state = self.wait_while(self.lock(), |state| state.has(name));
+        let mut state = self.wait_while(self.state.lock(), |state| state.has(name));
         state.refuse_poisoned(operation, name)
     }
 
     /// Returns when no put of this name waits or runs, whatever became of it.
     pub(super) fn wait_for(&self, name: &str) {
-        drop(self.wait_while(self.lock(), |state| state.has(name)));
+        drop(self.wait_while(self.state.lock(), |state| state.has(name)));
     }
 
     /// Fails after a failure, as all that follows will.
@@ -112,14 +112,14 @@ impl Queue {
         operation: &'static str,
         name: &str,
     ) -> Result<(), MediaError> {
-        self.lock().refuse_poisoned(operation, name)
+        self.state.lock().refuse_poisoned(operation, name)
     }
 
     /// Queues a put when there is room. Gives back the file of one that is refused.
     pub(super) fn push(&self, mut job: Job) -> Result<(), (MediaError, Unnamed)> {
         let max = self.waiting_max;
         let crowded = |state: &State| state.waiting.len() >= max || state.has(&job.name);
-        let mut state = self.wait_while(self.lock(), crowded);
+        let mut state = self.wait_while(self.state.lock(), crowded);
         if let Err(e) = state.refuse_poisoned("put", &job.name) {
             return Err((e, job.unnamed));
         }
@@ -133,7 +133,7 @@ impl Queue {
     /// The next put, when there is one; none when no more will come.
     pub(super) fn take(&self) -> Option<Job> {
         let idle = |state: &State| state.waiting.is_empty() && !state.stop;
-        let mut state = self.wait_while(self.lock(), idle);
+        let mut state = self.wait_while(self.state.lock(), idle);
         let job = state.waiting.pop_front()?;
         state.running.insert(job.number, job.name.clone());
         self.changed.notify_all();
@@ -151,7 +151,7 @@ impl Queue {
 
     /// No more puts will come; those that wait are still done.
     pub(super) fn stop(&self) {
-        self.lock().stop = true;
+        self.state.lock().stop = true;
         self.changed.notify_all();
     }
 
@@ -165,7 +165,7 @@ impl Queue {
     }
 
     fn fail(&self, kind: io::ErrorKind, why: String) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.failed.get_or_insert((kind, why));
         // Nobody was promised these, and nobody will be.
         state.waiting.clear();
@@ -174,16 +174,16 @@ impl Queue {
 
     /// A name in `dir` is not durable yet.
     pub(super) fn named(&self, dir: &str) {
-        self.lock().dirs_unsynced.insert(dir.to_owned());
+        self.state.lock().dirs_unsynced.insert(dir.to_owned());
     }
 
     pub(super) fn is_known(&self, dir: &str) -> bool {
-        self.lock().dirs_known.contains(dir)
+        self.state.lock().dirs_known.contains(dir)
     }
 
     /// `dir` exists and its entry is durable.
     pub(super) fn know(&self, dir: &str) {
-        self.lock().dirs_known.insert(dir.to_owned());
+        self.state.lock().dirs_known.insert(dir.to_owned());
     }
 
     /// Waits for all earlier puts, then has `sync` make the names durable, without the lock.
@@ -191,7 +191,7 @@ impl Queue {
         &self,
         sync: impl FnOnce(&BTreeSet<String>) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
-        let state = self.lock();
+        let state = self.state.lock();
         let number = state.number_next;
         let busy = |state: &State| state.syncing || state.has_before(number);
         let mut state = self.wait_while(state, busy);
@@ -200,11 +200,13 @@ impl Queue {
         state.syncing = true;
         drop(state);
         let result = sync(&dirs);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.syncing = false;
         drop(state);
         match &result {
-            Ok(()) => self.changed.notify_all(),
+            Ok(()) => {
+                self.changed.notify_all();
+            }
             Err(e) => self.poison(e),
         }
         result
@@ -212,16 +214,12 @@ impl Queue {
 
     fn wait_while<'a>(
         &self,
-        state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, State>,
         condition: impl Fn(&State) -> bool,
     ) -> MutexGuard<'a, State> {
         self.changed
-            .wait_while(state, |state| condition(state))
-            .unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+            .wait_while(&mut state, |state| condition(state));
+        state
     }
 }
 
@@ -239,7 +237,7 @@ impl Running<'_> {
         self.ended = true;
         if let Err(e) = result {
             self.queue.poison(&e);
-            self.queue.lock().first_error.get_or_insert(e);
+            self.queue.state.lock().first_error.get_or_insert(e);
         }
     }
 }
@@ -250,7 +248,7 @@ impl Drop for Running<'_> {
             let why = "the thread that wrote it panicked".to_owned();
             self.queue.fail(io::ErrorKind::Other, why);
         }
-        self.queue.lock().running.remove(&self.number);
+        self.queue.state.lock().running.remove(&self.number);
         self.queue.changed.notify_all();
     }
 }

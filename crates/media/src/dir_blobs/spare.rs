@@ -3,7 +3,7 @@
 //! Invariant: no more are kept than threads give back at a time, and none that is small: the
 //! allocator keeps those itself. Called by `dir_blobs`.
 
-use std::sync::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// The allocator returns larger ones to the kernel.
 const BYTES_MIN: usize = 1 << 20;
@@ -23,7 +23,7 @@ impl SpareBuffers {
 
     /// An empty buffer; the one that was given last, if any.
     pub(super) fn take(&self) -> Vec<u8> {
-        self.lock().pop().unwrap_or_default()
+        self.buffers.lock().pop().unwrap_or_default()
     }
 
     /// Keeps a buffer for later, or frees it.
@@ -32,14 +32,10 @@ impl SpareBuffers {
             return;
         }
         buffer.clear();
-        let mut buffers = self.lock();
+        let mut buffers = self.buffers.lock();
         if buffers.len() < self.max {
             buffers.push(buffer);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.buffers.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

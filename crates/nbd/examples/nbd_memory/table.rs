@@ -3,8 +3,9 @@
 //! Invariant: an export that is removed cannot be opened any more before its clients are closed.
 
 use nbd::{ExportEntry, Exports, ServerHandle};
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use volume::{MemoryVolume, Volume};
 
 /// An export, and its memory if that is what it is.
@@ -19,7 +20,7 @@ pub(crate) struct Table(RwLock<BTreeMap<String, Entry>>);
 
 impl Table {
     pub(crate) fn add(&self, name: &str, volume: Arc<dyn Volume>, memory: Option<MemoryVolume>) {
-        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.0.write();
         table.insert(name.to_owned(), Entry { volume, memory });
     }
 
@@ -35,7 +36,7 @@ impl Table {
                 Ok(format!("added {name}"))
             }
             ["remove", name] => {
-                let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+                let mut table = self.0.write();
                 table.remove(name).ok_or("no such export")?;
                 drop(table);
                 Ok(format!("removed, {} clients", server.close_export(name)))
@@ -53,7 +54,7 @@ impl Table {
     }
 
     fn memory(&self, name: &str) -> Result<MemoryVolume, String> {
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.read();
         let entry = table.get(name).ok_or("no such export")?;
         entry.memory.clone().ok_or("not in memory".to_owned())
     }
@@ -61,7 +62,7 @@ impl Table {
 
 impl Exports for Table {
     fn list(&self) -> Vec<ExportEntry> {
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.read();
         let entry = |(name, entry): (&String, &Entry)| {
             let info = entry.volume.info();
             ExportEntry {
@@ -74,7 +75,7 @@ impl Exports for Table {
     }
 
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
-        let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let table = self.0.read();
         table.get(name).map(|entry| entry.volume.clone())
     }
 }

@@ -38,12 +38,12 @@ impl Slow {
     }
 
     fn pass(&self) {
-        let shut = self.shut.lock().unwrap();
-        drop(self.opened.wait_while(shut, |shut| *shut).unwrap());
+        let mut shut = self.shut.lock();
+        self.opened.wait_while(&mut shut, |shut| *shut);
     }
 
     fn open(&self) {
-        *self.shut.lock().unwrap() = false;
+        *self.shut.lock() = false;
         self.opened.notify_all();
     }
 }

@@ -4,8 +4,9 @@ use crate::session::End;
 use crate::test_client::serving;
 use crate::wire::constants::command_flag as flag;
 use crate::wire::requests::Command;
+use parking_lot::{Condvar, Mutex};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
 
@@ -35,24 +36,24 @@ impl Gated {
     }
 
     fn pass(&self) {
-        let mut gate = self.gate.lock().unwrap();
+        let mut gate = self.gate.lock();
         gate.waiting += 1;
         self.moved.notify_all();
         while !gate.open {
-            gate = self.moved.wait(gate).unwrap();
+            self.moved.wait(&mut gate);
         }
         gate.waiting -= 1;
     }
 
     fn open(&self) {
-        self.gate.lock().unwrap().open = true;
+        self.gate.lock().open = true;
         self.moved.notify_all();
     }
 
     fn wait_for(&self, waiting: usize) {
-        let gate = self.gate.lock().unwrap();
+        let mut gate = self.gate.lock();
         let fewer = |gate: &mut Gate| gate.waiting < waiting;
-        let (_gate, waited) = self.moved.wait_timeout_while(gate, SOON, fewer).unwrap();
+        let waited = self.moved.wait_while_for(&mut gate, fewer, SOON);
         assert!(!waited.timed_out(), "too few writes are under way");
     }
 }

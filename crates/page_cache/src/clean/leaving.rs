@@ -4,9 +4,9 @@
 //! slot until its places have gone one by one, each under its own lock.
 
 use super::{CleanPages, Places, local};
+use crate::Place;
 use crate::content::ContentShard;
 use crate::policy::{FrameHeat, FrameId, Heat};
-use crate::{Place, lock};
 use std::sync::atomic::Ordering;
 
 impl CleanPages {
@@ -48,7 +48,7 @@ impl CleanPages {
 
     /// Evicts one chunk; false when there is none.
     pub fn evict(&self) -> bool {
-        let mut policy = lock(&self.policy);
+        let mut policy = self.policy.lock();
         let victim = policy.victim(&mut Heating(self));
         drop(policy);
         if let Some(FrameId(id)) = victim {

@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use page_cache::{NoEvents, Options, PageCache, PageEvents, Place, S3Fifo};
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use units::Fingerprint;
 
 /// Numbers from a seed (splitmix64).
@@ -61,22 +62,22 @@ pub struct Recorder {
 
 impl PageEvents for Recorder {
     fn added(&self, place: Place) {
-        let is_new = self.places.lock().expect("no panic").insert(place);
+        let is_new = self.places.lock().insert(place);
         assert!(is_new, "{place:?} is added twice");
     }
 
     fn removed(&self, place: Place) {
-        let was = self.places.lock().expect("no panic").remove(&place);
+        let was = self.places.lock().remove(&place);
         assert!(was, "{place:?} is removed and was not there");
     }
 
     fn dirtied(&self, object: u64, page: u64) {
-        let is_new = self.pages.lock().expect("no panic").insert((object, page));
+        let is_new = self.pages.lock().insert((object, page));
         assert!(is_new, "page {page} of {object} is dirtied twice");
     }
 
     fn flushed(&self, object: u64, page: u64) {
-        let was = self.pages.lock().expect("no panic").remove(&(object, page));
+        let was = self.pages.lock().remove(&(object, page));
         assert!(was, "page {page} of {object} is flushed and was not there");
     }
 

@@ -18,13 +18,14 @@ use format::config::Seal;
 use jiff::tz::TimeZone;
 use maintenance::CollectMemory;
 use media::{Asker, Clock, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
+use parking_lot::Mutex;
 use qos::Flow;
 use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use store::{
     DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
     SlotInfo, StepTurn, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
@@ -106,7 +107,7 @@ impl Invocation {
 
     /// Says at the end what readers of the command could only have with parity.
     pub fn tell_restored(&self) {
-        let opened = self.restored.lock().unwrap_or_else(|e| e.into_inner());
+        let opened = self.restored.lock();
         let containers: u64 = opened.iter().map(|n| n.load(Ordering::Relaxed)).sum();
         if containers > 0 {
             self.console.warn(format_args!(
@@ -306,10 +307,10 @@ impl Invocation {
             // A cache: without it status knows no trend.
             let _ = CollectMemory::note_size(&pool);
         }
-        let mut hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
+        let mut hints = self.hints.lock();
         hints.push(Arc::clone(pool.damage_hints()));
         drop(hints);
-        let mut opened = self.restored.lock().unwrap_or_else(|e| e.into_inner());
+        let mut opened = self.restored.lock();
         opened.push(pool.found_restorable());
         drop(opened);
         Ok(pool)
@@ -317,7 +318,7 @@ impl Invocation {
 
     /// At the end: leaves what was found damaged for the next writer, and says if that cannot be.
     pub fn leave_hints(&self) {
-        let hints = self.hints.lock().unwrap_or_else(|e| e.into_inner());
+        let hints = self.hints.lock();
         for why in hints.iter().filter_map(|hints| hints.flush()) {
             self.console.warn(format_args!(
                 "the damage that was found cannot be noted in the pool, so the next backup does not know of it: run \
@@ -354,7 +355,7 @@ impl Invocation {
         } = opening;
         let pool = readers::open(media, unlocked, mode, memory_bytes)?;
         visit.entered(&pool, door.path, &self.console);
-        let mut visits = self.visits.lock().unwrap_or_else(|e| e.into_inner());
+        let mut visits = self.visits.lock();
         visits.push(visit);
         drop(visits);
         Ok((pool, secret))
@@ -370,7 +371,7 @@ impl Invocation {
 
     /// Remembers the pools that were opened here, at the end of a run.
     pub fn remember_pools(&self) {
-        let visits = self.visits.lock().unwrap_or_else(|e| e.into_inner());
+        let visits = self.visits.lock();
         let now = SystemClock.now();
         visits.iter().for_each(|visit| visit.remember(now));
     }

@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::settings::Environment;
+use parking_lot::{Condvar, Mutex};
 use rustix::fs::Mode;
 use rustix::net::sockopt::socket_peercred;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,38 +51,33 @@ struct Open {
 }
 
 impl Connections {
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// Commands for clients, and who has not said yet what it wants.
     pub fn count(&self) -> usize {
-        let open = self.lock();
+        let open = self.open.lock();
         open.interrupts.len() - open.leases.len()
     }
 
     /// Asks every command to stop, those to come too.
     pub fn stop(&self) {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         open.stopping = true;
         open.interrupts.values().for_each(Interrupt::request);
     }
 
     /// Waits until some client is gone, but not longer than `limit`.
     pub fn wait_for_one(&self, limit: Duration) {
-        let _ = self.ended.wait_timeout(self.lock(), limit);
+        self.ended.wait_for(&mut self.open.lock(), limit);
     }
 
     /// Waits until all clients are gone, but not past `until`.
     pub fn wait_for_all(&self, until: Instant) -> bool {
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         while !open.interrupts.is_empty() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            let waited = self.ended.wait_timeout(open, left);
-            open = waited.unwrap_or_else(|e| e.into_inner()).0;
+            self.ended.wait_for(&mut open, left);
         }
         true
     }
@@ -89,7 +85,7 @@ impl Connections {
     /// An error is why there is none; an empty one when there is no server any more.
     fn permit(self: &Arc<Self>) -> Result<Permit, String> {
         let interrupt = Interrupt::of_command().map_err(|e| e.to_string())?;
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         if open.stopping {
             return Err(String::new());
         }
@@ -118,7 +114,7 @@ struct Permit {
 impl Permit {
     /// The right to leases.
     fn lease(&self) -> Result<(), String> {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.open.lock();
         if open.leases.len() >= LEASES_MAX {
             return Err(TOO_MANY.to_owned());
         }
@@ -129,7 +125,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut open = self.connections.lock();
+        let mut open = self.connections.open.lock();
         open.interrupts.remove(&self.number);
         open.leases.remove(&self.number);
         drop(open);

@@ -11,13 +11,13 @@
 use super::address;
 use crate::interrupt::Interrupt;
 use media::Asker;
+use parking_lot::{Condvar, Mutex};
 use qos::lease::{Answer, Ask, Hello, LEASE_BYTES_MAX, Used};
 use qos::{Direction, Flow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::{RequestQueue, Turn};
 
@@ -57,7 +57,7 @@ impl Turn for Reading<'_> {}
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.reading -= 1;
         if state.reading == 0 {
             self.0.ended.notify_all();
@@ -99,17 +99,13 @@ impl Leases {
         self
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// A read of so many bytes: out of the lease, or of the next one.
     fn take(&self, is_sequential: bool, bytes: u64) -> Reading<'_> {
         let least = if is_sequential { 0 } else { SEEK_BYTES };
         let needed = bytes.max(least).min(LEASE_BYTES_MAX.into());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.left_bytes < needed && state.is_beside && state.reading > 0 {
-            state = self.ended.wait(state).unwrap_or_else(|e| e.into_inner());
+            self.ended.wait(&mut state);
         }
         state.reading += 1;
         if state.left_bytes < needed && !self.renew(&mut state, needed) {
@@ -226,7 +222,7 @@ impl RequestQueue for Leases {
 
 impl Drop for Leases {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        let state = self.state.get_mut();
         if let Some(mut server) = state.server.take() {
             let (wanted, used) = (0, state.used);
             // For its counts only.

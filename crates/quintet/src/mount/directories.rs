@@ -5,9 +5,10 @@
 
 use format::recipe::ObjectRoot;
 use format::tree::Directory;
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use store::{Reader, StoreError};
 
 /// Largest directory object that is read whole, bytes: as in the read path.
@@ -51,13 +52,9 @@ impl Directories {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// A directory that is in memory.
     pub fn cached(&self, root: &ObjectRoot) -> Option<Arc<Directory>> {
-        let ring = self.lock();
+        let ring = self.ring.lock();
         let kept = ring.by_root.get(root)?;
         kept.used.store(true, Relaxed);
         Some(Arc::clone(&kept.directory))
@@ -83,7 +80,7 @@ impl Directories {
             directory: Arc::clone(directory),
             used: AtomicBool::new(false),
         });
-        let mut ring = self.lock();
+        let mut ring = self.ring.lock();
         if ring.by_root.contains_key(&root) {
             // Another thread was as fast.
             return;

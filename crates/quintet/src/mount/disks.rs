@@ -9,8 +9,9 @@ use crate::held::Held;
 use crate::meters::Metered;
 use format::snapshot::{Snapshot, SnapshotKind};
 use fuse::{Time, VolumeEntry, VolumeList};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use store::{HolderKind, ImageVolume, SnapshotRoot};
 use units::{UnixNanos, VolumeId};
 use volume::{Volume, VolumeError, VolumeErrorKind};
@@ -63,16 +64,12 @@ impl Disks {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     fn now(&self) -> Kept {
         let snapshots = self.snapshots.now();
         let volumes = self.volumes();
         let sizes: Vec<_> = volumes.iter().map(|v| (v.id, v.size_bytes)).collect();
         {
-            let kept = self.lock();
+            let kept = self.kept.lock();
             let same = |of: &Arc<Vec<Snapshot>>| Arc::ptr_eq(of, &snapshots);
             if kept.volumes == sizes && kept.snapshots.as_ref().is_some_and(same) {
                 return kept.clone();
@@ -98,7 +95,7 @@ impl Disks {
             list: Arc::new(entries.into_iter().collect()),
             frozen: Arc::new(frozen),
         };
-        *self.lock() = made.clone();
+        *self.kept.lock() = made.clone();
         made
     }
 

@@ -11,7 +11,8 @@ use format::snapshot::SnapshotKind;
 use format::tree::{Directory, Entry, EntryKind};
 use fuse::{Errno, NodeId};
 use jiff::tz::TimeZone;
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use store::StoreError;
 
 /// Something with a name.
@@ -133,12 +134,12 @@ impl Items {
     fn view(&self, number: usize) -> Option<Arc<View>> {
         let snapshots = self.snapshots.now();
         {
-            let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+            let views = self.views.read();
             if views.are_of(&snapshots) {
                 return views.get(number).cloned();
             }
         }
-        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let mut views = self.views.write();
         views.update(&snapshots);
         views.get(number).cloned()
     }

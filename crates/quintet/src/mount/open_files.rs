@@ -6,8 +6,9 @@
 
 use format::recipe::ObjectRoot;
 use fuse::{Errno, Handle, NodeId};
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use store::{ImageVolume, OpenSnapshot, Reader};
 use units::SnapshotId;
 use volume::Checked;
@@ -45,10 +46,6 @@ struct Table {
 pub(super) struct OpenFiles(Mutex<Table>);
 
 impl OpenFiles {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// Opens a content once more; `kept` is its snapshot, as far as that can be kept.
     pub fn open(
         &self,
@@ -57,7 +54,7 @@ impl OpenFiles {
         kept: Option<OpenSnapshot>,
     ) -> Handle {
         let content = (root, kept.as_ref().map(OpenSnapshot::snapshot));
-        let mut guard = self.lock();
+        let mut guard = self.0.lock();
         let table = &mut *guard;
         if let Some(handle) = table.by_content.get(&content)
             && let Some(opened) = table.by_handle.get_mut(handle)
@@ -81,14 +78,14 @@ impl OpenFiles {
 
     /// What a handle stands for.
     pub fn get(&self, handle: Handle) -> Result<OpenFile, Errno> {
-        let table = self.lock();
+        let table = self.0.lock();
         let opened = table.by_handle.get(&handle).ok_or(Errno::BADF)?;
         Ok(Arc::clone(&opened.file))
     }
 
     /// Closes a content once.
     pub fn close(&self, handle: Handle) {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let Some(opened) = table.by_handle.get_mut(&handle) else {
             return;
         };
@@ -102,7 +99,7 @@ impl OpenFiles {
 
     /// Opens a directory; `entry` is a node in it that was looked up for that.
     pub fn open_directory(&self, entry: NodeId, kept: Option<OpenSnapshot>) -> Handle {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         table.last += 1;
         let handle = Handle(table.last);
         let opened = OpenDirectory { entry, _kept: kept };
@@ -112,7 +109,7 @@ impl OpenFiles {
 
     /// Closes a directory. The node that is to be forgotten once.
     pub fn close_directory(&self, handle: Handle) -> Option<NodeId> {
-        let closed = self.lock().directories.remove(&handle)?;
+        let closed = self.0.lock().directories.remove(&handle)?;
         Some(closed.entry)
     }
 }

@@ -13,8 +13,9 @@ use super::views::Shown;
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use fuse::NodeId;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is in snapshots never changes.
@@ -150,21 +151,17 @@ impl Places {
         Self(Mutex::new(table))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// The place that a node is in, and which entry it is.
     pub fn of(&self, node: NodeId) -> Option<(Arc<Place>, usize)> {
         let (number, entry) = split(node);
-        let table = self.lock();
+        let table = self.0.lock();
         let known = table.by_number.get(&number)?;
         Some((Arc::clone(&known.place), entry))
     }
 
     /// The place that a directory is, if it is known.
     pub fn at(&self, directory: NodeId) -> Option<Arc<Place>> {
-        let table = self.lock();
+        let table = self.0.lock();
         let number = table.by_node.get(&directory)?;
         let known = table.by_number.get(number)?;
         Some(Arc::clone(&known.place))
@@ -172,14 +169,14 @@ impl Places {
 
     /// The node of an entry, looked up once more.
     pub fn look_up(&self, place: &Arc<Place>, entry: usize) -> NodeId {
-        let number = self.lock().count(place, 1);
+        let number = self.0.lock().count(place, 1);
         Self::node(number, entry)
     }
 
     /// The kernel gives look-ups of a node back.
     pub fn forget(&self, node: NodeId, lookups: u64) {
         let (number, _) = split(node);
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let Some(known) = table.by_number.get_mut(&number) else {
             return;
         };
@@ -194,7 +191,7 @@ impl Places {
     /// How many there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.lock().by_number.len()
+        self.0.lock().by_number.len()
     }
 }
 

@@ -19,8 +19,9 @@ use fuse::{
     Time, errno, read_within, seek_extent,
 };
 use jiff::tz::TimeZone;
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use store::{HolderKind, OpenSnapshot, Pool, Reader, StoreError};
 use volume::{RequestContext, Volume};
@@ -75,7 +76,7 @@ impl SnapshotFiles {
         match missing {
             Missing::Errno(errno) => errno,
             Missing::Store(error) => {
-                let mut told = self.told.lock().unwrap_or_else(|e| e.into_inner());
+                let mut told = self.told.lock();
                 let new = told.len() < TOLD_MAX && told.insert(node);
                 drop(told);
                 if new {

@@ -5,7 +5,8 @@
 //! Called at every look at a name above snapshots.
 
 use format::snapshot::Snapshot;
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use store::{Pool, StoreError};
 use units::Generation;
 
@@ -46,13 +47,9 @@ impl SnapshotList {
         &self.pool
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// True if nothing was committed since they were read.
     pub fn is_current(&self) -> bool {
-        self.lock().as_of == Some(self.pool.generation())
+        self.kept.lock().as_of == Some(self.pool.generation())
     }
 
     /// Oldest first.
@@ -60,7 +57,7 @@ impl SnapshotList {
         // What is read after this is at least as new.
         let generation = self.pool.generation();
         {
-            let kept = self.lock();
+            let kept = self.kept.lock();
             if kept.as_of == Some(generation) {
                 return Arc::clone(&kept.snapshots);
             }
@@ -69,7 +66,7 @@ impl SnapshotList {
             Ok((snapshots, damage)) => (Some(snapshots), damage),
             Err(e) => (None, Some(e)),
         };
-        let mut kept = self.lock();
+        let mut kept = self.kept.lock();
         if let Some(mut snapshots) = read {
             snapshots.retain(|snapshot| (self.filter)(snapshot));
             if *kept.snapshots != snapshots {

@@ -49,39 +49,30 @@ impl fmt::Debug for PasswordSource {
 }
 
 /// Why there is no password.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
     /// The source is set but does not work.
+    #[error("{0}")]
     Setting(SettingError),
     /// No source is set and there is no terminal to ask on.
+    #[error(
+        "no password: set QUINTET_PASSWORD_FILE, QUINTET_PASSWORD_COMMAND or QUINTET_PASSWORD, \
+         or run on a terminal"
+    )]
     NoSource,
     /// Typed twice, differently.
+    #[error("the two passwords differ")]
     Differ,
     /// Empty passwords protect nothing.
+    #[error("the password is empty")]
     Empty,
     /// The user stopped.
+    #[error("interrupted")]
     Interrupted,
     /// The terminal failed.
+    #[error("terminal: {0}")]
     Terminal(io::Error),
 }
-
-impl fmt::Display for PasswordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Setting(e) => e.fmt(f),
-            Self::NoSource => f.write_str(
-                "no password: set QUINTET_PASSWORD_FILE, QUINTET_PASSWORD_COMMAND or \
-                 QUINTET_PASSWORD, or run on a terminal",
-            ),
-            Self::Differ => f.write_str("the two passwords differ"),
-            Self::Empty => f.write_str("the password is empty"),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Terminal(e) => write!(f, "terminal: {e}"),
-        }
-    }
-}
-
-impl std::error::Error for PasswordError {}
 
 impl From<SettingError> for PasswordError {
     fn from(e: SettingError) -> Self {

@@ -3,9 +3,9 @@
 //! Invariant: memory is bounded; what is forgotten is found by the index, or stored twice. Called by
 //! the chunk map.
 
-use super::{FingerprintSet, Quarantine, lock};
+use super::{FingerprintSet, Quarantine};
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use units::Fingerprint;
 
 /// Parts, each under its own lock.
@@ -52,7 +52,7 @@ impl Claims {
     pub(super) fn memory_bytes(&self) -> usize {
         let slots = |set: &FingerprintSet| (set.capacity() / 7 * 8) * SLOT_BYTES;
         let of = |shard: &Mutex<Recent>| {
-            let recent = lock(shard);
+            let recent = shard.lock();
             slots(&recent.young) + slots(&recent.old)
         };
         self.shards.iter().map(of).sum()
@@ -60,7 +60,7 @@ impl Claims {
 
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, Recent> {
         let shard = usize::from(fingerprint.0[31]) % self.shards.len();
-        lock(self.shards.get(shard).unwrap_or(&self.shards[0]))
+        self.shards.get(shard).unwrap_or(&self.shards[0]).lock()
     }
 
     /// Forgets all when a region was set aside since: what this session stored may lie there.
@@ -69,7 +69,7 @@ impl Claims {
         if self.of.load(Ordering::Relaxed) != now && self.of.swap(now, Ordering::Relaxed) != now {
             self.shards
                 .iter()
-                .for_each(|shard| *lock(shard) = Recent::default());
+                .for_each(|shard| *shard.lock() = Recent::default());
         }
     }
 

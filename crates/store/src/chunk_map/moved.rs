@@ -9,9 +9,9 @@
 
 use crate::index::Location;
 use format::moved::{BLOCK_WORDS, BLOCKS_MAX, MovedRecord};
+use parking_lot::RwLock;
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use units::{ContainerId, Fingerprint, WriterId};
 
 /// Who copies chunks forward: the collector and defragmentation. Newer places are theirs.
@@ -41,12 +41,12 @@ impl Moved {
     pub fn is_elsewhere(&self, container: ContainerId, fingerprint: &Fingerprint) -> bool {
         self.is_used.load(Ordering::Acquire)
             && !is_forward(container)
-            && self.read().holds(fingerprint)
+            && self.filter.read().holds(fingerprint)
     }
 
     /// Enters chunks; those that are there already count once more.
     pub fn add<'f>(&self, chunks: impl Iterator<Item = &'f Fingerprint>) {
-        let mut filter = self.write();
+        let mut filter = self.filter.write();
         if filter.words.is_empty() {
             filter.words = vec![0; BLOCKS_FIRST * BLOCK_WORDS];
         }
@@ -56,7 +56,7 @@ impl Moved {
 
     /// True when a larger one would serve better: it is to be made anew.
     pub fn is_full(&self) -> bool {
-        let filter = self.read();
+        let filter = self.filter.read();
         let blocks = filter.words.len() / BLOCK_WORDS;
         filter.entries > blocks as u64 * BLOCK_CHUNKS && blocks < BLOCKS_MAX
     }
@@ -65,7 +65,7 @@ impl Moved {
     pub fn reset(&self, chunks: u64) {
         let blocks = usize::try_from(chunks.div_ceil(BLOCK_CHUNKS)).unwrap_or(BLOCKS_MAX);
         let blocks = blocks.clamp(BLOCKS_FIRST, BLOCKS_MAX).next_power_of_two();
-        *self.write() = Filter {
+        *self.filter.write() = Filter {
             entries: 0,
             words: vec![0; blocks * BLOCK_WORDS],
         };
@@ -73,12 +73,12 @@ impl Moved {
 
     /// Chunks that were entered.
     pub fn entries(&self) -> u64 {
-        self.read().entries
+        self.filter.read().entries
     }
 
     /// As it is to be stored; containers of defragmentation below `sequence` are in it.
     pub fn record(&self, sequence: u64) -> MovedRecord {
-        let filter = self.read();
+        let filter = self.filter.read();
         MovedRecord {
             sequence,
             entries: filter.entries,
@@ -90,18 +90,10 @@ impl Moved {
     pub fn restore(&self, record: MovedRecord) {
         self.is_used
             .store(!record.words.is_empty(), Ordering::Release);
-        *self.write() = Filter {
+        *self.filter.write() = Filter {
             entries: record.entries,
             words: record.words,
         };
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Filter> {
-        self.filter.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Filter> {
-        self.filter.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

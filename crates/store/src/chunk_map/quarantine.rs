@@ -8,10 +8,10 @@
 
 use super::retired::Retired;
 use crate::container::RegionPlace;
+use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use units::ContainerId;
 
 /// From so many places on whole containers are set aside: memory stays bounded when a disk dies.
@@ -72,18 +72,18 @@ impl Quarantine {
         if !self.has_damage() {
             return false;
         }
-        let places = self.read();
+        let places = self.places.read();
         places.contains(&place) || places.contains(&RegionPlace::whole(place.container))
     }
 
     /// True when exactly this is set aside.
     pub fn names(&self, place: RegionPlace) -> bool {
-        self.has_damage() && self.read().contains(&place)
+        self.has_damage() && self.places.read().contains(&place)
     }
 
     /// Sets a region, or a whole container, aside; false when it was.
     pub fn add(&self, place: RegionPlace) -> bool {
-        let mut places = self.write();
+        let mut places = self.places.write();
         let added = match places.len() < PLACES_MAX {
             true => places.insert(place),
             false => places.insert(RegionPlace::whole(place.container)),
@@ -102,29 +102,21 @@ impl Quarantine {
 
     /// The container is gone, and with it what was wrong with it.
     pub fn forget(&self, container: ContainerId) {
-        let mut places = self.write();
+        let mut places = self.places.write();
         places.retain(|place| place.container != container);
         self.is_used.store(!places.is_empty(), Ordering::Release);
     }
 
     /// It was verified: it counts as everything else again.
     pub fn release(&self, place: RegionPlace) {
-        let mut places = self.write();
+        let mut places = self.places.write();
         places.remove(&place);
         self.is_used.store(!places.is_empty(), Ordering::Release);
     }
 
     /// All of it, in order.
     pub fn places(&self) -> BTreeSet<RegionPlace> {
-        self.read().clone()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, BTreeSet<RegionPlace>> {
-        self.places.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeSet<RegionPlace>> {
-        self.places.write().unwrap_or_else(PoisonError::into_inner)
+        self.places.read().clone()
     }
 }
 

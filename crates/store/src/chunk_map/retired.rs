@@ -4,9 +4,9 @@
 //! looks everywhere else first. A container leaves only when the commit that was to give it up was
 //! never begun. Filled by collector and pool; asked by the chunk map.
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 use units::ContainerId;
 
 /// The set. See the module's head.
@@ -28,21 +28,14 @@ impl Retired {
 
     /// True when this container is.
     pub fn holds(&self, container: ContainerId) -> bool {
-        let containers = || {
-            self.containers
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
+        let containers = || self.containers.read();
         !self.is_empty() && containers().contains_key(&container)
     }
 
     /// Retires containers. What sessions remember of chunks that they stored may lie there: the
     /// count makes them forget it.
     pub fn add(&self, which: impl IntoIterator<Item = ContainerId>) {
-        let mut containers = self
-            .containers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut containers = self.containers.write();
         for container in which {
             containers.entry(container).or_insert(false);
         }
@@ -55,10 +48,7 @@ impl Retired {
 
     /// They stay: nothing was committed that gives them up.
     pub fn take_back(&self, which: &[ContainerId]) {
-        let mut containers = self
-            .containers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut containers = self.containers.write();
         which.iter().for_each(|id| {
             containers.remove(id);
         });
@@ -69,10 +59,7 @@ impl Retired {
     /// One goes now, for good. Said before it does: whoever misses a chunk and finds
     /// [`Self::times_gone`] as it was before it looked has not missed it because it moved meanwhile.
     pub fn note_going(&self, container: ContainerId) {
-        let mut containers = self
-            .containers
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut containers = self.containers.write();
         containers.insert(container, true);
         self.is_used.store(true, Ordering::Release);
         self.times_gone.fetch_add(1, Ordering::SeqCst);
@@ -81,11 +68,7 @@ impl Retired {
     /// True when this container went while this process ran: the index and directories in memory may
     /// still know it, and nothing is there any more.
     pub fn is_gone(&self, container: ContainerId) -> bool {
-        let containers = || {
-            self.containers
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-        };
+        let containers = || self.containers.read();
         !self.is_empty() && containers().get(&container) == Some(&true)
     }
 

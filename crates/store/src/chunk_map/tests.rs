@@ -95,7 +95,7 @@ fn a_search_is_made_once_for_a_chunk() {
     // Directories are read again and again, as if there were many.
     let map = pool.chunks();
     let locate = |fingerprint: &Fingerprint| {
-        lock(&map.cache).clear();
+        map.cache.lock().clear();
         let before = map.counts().directory_reads;
         let place = map.locate(fingerprint, &mut Near::default());
         assert!(place.expect("locate").is_some());

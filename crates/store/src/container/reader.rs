@@ -23,9 +23,10 @@ use format::container::{
     DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, split_region,
 };
 use media::{Blobs, MediaErrorKind, ReadFrom};
+use parking_lot::Mutex;
 use restoring::RestoredContainers;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use units::{ContainerId, Fingerprint, PoolId};
 
 /// Containers whose header (and payload key) stays in memory.
@@ -128,7 +129,7 @@ impl ContainerReader {
 
     /// Header or footer, whichever is sound; from memory when it was read before.
     pub fn shape(&self, id: ContainerId) -> Result<Arc<Shape>> {
-        if let Some(shape) = lock(&self.shapes).get(&id) {
+        if let Some(shape) = self.shapes.lock().get(&id) {
             return Ok(Arc::clone(shape));
         }
         let shape = Arc::new(self.read_shape(id, &mut Vec::new(), Copies::InSystem)?);
@@ -137,7 +138,7 @@ impl ContainerReader {
     }
 
     fn keep_shape(&self, id: ContainerId, shape: &Arc<Shape>) {
-        let mut shapes = lock(&self.shapes);
+        let mut shapes = self.shapes.lock();
         if shapes.len() >= HEADERS_MAX {
             shapes.clear();
         }
@@ -196,11 +197,11 @@ impl ContainerReader {
 
     /// False when there is no such container; one that was there is not asked for again, and may have gone.
     pub fn is_there(&self, id: ContainerId) -> bool {
-        if lock(&self.seen).contains(&id) {
+        if self.seen.lock().contains(&id) {
             return true;
         }
         let is_there = self.stored_len(id).is_ok();
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock();
         if seen.len() >= SEEN_MAX {
             seen.clear();
         }
@@ -576,8 +577,4 @@ fn place_error(place: RegionPlace, found: impl std::fmt::Display) -> StoreError 
         place.sector
     );
     StoreError::corruption("region", at, found)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -4,7 +4,7 @@
 //! Invariant: few bytes are kept, and a buffer serves only what fills at least half of it, so that what
 //! is counted by length is not far from what it takes. Called by the container reader.
 
-use std::sync::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Buffers that are kept: what many threads decode into and from ...
 const SPARE_MAX: usize = 64;
@@ -24,7 +24,7 @@ pub(super) struct SpareBuffers(Mutex<Spare>);
 impl SpareBuffers {
     /// A buffer with any contents that holds `len` bytes without moving; perhaps a new, empty one.
     pub fn take(&self, len: usize) -> Vec<u8> {
-        let mut spare = self.lock();
+        let mut spare = self.0.lock();
         let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
         match spare.buffers.iter().rposition(fits) {
             Some(at) => {
@@ -41,7 +41,7 @@ impl SpareBuffers {
 
     /// Keeps a buffer for later; the oldest makes room.
     pub fn give(&self, buffer: Vec<u8>) {
-        let mut spare = self.lock();
+        let mut spare = self.0.lock();
         spare.bytes += buffer.capacity();
         spare.buffers.push(buffer);
         let mut old = Vec::new();
@@ -55,10 +55,6 @@ impl SpareBuffers {
         drop(spare);
         // Freeing may call the kernel.
         drop(old);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Spare> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 
@@ -76,9 +72,9 @@ mod tests {
         assert_eq!(spare.take(500), [1; 1000]);
         assert_eq!(spare.take(500).len(), 0);
         (0..100).for_each(|_| spare.give(Vec::new()));
-        assert_eq!(spare.lock().buffers.len(), SPARE_MAX);
+        assert_eq!(spare.0.lock().buffers.len(), SPARE_MAX);
         (0..9).for_each(|_| spare.give(vec![1; SPARE_BYTES_MAX / 4]));
-        let kept = spare.lock();
+        let kept = spare.0.lock();
         assert_eq!((kept.buffers.len(), kept.bytes), (4, SPARE_BYTES_MAX));
     }
 }

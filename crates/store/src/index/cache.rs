@@ -11,8 +11,8 @@
 //! ends; no lock of a set is held across device I/O. Called by the table.
 
 use format::index::{BUCKET_BYTES, Bucket};
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const WAYS: usize = 8;
 /// Bytes of memory of a cached bucket.
@@ -177,6 +177,6 @@ impl BucketCache {
 
     fn set(&self, number: u64) -> MutexGuard<'_, Set> {
         let at = (number % self.sets.len() as u64) as usize;
-        self.sets[at].lock().unwrap_or_else(PoisonError::into_inner)
+        self.sets[at].lock()
     }
 }

@@ -4,8 +4,8 @@
 //! entries stay until the index is made anew. What stands for places that may have been let go stays too. Filled when the collector has deleted; asked by merges.
 
 use super::numbers::Numbers;
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::ContainerId;
 
 /// Containers that are remembered at most.
@@ -16,12 +16,8 @@ const GONE_MAX: usize = 16 << 10;
 pub(super) struct Gone(Mutex<VecDeque<ContainerId>>);
 
 impl Gone {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<ContainerId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn add(&self, containers: impl IntoIterator<Item = ContainerId>) {
-        let mut gone = self.lock();
+        let mut gone = self.0.lock();
         gone.extend(containers);
         let beyond = gone.len().saturating_sub(GONE_MAX);
         gone.drain(..beyond);
@@ -29,7 +25,7 @@ impl Gone {
 
     /// As the entries of a file call them.
     pub(super) fn numbers(&self, numbers: &Numbers) -> BTreeSet<u32> {
-        let gone = self.lock();
+        let gone = self.0.lock();
         gone.iter().filter_map(|id| numbers.number(*id)).collect()
     }
 }

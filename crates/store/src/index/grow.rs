@@ -62,7 +62,7 @@ impl FingerprintIndex {
         geometry: Geometry,
         coverage: &Coverage,
     ) -> Result<(), MediaError> {
-        let mut overflow = self.read_state().overflow.to_vec();
+        let mut overflow = self.state.read().overflow.to_vec();
         overflow.sort_unstable_by_key(|record| geometry.path(record.key));
         let mut incoming = Incoming {
             waiting,
@@ -99,7 +99,7 @@ impl FingerprintIndex {
             refused, entries, ..
         } = incoming;
         let tail = {
-            let mut state = self.write_state();
+            let mut state = self.state.write();
             overflow
                 .iter()
                 .for_each(|record| state.overflow.remove(record));
@@ -110,7 +110,7 @@ impl FingerprintIndex {
             state.tail(self.believable(coverage))
         };
         let built = builder.finish(entries, tail);
-        let mut state = self.write_state();
+        let mut state = self.state.write();
         match built {
             Ok((table, new_standing)) => {
                 state.table = Some(Arc::new(table));

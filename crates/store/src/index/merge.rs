@@ -75,7 +75,7 @@ impl FingerprintIndex {
         }
         let kept = standing.coverage.clone();
         // A round that an error ended comes first, under the coverage of its time.
-        if self.read_state().frozen.is_some() {
+        if self.state.read().frozen.is_some() {
             self.merge_round(standing, &kept)?;
         }
         let wanted = coverage.unwrap_or(&kept);
@@ -85,7 +85,7 @@ impl FingerprintIndex {
     }
 
     fn freeze(&self) {
-        let mut state = self.write_state();
+        let mut state = self.state.write();
         if state.active.len() > 0 {
             let empty = Delta::new(self.shares.delta_slots);
             state.frozen = Some(Arc::new(std::mem::replace(&mut state.active, empty)));
@@ -98,7 +98,7 @@ impl FingerprintIndex {
         coverage: &Coverage,
     ) -> std::result::Result<(), MediaError> {
         let (table, frozen, overflow, gone) = {
-            let state = self.read_state();
+            let state = self.state.read();
             let (Some(table), Some(frozen)) = (&state.table, &state.frozen) else {
                 return Ok(());
             };
@@ -122,7 +122,7 @@ impl FingerprintIndex {
         }
         if wanted == geometry {
             let refused = self.merge_buckets(standing, &table, &records, &gone)?;
-            let mut state = self.write_state();
+            let mut state = self.state.write();
             refused
                 .into_iter()
                 .for_each(|record| self.overflow(&mut state, record));
@@ -141,7 +141,7 @@ impl FingerprintIndex {
     ) -> std::result::Result<(), MediaError> {
         let wanted = self.believable(wanted);
         let (table, tail) = {
-            let mut state = self.write_state();
+            let mut state = self.state.write();
             let changed = std::mem::take(&mut state.tail_changed);
             let current = standing.header.clean && !changed && standing.coverage == wanted;
             match &state.table {
@@ -152,7 +152,7 @@ impl FingerprintIndex {
         let written = table
             .mark_unclean(standing)
             .and_then(|()| table.mark_clean(standing, tail))
-            .inspect_err(|_| self.write_state().tail_changed = true);
+            .inspect_err(|_| self.state.write().tail_changed = true);
         self.meters.stands(standing);
         written
     }

@@ -15,7 +15,8 @@ use super::{Coverage, FingerprintIndex};
 use format::bytes::Fault;
 use format::index::{Record, Seed, Tail};
 use media::{Disk, DiskFile, MediaErrorKind};
-use std::sync::{Arc, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use units::PoolId;
 
 /// What was found at the index's path.

@@ -4,7 +4,7 @@
 //! sits does I/O; whoever waits, waits for a permit. Called by the index.
 
 use super::table::Standing;
-use std::sync::{Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
 
 /// The seat, and what lies on it while it is free.
 pub(super) struct Seat {
@@ -38,12 +38,9 @@ impl Seat {
 
     /// Waits until the seat is free and takes it.
     pub(super) fn take(&self) -> Seated<'_> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         while state.taken {
-            state = self
-                .left
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.left.wait(&mut state);
         }
         state.taken = true;
         Seated {
@@ -55,11 +52,7 @@ impl Seat {
 
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
-        let mut state = self
-            .seat
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.seat.state.lock();
         state.taken = false;
         state.standing = self.standing.take();
         self.seat.left.notify_one();

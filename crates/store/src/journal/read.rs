@@ -17,7 +17,7 @@ impl Journal {
     /// reaches the record's end, else two. `NotFound` when the position was trimmed, also while we
     /// read: look again where the bytes are now. `Corruption` when they are damaged.
     pub fn read(&self, position: JournalPosition, skip: usize, into: &mut [u8]) -> Result<()> {
-        let state = self.lock();
+        let state = self.state.lock();
         let trimmed = position.0 < state.trimmed;
         match state.buffered(position, |open| from_batch(open, position, skip, into)) {
             Buffered::Open(result) => result,
@@ -31,7 +31,7 @@ impl Journal {
                 let slot_use = slot_use.ok_or_else(|| gone(position))?;
                 let result = from_slot(&slot_use, position, skip, into);
                 // The slot may have been trimmed and used again while we read.
-                if self.lock().trimmed > position.0 {
+                if self.state.lock().trimmed > position.0 {
                     return Err(gone(position));
                 }
                 result

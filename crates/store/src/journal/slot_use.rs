@@ -10,7 +10,8 @@ use chunking::SealKey;
 use format::journal::{BLOCK_BYTES, RecordHeader, Seed, SlotHeader};
 use format::reach::ReachRange;
 use media::DiskFile;
-use std::sync::{Arc, Mutex, OnceLock};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 use units::JournalPosition;
 
 /// Seals the header; no position reaches it.
@@ -62,12 +63,12 @@ impl SlotUse {
 
     /// A record is appended.
     pub(super) fn note(&self, header: &RecordHeader) {
-        super::lock(&self.touched).note(header);
+        self.touched.lock().note(header);
     }
 
     /// Volumes that were written in it, and whether there are more.
     pub(super) fn volumes(&self) -> (Vec<ReachRange>, bool) {
-        super::lock(&self.touched).get()
+        self.touched.lock().get()
     }
 
     /// Position of its first batch.

@@ -11,8 +11,8 @@ use crate::superblock::forget_roots_below;
 use crate::write_path::{Base, Committed};
 use format::root::RootRecord;
 use media::{Reserved, Room};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use units::{ContainerId, Generation};
 
 impl Pool {
@@ -50,10 +50,7 @@ impl Pool {
 
     /// A token for the only collector; `Invalid` while there is another one.
     pub(crate) fn collect_alone(&self) -> Result<Arc<()>> {
-        let mut collecting = self
-            .collecting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut collecting = self.collecting.lock();
         if collecting.strong_count() > 0 {
             let why = "space is being collected already";
             return Err(StoreError::new(StoreErrorKind::Invalid, why));

@@ -17,8 +17,9 @@ use format::damage_hints::{
     DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX, RESTORABLE_SECTOR,
 };
 use media::Disk;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use units::{ContainerId, Fingerprint, PoolId};
 
 const SLOTS: RecordSlots =
@@ -52,13 +53,13 @@ impl DamageHints {
             state: Mutex::default(),
         };
         let record = hints.newest();
-        hints.lock().places = places_of(&record).collect();
+        hints.state.lock().places = places_of(&record).collect();
         Arc::new(hints)
     }
 
     /// A place was found damaged.
     pub(crate) fn note(&self, place: RegionPlace) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.places.len() >= PLACES_MAX {
             state.places = as_containers(&state.places);
             if state.places.len() >= PLACES_MAX {
@@ -79,7 +80,7 @@ impl DamageHints {
 
     /// Writes what is not written yet. Why that fails, if it does: nobody else will know of the damage.
     pub fn flush(&self) -> Option<String> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_dirty {
             self.write(&mut state, &BTreeSet::new());
         }
@@ -89,19 +90,19 @@ impl DamageHints {
     /// What other processes have left since this was last looked at.
     pub(super) fn news(&self) -> BTreeSet<RegionPlace> {
         let newest = self.newest();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_news = |place: &RegionPlace| state.places.insert(*place);
         places_of(&newest).filter(is_news).collect()
     }
 
     /// What waits.
     pub(super) fn places(&self) -> BTreeSet<RegionPlace> {
-        self.lock().places.clone()
+        self.state.lock().places.clone()
     }
 
     /// Containers that are damaged, as far as anybody knows, and whose parity restores them.
     pub(super) fn restorable(&self) -> BTreeSet<ContainerId> {
-        let state = self.lock();
+        let state = self.state.lock();
         let places = state.places.iter().filter(|place| is_restorable(place));
         places.map(|place| place.container).collect()
     }
@@ -109,7 +110,7 @@ impl DamageHints {
     /// These wait no longer: a commit says so, or they are whole.
     /// False when none of them waited.
     pub(super) fn settle(&self, settled: &BTreeSet<RegionPlace>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = state.places.len();
         state.places.retain(|place| !settled.contains(place));
         let is_less = state.places.len() != before;
@@ -144,10 +145,6 @@ impl DamageHints {
             Some((record.sequence, record))
         };
         SLOTS.newest(&*self.disk, decode).unwrap_or_default()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

@@ -6,8 +6,9 @@
 //! Called by pool and sessions; the collector asks for the oldest.
 
 use super::Pool;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use units::Generation;
 
 /// The holds of one open pool.
@@ -27,12 +28,8 @@ pub struct Hold {
 }
 
 impl Holds {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn take(self: &Arc<Self>, generation: Generation) -> Hold {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let number = state.next;
         state.next += 1;
         state.held.insert(number, generation);
@@ -44,13 +41,13 @@ impl Holds {
 
     /// The oldest commit that somebody holds; `None` when nobody holds any.
     pub fn oldest(&self) -> Option<Generation> {
-        self.state().held.values().min().copied()
+        self.0.lock().held.values().min().copied()
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.holds.state().held.remove(&self.number);
+        self.holds.0.lock().held.remove(&self.number);
     }
 }
 

@@ -11,8 +11,9 @@ use super::Pool;
 use crate::catalog::forgotten_tag_of;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind, snapshot_key};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use units::{SnapshotId, UnixNanos};
 
 /// What kind of client has a snapshot open.
@@ -112,10 +113,6 @@ pub struct OpenSnapshot {
 }
 
 impl OpenSnapshots {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SnapshotName, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Enters one open. True when the entry is proven: another client has the snapshot open.
     fn enter(
         self: &Arc<Self>,
@@ -123,7 +120,7 @@ impl OpenSnapshots {
         holder: HolderKey,
         now: UnixNanos,
     ) -> (OpenSnapshot, bool) {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let entry = table.entry(snapshot.name()).or_insert_with(|| Entry {
             root: snapshot.root,
             is_tree: snapshot.is_tree,
@@ -145,7 +142,7 @@ impl OpenSnapshots {
     }
 
     fn note_proven(&self, snapshot: SnapshotName) {
-        if let Some(entry) = self.lock().get_mut(&snapshot) {
+        if let Some(entry) = self.0.lock().get_mut(&snapshot) {
             entry.is_proven = true;
         }
     }
@@ -160,7 +157,7 @@ impl OpenSnapshot {
 
 impl Drop for OpenSnapshot {
     fn drop(&mut self) {
-        let mut table = self.table.lock();
+        let mut table = self.table.0.lock();
         let Some(entry) = table.get_mut(&self.snapshot) else {
             return;
         };
@@ -218,14 +215,14 @@ impl Pool {
     /// All roots that clients of this process have open. For the collector, which reads them after
     /// it has chosen the commit that it marks.
     pub(crate) fn open_roots(&self) -> BTreeMap<SnapshotName, (ObjectRoot, bool)> {
-        let table = self.open_snapshots.lock();
+        let table = self.open_snapshots.0.lock();
         let roots = table.iter().map(|(name, e)| (*name, (e.root, e.is_tree)));
         roots.collect()
     }
 
     /// Who has snapshots open in this process, oldest snapshot first. No I/O.
     pub fn snapshot_holders(&self) -> Vec<SnapshotHolder> {
-        let table = self.open_snapshots.lock();
+        let table = self.open_snapshots.0.lock();
         let mut holders = Vec::new();
         for ((_, id), entry) in table.iter() {
             for ((kind, name), opens) in &entry.holders {

@@ -13,9 +13,10 @@ use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::write_path::LaneOptions;
 use format::parity::PARITY_PERCENT_MAX;
 use media::{Barrier, Put};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use units::ContainerId;
 
 /// Containers that are being replaced, by name; true when they were deleted meanwhile.
@@ -23,13 +24,9 @@ use units::ContainerId;
 pub(super) struct Replacing(Mutex<BTreeMap<String, bool>>);
 
 impl Replacing {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// To be called before a blob is deleted.
     pub fn is_going(&self, name: &str) {
-        if let Some(is_deleted) = self.lock().get_mut(name) {
+        if let Some(is_deleted) = self.0.lock().get_mut(name) {
             *is_deleted = true;
         }
     }
@@ -45,7 +42,7 @@ impl Pool {
         }
         let name = container_name(id);
         let is_another = {
-            let mut replacing = self.replacing.lock();
+            let mut replacing = self.replacing.0.lock();
             let is_another = replacing.contains_key(&name);
             // Not over what the collector has told the other thread.
             replacing.entry(name.clone()).or_insert(false);
@@ -62,7 +59,7 @@ impl Pool {
             }
             Ok(restored.damaged)
         });
-        let is_deleted = self.replacing.lock().remove(&name).unwrap_or(false);
+        let is_deleted = self.replacing.0.lock().remove(&name).unwrap_or(false);
         if is_deleted {
             self.media.blobs.delete(&name)?;
         }

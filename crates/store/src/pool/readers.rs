@@ -14,7 +14,8 @@ use super::Pool;
 use crate::error::{Result, StoreError};
 use format::reader_hold::{READER_HOLD_BYTES, ReaderHold};
 use media::{Disk, DiskFile, DiskLock, Media, MediaError, MediaErrorKind};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use units::{Generation, PoolId, UnixNanos};
 
 /// The directory of the files.
@@ -146,7 +147,7 @@ impl Pool {
         if !self.is_writable() {
             return Vec::new();
         }
-        let _alone = self.probing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.probing.lock();
         let disk = &*self.media.disk;
         let entries = match disk.list(READERS) {
             Ok(entries) => entries,

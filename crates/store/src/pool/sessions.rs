@@ -15,8 +15,8 @@ use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
 use chunking::Compression;
 use format::snapshot::Snapshot;
 use media::{Asker, Barrier, Need};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
 use units::{Generation, SnapshotId};
 
 /// Whose session: an index into the pool's writers.
@@ -83,7 +83,7 @@ impl Pool {
         let claim = {
             // Whoever enters leftovers is no session that another one is refused for: claimed
             // before that thread looks for writers without a session, or after it has ended.
-            let _entering = lock(&self.entering);
+            let _entering = self.entering.lock();
             self.claim(purpose)?
         };
         self.begin_now(claim, options, need)
@@ -143,7 +143,7 @@ impl Pool {
 
     /// Finds what a session of this process left that did not commit, as after a crash.
     fn recover(&self, purpose: Purpose) -> Result<()> {
-        let _committing = lock(&self.committing);
+        let _committing = self.committing.lock();
         self.catch_up()?;
         let record = self.record();
         let notes = &mut Notes::new();
@@ -190,7 +190,7 @@ impl Pool {
     /// collector sees it: it counts only what the inventory names. Passes over writers whose session is open: their
     /// commit enters theirs. One commit for each writer that left something, and none if nobody did.
     pub(crate) fn enter_leftovers(&self) -> Result<()> {
-        let _entering = lock(&self.entering);
+        let _entering = self.entering.lock();
         for purpose in Purpose::ALL {
             let has_leftovers = {
                 let head = self.head();
@@ -217,7 +217,7 @@ impl Pool {
         commit: impl FnOnce(Base) -> Result<Committed>,
     ) -> Result<Committed> {
         self.put_back_restored();
-        let _committing = lock(&self.committing);
+        let _committing = self.committing.lock();
         // Checkpoints wait for who commits: no turns of maintenance now.
         let is_maintenance = is_maintenance();
         let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
@@ -250,7 +250,7 @@ impl Pool {
 
     /// True when a commit that failed is known not to stand: no root came after this one.
     pub(crate) fn is_still_at(&self, generation: Generation) -> bool {
-        let _committing = lock(&self.committing);
+        let _committing = self.committing.lock();
         self.catch_up().is_ok() && self.head().generation == generation
     }
 
@@ -306,8 +306,4 @@ impl LaneOptions {
             container_bytes: CONTAINER_BYTES_TARGET,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

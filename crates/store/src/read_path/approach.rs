@@ -188,9 +188,9 @@ impl Reader {
     /// `None` when what was looked up has gone meanwhile.
     fn where_it_is_now(&self, errand: Errand<'_>) -> Result<Option<Loaded>> {
         let fingerprint = errand.fingerprint;
-        let mut near = std::mem::take(&mut *super::lock(&self.near));
+        let mut near = std::mem::take(&mut *self.near.lock());
         let place = self.chunks.locate(fingerprint, &mut near);
-        *super::lock(&self.near) = near;
+        *self.near.lock() = near;
         let Some(place) = place? else {
             return Err(nowhere(fingerprint));
         };

@@ -9,10 +9,11 @@
 use crate::chunk_map::FingerprintMap;
 use crate::container::Region;
 use crate::device::{PASSING_SHARE, is_maintenance};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use units::Fingerprint;
 
 const SHARDS: usize = 32;
@@ -194,7 +195,7 @@ impl ReadCache {
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, FingerprintMap<ChunkRef>> {
         // The map hashes by the first bytes; the last one is independent of them.
         let [.., last] = fingerprint.0;
-        lock(&self.shards[usize::from(last) % SHARDS])
+        self.shards[usize::from(last) % SHARDS].lock()
     }
 
     pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
@@ -219,7 +220,7 @@ impl ReadCache {
             };
             self.shard(fingerprint).insert(*fingerprint, chunk);
         }
-        let mut rings = lock(&self.rings);
+        let mut rings = self.rings.lock();
         let mut victims = Vec::new();
         // Before it is there itself: among others that are all used it would be the first to go.
         let bytes = cached.bytes();
@@ -247,7 +248,7 @@ impl ReadCache {
 
     /// Memory of all regions.
     pub fn memory_bytes(&self) -> usize {
-        lock(&self.rings).bytes()
+        self.rings.lock().bytes()
     }
 
     fn forget(&self, victim: &Arc<DecodedRegion>) {
@@ -261,10 +262,6 @@ impl ReadCache {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@
 
 use super::cache::DecodedRegion;
 use crate::container::RegionPlace;
+use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// How a flight ended: `None` while it is under way.
 type Landing = Option<Option<Arc<DecodedRegion>>>;
@@ -44,7 +45,7 @@ impl Flights {
     /// Leads, or waits for who does. Who waited for a leader that failed leads next.
     pub fn board(&self, place: RegionPlace) -> Boarding<'_> {
         loop {
-            let mut flights = lock(&self.0);
+            let mut flights = self.0.lock();
             let Some(flight) = flights.get(&place) else {
                 let flight = Arc::new(Flight::default());
                 flights.insert(place, Arc::clone(&flight));
@@ -57,11 +58,10 @@ impl Flights {
             };
             let flight = Arc::clone(flight);
             drop(flights);
-            let landing = lock(&flight.landing);
-            let landing = flight
+            let mut landing = flight.landing.lock();
+            flight
                 .landed
-                .wait_while(landing, |landing| landing.is_none())
-                .unwrap_or_else(|e| e.into_inner());
+                .wait_while(&mut landing, |landing| landing.is_none());
             if let Some(Some(region)) = &*landing {
                 return Boarding::Shared(Arc::clone(region));
             }
@@ -78,14 +78,10 @@ impl Leader<'_> {
 
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
-        lock(&self.flights.0).remove(&self.place);
-        *lock(&self.flight.landing) = Some(self.region.take());
+        self.flights.0.lock().remove(&self.place);
+        *self.flight.landing.lock() = Some(self.region.take());
         self.flight.landed.notify_all();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[cfg(test)]
@@ -147,7 +143,7 @@ mod tests {
             led + shared == 8 && shared >= 4,
             "{led} led, {shared} shared"
         );
-        assert!(lock(&flights.0).is_empty());
+        assert!(flights.0.lock().is_empty());
     }
 
     #[test]
@@ -160,6 +156,6 @@ mod tests {
             drop(leader);
             assert!(waits.join().expect("no panic"), "who waited leads");
         });
-        assert!(lock(&flights.0).is_empty());
+        assert!(flights.0.lock().is_empty());
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: what is read ahead takes three quarters of the cache at most, and costs nothing but time when it is
 //! wrong: who needs a chunk asks for it, and is told what is wrong with it. Called by who restores, dumps and exports.
 
-use super::{Approach, ChunkRef, Reader, Route, lock};
+use super::{Approach, ChunkRef, Reader, Route};
 use crate::container::{Copies, RegionPlace};
 use crate::error::Result;
 use format::recipe::ObjectRoot;
@@ -115,7 +115,7 @@ impl Reader {
             }
             return;
         }
-        let expected = self.chunks.expected(fingerprint, &mut lock(&self.near));
+        let expected = self.chunks.expected(fingerprint, &mut self.near.lock());
         if let Ok(Some((place, stored_bytes))) = expected
             && segment
                 .regions

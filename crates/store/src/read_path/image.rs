@@ -7,9 +7,10 @@ use super::{Approach, ChunkRef, Reader, expect_len, node_error};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recipe::{FixedLeaves, Leaf, fixed_chunk};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use units::Fingerprint;
 use volume::{
     Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
@@ -153,7 +154,7 @@ impl ImageVolume {
     }
 
     fn node_ends(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<Arc<NodeEnds>> {
-        if let Some(node) = self.nodes().get(fingerprint) {
+        if let Some(node) = self.nodes.lock().get(fingerprint) {
             return Ok(Arc::clone(node));
         }
         let node = self.reader.node(fingerprint, approach)?;
@@ -173,7 +174,7 @@ impl ImageVolume {
             ends: ends.collect(),
             children: node.children,
         });
-        let mut nodes = self.nodes();
+        let mut nodes = self.nodes.lock();
         if nodes.len() >= NODES_MAX {
             nodes.clear();
         }
@@ -205,7 +206,7 @@ impl ImageVolume {
     fn known_piece(&self, at: u64) -> Option<Leaf> {
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
         let Layout::Fixed(log2) = self.root.layout else {
-            let load = &mut |f: &Fingerprint| self.nodes().get(f).cloned().ok_or_else(miss);
+            let load = &mut |f: &Fingerprint| self.nodes.lock().get(f).cloned().ok_or_else(miss);
             return self.variable_leaf(at, load).ok();
         };
         let fingerprint = fixed_chunk(&self.root, log2, at, &mut |node: &Fingerprint| {
@@ -216,10 +217,6 @@ impl ImageVolume {
             len: 1 << log2,
             fingerprint: fingerprint.ok()?,
         })
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, HashMap<Fingerprint, Arc<NodeEnds>>> {
-        self.nodes.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: each is one commit: after a crash it happened or it did not. Clone, snapshot and
 //! rollback cost the same whatever the size. Called by the program.
 
-use super::engine::{Driver, Engine, Registered, lock};
+use super::engine::{Driver, Engine, Registered};
 use super::overlay::Overlay;
 use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
@@ -40,7 +40,7 @@ fn no_volume(name: &str) -> StoreError {
 impl Volumes {
     /// All volumes, by name.
     pub fn list(&self) -> Vec<VolumeStatus> {
-        let registry = lock(&self.engine.registry);
+        let registry = self.engine.registry.lock();
         let mut list: Vec<_> = registry
             .values()
             .map(|r| {
@@ -79,7 +79,7 @@ impl Volumes {
     pub fn clone_volume(&self, name: &str, source: &str) -> Result<VolumeHandle> {
         let source = self.registered(source)?;
         let _one = source.administer();
-        let mut driver = lock(&self.engine.driver);
+        let mut driver = self.engine.driver.lock();
         if source.state().is_dirty() {
             self.engine
                 .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
@@ -94,7 +94,7 @@ impl Volumes {
         root: format::recipe::ObjectRoot,
         origin: SnapshotId,
     ) -> Result<VolumeHandle> {
-        self.add_with(&mut lock(&self.engine.driver), name, root, origin)
+        self.add_with(&mut self.engine.driver.lock(), name, root, origin)
     }
 
     fn add_with(
@@ -127,7 +127,7 @@ impl Volumes {
         };
         commit(engine, driver, vec![put(&record)], Need::New)?;
         let registered = register(engine, record, Overlay::default());
-        lock(&engine.registry).insert(id, registered);
+        engine.registry.lock().insert(id, registered);
         self.volume(name).ok_or_else(|| no_volume(name))
     }
 
@@ -136,13 +136,13 @@ impl Volumes {
         let volume = self.registered(name)?;
         let _one = volume.administer();
         let engine = &self.engine;
-        let mut driver = lock(&engine.driver);
+        let mut driver = engine.driver.lock();
         let edit = Edit {
             key: VolumeRecord::key_of(name),
             value: None,
         };
         commit(engine, &mut driver, vec![edit], Need::Deletion)?;
-        lock(&engine.registry).remove(&volume.id);
+        engine.registry.lock().remove(&volume.id);
         let _shut = volume.shut();
         let mut state = volume.state_mut();
         state.closed = true;
@@ -168,7 +168,7 @@ impl Volumes {
         }
         let started = engine.pool.now();
         let mut made = None;
-        let mut driver = lock(&engine.driver);
+        let mut driver = engine.driver.lock();
         engine.checkpoint_of(&mut driver, &volume, None, &mut |records| {
             let Some(record) = records.get_mut(&volume.id) else {
                 return (Vec::new(), 0);
@@ -217,7 +217,7 @@ impl Volumes {
     pub fn resize(&self, name: &str, size_bytes: u64) -> Result<()> {
         let volume = self.registered(name)?;
         let _one = volume.administer();
-        let mut driver = lock(&self.engine.driver);
+        let mut driver = self.engine.driver.lock();
         let mut changed = |records: &mut std::collections::BTreeMap<VolumeId, VolumeRecord>| {
             if let Some(record) = records.get_mut(&volume.id) {
                 record.changes += 1;
@@ -239,13 +239,13 @@ impl Volumes {
         let _hold = self.hold_snapshot(snapshot)?;
         let _one = volume.administer();
         let engine = &self.engine;
-        let mut driver = lock(&engine.driver);
+        let mut driver = engine.driver.lock();
         // A round under way would put back what is to be lost. It is not finished first: what is
         // written now may lie over damage, and rolling back must not depend on that.
         engine.give_up_round(&mut driver);
         let _shut = volume.shut();
         let mut record = {
-            let registry = lock(&engine.registry);
+            let registry = engine.registry.lock();
             let registered: Option<&Registered> = registry.get(&volume.id);
             registered.ok_or_else(|| no_volume(name))?.record.clone()
         };
@@ -264,7 +264,7 @@ impl Volumes {
         (state.fresh, state.kept) = (false, None);
         drop(state);
         engine.count_kept();
-        if let Some(registered) = lock(&engine.registry).get_mut(&volume.id) {
+        if let Some(registered) = engine.registry.lock().get_mut(&volume.id) {
             registered.record = record;
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Volumes {
     }
 
     fn registered(&self, name: &str) -> Result<Arc<super::live::LiveVolume>> {
-        let registry = lock(&self.engine.registry);
+        let registry = self.engine.registry.lock();
         let found = registry.values().find(|r| r.record.name == name);
         found
             .map(|r| Arc::clone(&r.volume))

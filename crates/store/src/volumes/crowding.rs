@@ -4,7 +4,7 @@
 //! writer that is under way; who writes waits, who reads does not. A round begins before half of the room
 //! is taken, so that writers go on while it lasts. Called by live volumes and the program's driver.
 
-use super::engine::{Driver, Engine, Step, lock};
+use super::engine::{Driver, Engine, Step};
 use super::overlay::Tally;
 use crate::error::Result;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -96,7 +96,7 @@ impl Engine {
         }
         if self.is_pressed()
             && !self.is_held_back()
-            && let Ok(mut driver) = self.driver.try_lock()
+            && let Some(mut driver) = self.driver.try_lock()
         {
             match self.step_with(&mut driver, PRESSED_STEP_BYTES) {
                 // This write is accepted; the next one asks whether there is room.
@@ -145,7 +145,7 @@ impl Engine {
         if may_wait {
             self.hold_back();
         }
-        let mut driver = lock(&self.driver);
+        let mut driver = self.driver.lock();
         if self.rounds() != before {
             return Ok(());
         }

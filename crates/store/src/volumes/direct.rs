@@ -8,15 +8,16 @@
 
 mod lanes;
 
-use super::engine::{Engine, lock};
+use super::engine::Engine;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::Purpose;
 use crate::write_path::{Lane, Probe, WriteSession};
 use format::container::ContainerClass;
 use lanes::Lanes;
 use media::{Barrier, MediaErrorKind, Need};
+use parking_lot::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
 use units::Fingerprint;
 
 /// Nodes of a commit's catalog, about.
@@ -113,7 +114,7 @@ impl DirectLanes {
     }
 
     fn new_lane(&self, engine: &Engine) -> Result<Lane> {
-        let mut session = lock(&self.session);
+        let mut session = self.session.lock();
         let session = match &mut *session {
             Some(session) => session,
             none => none.insert(engine.pool.begin_for(Purpose::Direct, engine.lane)?),
@@ -129,7 +130,7 @@ impl DirectLanes {
 
     /// Returns when every chunk that was stored before the call is durable.
     pub fn settle(&self, engine: &Engine) -> Result<()> {
-        let _one = lock(&self.settling);
+        let _one = self.settling.lock();
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -156,9 +157,9 @@ impl DirectLanes {
 
     /// Enters the containers into the pool's inventory, so that a root may reach them.
     pub fn commit(&self, engine: &Engine) -> Result<()> {
-        let _one = lock(&self.settling);
+        let _one = self.settling.lock();
         let mut lanes = self.lanes.all();
-        let mut session = lock(&self.session);
+        let mut session = self.session.lock();
         if session.is_none() && engine.pool.has_adopted(Purpose::Direct) {
             *session = Some(engine.pool.begin_for(Purpose::Direct, engine.lane)?);
         }

@@ -23,9 +23,10 @@ use crate::pool::Pool;
 use crate::write_path::LaneOptions;
 use format::volume::VolumeRecord;
 use page_cache::PageCache;
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use units::VolumeId;
 
@@ -154,7 +155,7 @@ impl Engine {
 
     /// Held while chunks that are stored or found have no name in an overlay yet.
     pub fn choosing(&self) -> RwLockReadGuard<'_, ()> {
-        self.choosing.read().unwrap_or_else(PoisonError::into_inner)
+        self.choosing.read()
     }
 
     pub fn counts(&self) -> CheckpointCounts {
@@ -185,7 +186,7 @@ impl Engine {
 
     /// There is work for the driver.
     pub fn press(&self) {
-        *lock(&self.pressed) = true;
+        *self.pressed.lock() = true;
         self.work.notify_one();
     }
 
@@ -201,21 +202,15 @@ impl Engine {
 
     /// Waits until there is work, at most so long. True when there is.
     pub fn wait_for_work(&self, at_most: Duration) -> bool {
-        let pressed = lock(&self.pressed);
-        let (mut pressed, _) = self
-            .work
-            .wait_timeout_while(pressed, at_most, |pressed| !*pressed)
-            .unwrap_or_else(|e| e.into_inner());
+        let mut pressed = self.pressed.lock();
+        self.work
+            .wait_while_for(&mut pressed, |pressed| !*pressed, at_most);
         std::mem::replace(&mut *pressed, false)
     }
 
     /// For shutting down: whoever waits for work stops waiting.
     pub fn wake(&self) {
-        *lock(&self.pressed) = true;
+        *self.pressed.lock() = true;
         self.work.notify_all();
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

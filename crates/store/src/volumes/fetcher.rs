@@ -6,10 +6,11 @@
 //! meets them himself. Called by fronts; the threads end with [`super::Volumes`].
 
 use super::decisions::Meters;
-use super::engine::{Engine, lock};
+use super::engine::Engine;
 use access_pattern::{Fetch, FetchInto};
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Pieces of a plan are fetched in parts of this size: several threads share one window, and the
@@ -66,7 +67,7 @@ impl Fetcher {
     /// Queues what was planned, as far as there is room.
     pub fn submit(&self, meters: &Meters, of: &Arc<dyn Fetchable>, fetch: &Fetch) {
         let (mut planned, mut dropped) = (0, 0);
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         for (from, to) in fetch.ranges() {
             planned += to - from;
             let mut at = from;
@@ -93,7 +94,7 @@ impl Fetcher {
 
     /// Fetches one part on this thread. False when none waits.
     pub fn step(&self, engine: &Engine) -> bool {
-        let part = lock(&self.queue).parts.pop_front();
+        let part = self.queue.lock().parts.pop_front();
         part.map(|part| self.fetch(engine, part)).is_some()
     }
 
@@ -101,17 +102,14 @@ impl Fetcher {
         let Part { of, from, to } = part;
         let fetched = of.fetch(engine, from, to).unwrap_or(0);
         Meters::add(&engine.meters.fetched_regions, fetched);
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.bytes = queue.bytes.saturating_sub(to - from);
     }
 
     fn wait(&self) -> Option<Part> {
-        let queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let idle = |queue: &mut Queue| queue.parts.is_empty() && !queue.stopped;
-        let mut queue = self
-            .work
-            .wait_while(queue, idle)
-            .unwrap_or_else(|e| e.into_inner());
+        self.work.wait_while(&mut queue, idle);
         match queue.stopped {
             true => None,
             false => queue.parts.pop_front(),
@@ -119,7 +117,7 @@ impl Fetcher {
     }
 
     fn stop(&self) {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.stopped = true;
         queue.bytes = 0;
         let waiting = std::mem::take(&mut queue.parts);

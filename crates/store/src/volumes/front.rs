@@ -10,7 +10,7 @@ use super::decisions::Meters;
 use access_pattern::{
     Detector, Fetch, FetchInto, FetchLimits, Pattern, Prefetch, STREAMS, Threshold,
 };
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What is to be done for a request.
@@ -64,7 +64,7 @@ impl Front {
         object_bytes: u64,
         (offset, len): (u64, u64),
     ) -> Judgement {
-        let mut judge = self.judge.lock().unwrap_or_else(|e| e.into_inner());
+        let mut judge = self.judge.lock();
         if judge.object_bytes != object_bytes {
             *judge = Judge::new(object_bytes);
         }

@@ -6,7 +6,7 @@
 //! writes. Called by rounds, writers, and the program for what it says.
 
 use super::Volumes;
-use super::engine::{Engine, lock};
+use super::engine::Engine;
 use super::live::LiveVolume;
 use super::overlay::Piece;
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -107,7 +107,7 @@ pub(super) fn is_damage(e: &StoreError) -> bool {
 impl Engine {
     /// The volume's name; its id when it was deleted.
     pub fn name_of(&self, id: &VolumeId) -> String {
-        let registry = lock(&self.registry);
+        let registry = self.registry.lock();
         let name = registry.get(id).map(|r| r.record.name.clone());
         name.unwrap_or_else(|| id.to_string())
     }
@@ -115,7 +115,7 @@ impl Engine {
     /// Counts what volumes keep anew, after it changed.
     pub fn count_kept(&self) {
         let (mut bytes, mut pieces) = (0, 0);
-        for registered in lock(&self.registry).values() {
+        for registered in self.registry.lock().values() {
             if let Some(kept) = &registered.volume.state().kept {
                 bytes += kept.bytes;
                 pieces += kept.pieces;
@@ -142,7 +142,7 @@ impl Engine {
             found: found.to_string(),
         };
         let noted = self.journal.note_losses(std::slice::from_ref(&damage));
-        lock(&self.damage).push(damage);
+        self.damage.lock().push(damage);
         noted
     }
 
@@ -198,7 +198,7 @@ impl Volumes {
         self.checkpoint()?;
         self.engine.trim_all()?;
         self.engine.journal.acknowledge_losses()?;
-        lock(&self.engine.damage).clear();
+        self.engine.damage.lock().clear();
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl Volumes {
 
     /// What stays in the journal because it cannot be checkpointed, by name of the volume.
     pub fn kept_writes(&self) -> Vec<KeptWrites> {
-        let registry = lock(&self.engine.registry);
+        let registry = self.engine.registry.lock();
         let kept = registry.values().filter_map(|registered| {
             let kept = registered.volume.state().kept.clone()?;
             Some(KeptWrites {

@@ -18,7 +18,8 @@ use crate::journal::Record;
 use crate::recipe::fixed_chunk;
 use format::recipe::ObjectRoot;
 use page_cache::{Place, Use};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 use units::{Fingerprint, JournalPosition, VolumeId};
 
 /// Unit of the page cache's unwritten side, bytes.
@@ -92,23 +93,21 @@ impl LiveVolume {
     }
 
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(|e| e.into_inner())
+        self.state.read()
     }
 
     pub fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(|e| e.into_inner())
+        self.state.write()
     }
 
     /// Keeps writers out; those inside have appended and entered.
     pub fn shut(&self) -> RwLockWriteGuard<'_, ()> {
-        self.gate.write().unwrap_or_else(|e| e.into_inner())
+        self.gate.write()
     }
 
     /// One administrative change at a time.
     pub fn administer(&self) -> MutexGuard<'_, ()> {
-        self.administration
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
+        self.administration.lock()
     }
 
     /// Bytes of a chunk.
@@ -226,7 +225,7 @@ impl LiveVolume {
 
     /// One record, behind the gate. False when the journal has no room for it.
     fn append(&self, engine: &Engine, offset: u64, write: &Write<'_>, len: u64) -> Result<bool> {
-        let _gate = self.gate.read().unwrap_or_else(|e| e.into_inner());
+        let _gate = self.gate.read();
         self.expect_takes(engine, offset, len)?;
         let volume = self.id;
         let (record, source) = match write {

@@ -6,7 +6,6 @@
 //! and the collector.
 
 use super::Volumes;
-use super::engine::lock;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use page_cache::Use;
@@ -23,7 +22,7 @@ impl Volumes {
             SnapshotKind::Volume => snapshot.name.rsplit_once('@').map(|(name, _)| name),
             _ => None,
         };
-        let registry = lock(&self.engine.registry);
+        let registry = self.engine.registry.lock();
         let like = registry.values().filter(|r| {
             let record = &r.record;
             r.volume.log2 == log2

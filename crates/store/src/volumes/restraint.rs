@@ -4,9 +4,9 @@
 //! Nobody waits unless somebody who makes room has said that it is worth it; and then checkpoints and large
 //! writes wait, and small ones once the journal is full. Called by live volumes; switched by the program.
 
-use super::engine::{Engine, lock};
+use super::engine::Engine;
+use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// Room comes back without a word: who waits looks so often.
@@ -45,7 +45,7 @@ impl Engine {
     /// From now on writers wait while less than this is free; 0: they do not wait.
     pub fn keep_free(&self, bytes: u64) {
         self.restraint.keep_free_bytes.store(bytes, Relaxed);
-        let _looking = lock(&self.restraint.lock);
+        let _looking = self.restraint.lock.lock();
         self.restraint.changed.notify_all();
     }
 
@@ -58,13 +58,12 @@ impl Engine {
     /// Returns when writers need not wait, or after so long, about. True: they still have to.
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
         let looks = at_most.as_millis() / LOOK_EVERY.as_millis();
-        let mut looking = lock(&self.restraint.lock);
+        let mut looking = self.restraint.lock.lock();
         for _ in 0..looks {
             if !self.is_held_back() {
                 return false;
             }
-            let waited = self.restraint.changed.wait_timeout(looking, LOOK_EVERY);
-            looking = waited.unwrap_or_else(|e| e.into_inner()).0;
+            self.restraint.changed.wait_for(&mut looking, LOOK_EVERY);
         }
         self.is_held_back()
     }

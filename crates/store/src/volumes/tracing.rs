@@ -11,13 +11,13 @@
 //! by whoever drives checkpoints (which store it), and for maintenance.
 
 use crate::pool::{Pool, RecordSlots};
-use crate::volumes::engine::lock;
 use format::trace::{ENTRIES_MAX, TRACE_BYTES_MAX, TraceEntry, TraceRecord};
 use fragpicker::{Access, BLOCK_BYTES, HotRange, Trace, TraceOptions};
 use media::MediaError;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 /// Requests that a ring holds.
 const RING: usize = 512;
@@ -131,7 +131,7 @@ impl Tracer {
             carried: AtomicU64::new(0),
             ring: (0..RING).map(|_| AtomicU64::new(0)).collect(),
         });
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.recorders.retain(|known| known.strong_count() > 0);
         state.recorders.push(Arc::downgrade(&recorder));
         recorder
@@ -140,14 +140,14 @@ impl Tracer {
     /// Carries a ring over that is half full, unless somebody else is at it.
     pub fn relieve(&self, recorder: &Recorder) {
         if recorder.is_due()
-            && let Ok(mut state) = self.state.try_lock()
+            && let Some(mut state) = self.state.try_lock()
         {
             recorder.carry(&mut state.trace);
         }
     }
 
-    fn carry_all(&self, pool: &Pool) -> std::sync::MutexGuard<'_, State> {
-        let mut state = lock(&self.state);
+    fn carry_all(&self, pool: &Pool) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
         if !state.is_loaded {
             state.is_loaded = true;
             if let Some(record) = newest(pool) {
@@ -248,15 +248,15 @@ mod tests {
             recorder.record(n * 8192, 4096);
             tracer.relieve(&recorder);
         }
-        assert_eq!(lock(&tracer.state).trace.requests(), 10 * RING as u64);
+        assert_eq!(tracer.state.lock().trace.requests(), 10 * RING as u64);
         for n in 0..10 * RING as u64 {
             recorder.record(n * 8192, 1);
         }
-        recorder.carry(&mut lock(&tracer.state).trace);
-        assert_eq!(lock(&tracer.state).trace.requests(), 11 * RING as u64);
+        recorder.carry(&mut tracer.state.lock().trace);
+        assert_eq!(tracer.state.lock().trace.requests(), 11 * RING as u64);
         tracer.switch(false);
         recorder.record(0, 4096);
-        recorder.carry(&mut lock(&tracer.state).trace);
-        assert_eq!(lock(&tracer.state).trace.requests(), 11 * RING as u64);
+        recorder.carry(&mut tracer.state.lock().trace);
+        assert_eq!(tracer.state.lock().trace.requests(), 11 * RING as u64);
     }
 }

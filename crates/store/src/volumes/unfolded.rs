@@ -6,11 +6,11 @@
 //! collector.
 
 use super::Volumes;
-use super::engine::{Driver, Engine, lock};
+use super::engine::{Driver, Engine};
 use super::overlay::{Piece, Source};
 use crate::error::Result;
 use format::recipe::ObjectRoot;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use units::Fingerprint;
 
 /// Told what is needed.
@@ -29,7 +29,7 @@ impl Volumes {
         // on: who chooses now sees which containers were given up.
         drop(engine.choosing_alone());
         {
-            let driver = lock(&engine.driver);
+            let driver = engine.driver.lock();
             visit(engine, &driver, needed);
         }
         // What was overwritten is not told; a crash must not bring it back.
@@ -42,7 +42,7 @@ fn visit(engine: &Engine, driver: &Driver, needed: &mut dyn Needed) {
         member.edits().for_each(|f| needed.chunk(f));
     }
     let volumes: Vec<_> = {
-        let registry = lock(&engine.registry);
+        let registry = engine.registry.lock();
         registry.values().map(|r| Arc::clone(&r.volume)).collect()
     };
     for volume in volumes {
@@ -72,8 +72,6 @@ fn chunks_of(piece: &Piece, needed: &mut dyn Needed) {
 impl Engine {
     /// Waits for all who hold [`Engine::choosing`].
     fn choosing_alone(&self) -> impl Drop + '_ {
-        self.choosing
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.choosing.write()
     }
 }

@@ -13,11 +13,12 @@ use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::root::RootRecord;
 use media::{Barrier, Media, Need};
+use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Sub};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use units::{ContainerId, Fingerprint, Generation, WriterId};
 
 /// More rounds than entering containers into the catalog ever takes.
@@ -104,7 +105,7 @@ impl Shared {
 
     /// What puts may take of the reserve.
     pub fn need(&self) -> Need {
-        *lock(&self.need)
+        *self.need.lock()
     }
 
     /// Every reader of the pool knows the x86 branch filter.
@@ -139,7 +140,7 @@ impl Shared {
         self.counts
             .stored_bytes
             .fetch_add(container.blob_bytes, Ordering::Relaxed);
-        lock(&self.finished).push(container);
+        self.finished.lock().push(container);
     }
 }
 
@@ -226,7 +227,7 @@ impl WriteSession {
 
     /// What the session may take of the reserve from now on.
     pub(crate) fn set_need(&self, need: Need) {
-        *lock(&self.shared.need) = need;
+        *self.shared.need.lock() = need;
     }
 
     /// The session's own lane, for single-threaded work.
@@ -255,13 +256,13 @@ impl WriteSession {
             chunks_known: read(&counts.chunks_known),
             stored_bytes: read(&counts.stored_bytes),
             containers: self.entered
-                + (lock(&self.shared.finished).len() - self.start.adopted.len()) as u64,
+                + (self.shared.finished.lock().len() - self.start.adopted.len()) as u64,
         }
     }
 
     /// True when containers wait to be entered into the inventory.
     pub(crate) fn has_finished(&self) -> bool {
-        !lock(&self.shared.finished).is_empty()
+        !self.shared.finished.lock().is_empty()
     }
 
     /// Puts what is open without committing: the next session finds it. For interrupted runs.
@@ -318,7 +319,7 @@ impl WriteSession {
         record.committed = self.shared.media.clock.now();
         record.catalog_entries = record.catalog_entries.saturating_add_signed(entries_change);
         self.main.close(ContainerClass::Recipe)?;
-        let finished = lock(&self.shared.finished).clone();
+        let finished = self.shared.finished.lock().clone();
         record.containers += finished.len() as u64;
         record.stored_bytes += finished.iter().map(|c| c.blob_bytes).sum::<u64>();
         let next_sequence = self.shared.next_sequence.load(Ordering::Relaxed);
@@ -337,7 +338,7 @@ impl WriteSession {
         // The commit stands. An index that could not be written costs the next open some reads.
         let _ = self.shared.chunks.index.commit(&record.next_sequence);
         let counts = self.counts();
-        lock(&self.shared.finished).drain(..finished.len());
+        self.shared.finished.lock().drain(..finished.len());
         self.entered = counts.containers;
         self.start.adopted.clear();
         Ok(Committed {
@@ -369,7 +370,7 @@ impl WriteSession {
         edits: Vec<Edit>,
     ) -> Result<Option<Fingerprint>> {
         let mut edits: BTreeMap<_, _> = edits.into_iter().map(|e| (e.key, e.value)).collect();
-        for entry in lock(&self.shared.finished).iter() {
+        for entry in self.shared.finished.lock().iter() {
             edits.insert(inventory_key(entry.id), Some(entry.encode()));
         }
         let mut nodes = CatalogNodes {
@@ -400,7 +401,7 @@ impl WriteSession {
             if nodes.lane.open_container(ContainerClass::Recipe) == open {
                 return Ok(new_root);
             }
-            for entry in lock(&self.shared.finished).iter() {
+            for entry in self.shared.finished.lock().iter() {
                 edits.insert(inventory_key(entry.id), Some(entry.encode()));
             }
         }
@@ -434,8 +435,4 @@ impl crate::catalog::Nodes for CatalogNodes<'_> {
 fn not_taken_back() -> StoreError {
     let why = "a lane of the session was not taken back, or a container of it could not be stored";
     StoreError::new(StoreErrorKind::Invalid, why)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -4,13 +4,13 @@
 //! none after it said stop. [`super::Checked`] puts this around extents and changes.
 
 use crate::{VolumeError, VolumeErrorKind};
-use std::fmt;
 use std::ops::ControlFlow;
 
 /// The source of the `Io` error that a wrong implementation earns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContractBroken {
     /// A piece did not start where the one before ended.
+    #[error("extent at {found_bytes}, expected at {expected_bytes}")]
     Gap {
         /// Where it had to start, bytes.
         expected_bytes: u64,
@@ -18,6 +18,7 @@ pub enum ContractBroken {
         found_bytes: u64,
     },
     /// A piece is empty, or its end is past the end of the volume.
+    #[error("extent at {offset_bytes} has a wrong length {len_bytes}")]
     Length {
         /// Where the piece starts, bytes.
         offset_bytes: u64,
@@ -25,11 +26,13 @@ pub enum ContractBroken {
         len_bytes: u64,
     },
     /// A hole that does not read as zeroes.
+    #[error("hole at {offset_bytes} does not read as zeroes")]
     HoleNotZero {
         /// Where the piece starts, bytes.
         offset_bytes: u64,
     },
     /// The pieces ended before the range did, though the visitor wanted more.
+    #[error("extents end at {found_bytes}, expected {expected_bytes}")]
     Short {
         /// Where the range ends, bytes.
         expected_bytes: u64,
@@ -37,30 +40,6 @@ pub enum ContractBroken {
         found_bytes: u64,
     },
 }
-
-impl fmt::Display for ContractBroken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gap {
-                expected_bytes,
-                found_bytes,
-            } => write!(f, "extent at {found_bytes}, expected at {expected_bytes}"),
-            Self::Length {
-                offset_bytes,
-                len_bytes,
-            } => write!(f, "extent at {offset_bytes} has a wrong length {len_bytes}"),
-            Self::HoleNotZero { offset_bytes } => {
-                write!(f, "hole at {offset_bytes} does not read as zeroes")
-            }
-            Self::Short {
-                expected_bytes,
-                found_bytes,
-            } => write!(f, "extents end at {found_bytes}, expected {expected_bytes}"),
-        }
-    }
-}
-
-impl std::error::Error for ContractBroken {}
 
 /// Pieces that must cover a range: in order, without gaps, inside the volume.
 pub(super) struct Cover {

@@ -6,8 +6,9 @@
 use crate::{
     Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
+use parking_lot::Mutex;
 use std::ops::{ControlFlow, Range};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +74,11 @@ impl<V: Volume> Faulty<V> {
 
     /// Replaces the list while the volume is in use.
     pub fn set(&self, failures: Vec<Failure>) {
-        let list = self.failures.lock();
-        *list.unwrap_or_else(PoisonError::into_inner) = failures;
+        *self.failures.lock() = failures;
     }
 
     fn check(&self, operation: Operation, offset: u64, len: u64) -> Result<(), VolumeError> {
-        let list = self.failures.lock();
-        let mut list = list.unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.failures.lock();
         let end = offset.saturating_add(len);
         let found = list.iter_mut().find(|failure| {
             let touches = offset < failure.bytes.end && failure.bytes.start < end;

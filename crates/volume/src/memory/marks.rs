@@ -6,9 +6,10 @@
 
 use super::pages::Store;
 use crate::{Change, Changes, RequestContext, VolumeError};
+use parking_lot::RwLock;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// A moment.
 #[derive(Clone, Copy)]
@@ -33,20 +34,20 @@ impl Marks {
     }
 
     pub(super) fn add(&self, name: &str, size_bytes: u64) {
-        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list.write();
         let epoch = self.epoch.fetch_add(1, Relaxed);
         list.retain(|(other, _)| other != name);
         list.push((name.to_owned(), Mark { epoch, size_bytes }));
     }
 
     pub(super) fn names(&self, count_max: usize) -> Vec<String> {
-        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let list = self.list.read();
         let names = list.iter().rev().take(count_max);
         names.map(|(name, _)| name.clone()).collect()
     }
 
     pub(super) fn since(&self, name: &str) -> Option<Mark> {
-        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        let list = self.list.read();
         let found = list.iter().find(|(other, _)| other == name);
         found.map(|(_, mark)| *mark)
     }

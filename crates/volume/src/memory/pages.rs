@@ -4,10 +4,10 @@
 //! lock. [`super::MemoryVolume`] calls this.
 
 use super::marks::Marks;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Granularity of holes, bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
@@ -107,13 +107,11 @@ impl Store {
     }
 
     pub(super) fn read(&self, group: u64) -> RwLockReadGuard<'_, Shard> {
-        let shard = self.shard(group).read();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        self.shard(group).read()
     }
 
     pub(super) fn write(&self, group: u64) -> RwLockWriteGuard<'_, Shard> {
-        let shard = self.shard(group).write();
-        shard.unwrap_or_else(PoisonError::into_inner)
+        self.shard(group).write()
     }
 
     /// Shows the pages of a range: first byte, length in bytes, and where the page would be

@@ -6,8 +6,8 @@
 //! Called by the container reader after a read that failed, and by who repairs.
 
 use super::{
-    ContainerReader, Copies, Region, RegionPlace, Shape, container_name, header_of, lock,
-    unreadable, verify_stored,
+    ContainerReader, Copies, Region, RegionPlace, Shape, container_name, header_of, unreadable,
+    verify_stored,
 };
 use crate::error::{Result, StoreError};
 use format::container::{
@@ -15,9 +15,10 @@ use format::container::{
     SECTOR_BYTES,
 };
 use format::parity::{NotRestored, PARITY_SECTOR_BYTES, Restored, damaged_in_section, restore};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use units::{ContainerId, Fingerprint};
 
 /// Restored containers that are kept: readers go on in the one that they are in.
@@ -54,7 +55,7 @@ impl ContainerReader {
     /// A container as it was written, from what is left of it; `None` when that cannot be had.
     pub fn restored(&self, id: ContainerId) -> Option<Arc<Vec<u8>>> {
         {
-            let remembered = lock(&self.restored.0);
+            let remembered = self.restored.0.lock();
             let kept = remembered.kept.iter().find(|(kept, _)| *kept == id);
             if let Some((_, blob)) = kept {
                 return Some(Arc::clone(blob));
@@ -64,7 +65,7 @@ impl ContainerReader {
             }
         }
         let restored = self.restore_now(id);
-        let mut remembered = lock(&self.restored.0);
+        let mut remembered = self.restored.0.lock();
         let Ok(Restored { blob, damaged }) = restored else {
             if remembered.hopeless.len() >= HOPELESS_MAX {
                 remembered.hopeless.clear();
@@ -200,7 +201,7 @@ impl ContainerReader {
 
     /// Containers that were restored for readers, and not put back since.
     pub fn to_put_back(&self) -> Vec<ContainerId> {
-        let remembered = lock(&self.restored.0);
+        let remembered = self.restored.0.lock();
         remembered.damaged.keys().copied().collect()
     }
 
@@ -211,7 +212,7 @@ impl ContainerReader {
 
     /// It is stored again as it was written.
     pub fn was_put_back(&self, id: ContainerId) {
-        if lock(&self.restored.0).damaged.contains_key(&id) {
+        if self.restored.0.lock().damaged.contains_key(&id) {
             self.restored.1.fetch_sub(1, Ordering::Relaxed);
         }
         self.forget_damage(id);
@@ -219,8 +220,8 @@ impl ContainerReader {
 
     /// Something was done about the container: nothing that is remembered of it counts.
     pub fn forget_damage(&self, id: ContainerId) {
-        lock(&self.shapes).remove(&id);
-        let mut remembered = lock(&self.restored.0);
+        self.shapes.lock().remove(&id);
+        let mut remembered = self.restored.0.lock();
         remembered.kept.retain(|(kept, _)| *kept != id);
         remembered.hopeless.remove(&id);
         remembered.damaged.remove(&id);

@@ -3,9 +3,10 @@
 
 use super::Dice;
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 const SECTOR: usize = 512;
 
@@ -83,18 +84,18 @@ impl TestDisk {
 
     /// The bytes of a file, to damage them.
     pub(super) fn bytes<R>(&self, path: &str, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        let names = self.names.lock().unwrap();
-        let mut content = names.now.get(path).expect("a file").lock().unwrap();
+        let names = self.names.lock();
+        let mut content = names.now.get(path).expect("a file").lock();
         change(&mut content.bytes)
     }
 
     pub(super) fn exists(&self, path: &str) -> bool {
-        self.names.lock().unwrap().now.contains_key(path)
+        self.names.lock().now.contains_key(path)
     }
 
     /// The disk after a power loss now.
     pub(super) fn crash(&self, dice: &mut Dice) -> Arc<Self> {
-        let names = self.names.lock().unwrap();
+        let names = self.names.lock();
         let chosen = if dice.below(2) == 0 {
             &names.now
         } else {
@@ -102,7 +103,7 @@ impl TestDisk {
         };
         let mut after = Names::default();
         for (name, content) in chosen {
-            let content = content.lock().unwrap();
+            let content = content.lock();
             let longer = dice.below(2) == 0;
             let mut bytes = content.durable.clone();
             if longer {
@@ -135,7 +136,7 @@ impl TestDisk {
 
 impl Disk for TestDisk {
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let mut names = self.names.lock().unwrap();
+        let mut names = self.names.lock();
         if create {
             if !path.starts_with("cache/") || !names.now.contains_key("cache") {
                 return Err(error(MediaErrorKind::NotFound));
@@ -159,7 +160,7 @@ impl Disk for TestDisk {
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        let names = self.names.lock().unwrap();
+        let names = self.names.lock();
         let content = names
             .now
             .get(path)
@@ -173,7 +174,7 @@ impl Disk for TestDisk {
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
         self.counts.spend()?;
-        let mut names = self.names.lock().unwrap();
+        let mut names = self.names.lock();
         let moved = names
             .now
             .remove(from)
@@ -187,7 +188,7 @@ impl Disk for TestDisk {
     }
 
     fn remove(&self, path: &str) -> Result<(), MediaError> {
-        let removed = self.names.lock().unwrap().now.remove(path);
+        let removed = self.names.lock().now.remove(path);
         removed
             .map(drop)
             .ok_or_else(|| error(MediaErrorKind::NotFound))
@@ -198,7 +199,7 @@ impl Disk for TestDisk {
     }
 
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError> {
-        let mut names = self.names.lock().unwrap();
+        let mut names = self.names.lock();
         names.durable.insert(dir.to_owned(), Arc::default());
         Ok(names.now.insert(dir.to_owned(), Arc::default()).is_none())
     }
@@ -208,7 +209,7 @@ impl Disk for TestDisk {
         self.counts.syncs.fetch_add(1, Relaxed);
         self.counts.spend()?;
         if !self.counts.lies.load(Relaxed) {
-            let mut names = self.names.lock().unwrap();
+            let mut names = self.names.lock();
             names.durable = names.now.clone();
         }
         Ok(())
@@ -222,7 +223,7 @@ impl Disk for TestDisk {
 impl DiskFile for TestFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.counts.reads.fetch_add(1, Relaxed);
-        let content = self.content.lock().unwrap();
+        let content = self.content.lock();
         let start = offset as usize;
         let from = content.bytes.get(start..start + into.len());
         into.copy_from_slice(from.ok_or_else(|| error(MediaErrorKind::Io))?);
@@ -236,7 +237,7 @@ impl DiskFile for TestFile {
         if data.is_empty() {
             return Ok(());
         }
-        let mut content = self.content.lock().unwrap();
+        let mut content = self.content.lock();
         let (start, end) = (offset as usize, offset as usize + data.len());
         let len = content.bytes.len().max(end);
         content.bytes.resize(len, 0);
@@ -246,11 +247,11 @@ impl DiskFile for TestFile {
     }
 
     fn len(&self) -> Result<u64, MediaError> {
-        Ok(self.content.lock().unwrap().bytes.len() as u64)
+        Ok(self.content.lock().bytes.len() as u64)
     }
 
     fn set_len(&self, len: u64) -> Result<(), MediaError> {
-        self.content.lock().unwrap().bytes.resize(len as usize, 0);
+        self.content.lock().bytes.resize(len as usize, 0);
         Ok(())
     }
 
@@ -259,7 +260,7 @@ impl DiskFile for TestFile {
         self.counts.syncs.fetch_add(1, Relaxed);
         self.counts.spend()?;
         if !self.counts.lies.load(Relaxed) {
-            let mut content = self.content.lock().unwrap();
+            let mut content = self.content.lock();
             let content = &mut *content;
             // Only what changed: files of the larger tests are many MiB.
             content.durable.resize(content.bytes.len(), 0);

@@ -2,9 +2,9 @@
 
 use super::{Owned, SEALS, START, try_open};
 use crate::journal::{JournalOptions, Record};
+use parking_lot::Mutex;
 use sim::SimDisk;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::thread;
 use units::VolumeId;
 
@@ -40,7 +40,7 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
                         if n % 4 == 3 {
                             journal.flush().unwrap();
                         }
-                        written.lock().unwrap().insert(at, (volume, data));
+                        written.lock().insert(at, (volume, data));
                         thread::yield_now();
                     }
                 });
@@ -50,7 +50,7 @@ fn flushers_share_syncs_and_each_thread_keeps_its_order() {
         assert_eq!((usage.records, usage.flushes), (480, 120));
         // Two for each record of how far the journal reaches.
         assert!(usage.syncs <= usage.flushes + 4 + 16, "{usage:?}");
-        let written = written.into_inner().unwrap();
+        let written = written.into_inner();
         let again = try_open(&disk, seal, &OPTIONS, START).unwrap();
         assert_eq!(again.damage, []);
         let replayed: Vec<_> = again.replayed.iter().map(|(at, _)| *at).collect();
@@ -82,7 +82,7 @@ fn one_writes_and_only_a_crowd_waits() {
         append();
     }
     let lead = |leading| {
-        let mut state = journal.lock();
+        let mut state = journal.state.lock();
         state.leading = leading;
         journal.note(&state);
     };

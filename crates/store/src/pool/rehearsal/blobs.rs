@@ -5,9 +5,10 @@ use format::container::{
     ContainerClass, ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES,
 };
 use media::{Barrier, Blobs, MediaError, MediaErrorKind, Put, ReadFrom};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// See the module's head.
 pub(super) struct RehearsedBlobs {
@@ -29,15 +30,7 @@ impl RehearsedBlobs {
 
     /// True for a blob that was put here and of which only the description was kept.
     pub fn is_kept_in_part(&self, name: &str) -> bool {
-        self.in_part().contains(name)
-    }
-
-    fn in_part(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.in_part.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn changed(&self) -> MutexGuard<'_, BTreeMap<String, Option<Pages>>> {
-        self.changed.lock().unwrap_or_else(|e| e.into_inner())
+        self.in_part.lock().contains(name)
     }
 
     /// Reads what was changed; `None` when that is for the blobs below.
@@ -47,7 +40,7 @@ impl RehearsedBlobs {
         offset: u64,
         into: &mut [u8],
     ) -> Option<Result<(), MediaError>> {
-        let changed = self.changed();
+        let changed = self.changed.lock();
         let Some(pages) = changed.get(name)? else {
             return Some(Err(missing("read", name)));
         };
@@ -118,14 +111,14 @@ impl Blobs for RehearsedBlobs {
         if must_be_new && self.len(name).is_ok() {
             return Err(MediaError::plain(MediaErrorKind::Exists, "put", name));
         }
-        let is_below = !self.changed().contains_key(name);
+        let is_below = !self.changed.lock().contains_key(name);
         let pages = match how {
             Put::Restore if is_below => self.restored(name, &bytes)?,
             _ => {
                 let mut pages = Pages::zeroes(bytes.len() as u64);
                 match description(&bytes) {
                     Some(ranges) => {
-                        self.in_part().insert(name.to_owned());
+                        self.in_part.lock().insert(name.to_owned());
                         for range in ranges {
                             keep(&mut pages, range, &bytes)?;
                         }
@@ -135,7 +128,7 @@ impl Blobs for RehearsedBlobs {
                 pages
             }
         };
-        self.changed().insert(name.to_owned(), Some(pages));
+        self.changed.lock().insert(name.to_owned(), Some(pages));
         Ok(())
     }
 
@@ -167,7 +160,7 @@ impl Blobs for RehearsedBlobs {
     }
 
     fn len(&self, name: &str) -> Result<u64, MediaError> {
-        match self.changed().get(name) {
+        match self.changed.lock().get(name) {
             Some(Some(pages)) => Ok(pages.len()),
             Some(None) => Err(missing("len", name)),
             None => self.below.len(name),
@@ -176,7 +169,7 @@ impl Blobs for RehearsedBlobs {
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError> {
         let mut names = self.below.list(prefix)?;
-        for (name, pages) in &*self.changed() {
+        for (name, pages) in &*self.changed.lock() {
             let Some((_, name)) = name.rsplit_once('/').filter(|(dir, _)| *dir == prefix) else {
                 continue;
             };
@@ -190,7 +183,7 @@ impl Blobs for RehearsedBlobs {
     }
 
     fn delete(&self, name: &str) -> Result<(), MediaError> {
-        self.changed().insert(name.to_owned(), None);
+        self.changed.lock().insert(name.to_owned(), None);
         Ok(())
     }
 

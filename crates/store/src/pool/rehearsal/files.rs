@@ -3,8 +3,9 @@
 use super::blobs::RehearsedBlobs;
 use super::pages::Pages;
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// See the module's head.
 pub(super) struct RehearsedDisk {
@@ -33,13 +34,9 @@ impl RehearsedDisk {
         }
     }
 
-    fn changed(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<File>>>> {
-        self.changed.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// The file, of which this process may write its own copy from now on.
     fn file(&self, path: &str) -> Result<Arc<File>, MediaError> {
-        if let Some(file) = self.changed().get(path) {
+        if let Some(file) = self.changed.lock().get(path) {
             return file.clone().ok_or_else(|| missing("open", path));
         }
         let below = self.below.open_read(path)?;
@@ -49,7 +46,8 @@ impl RehearsedDisk {
             below: Some(below),
             pages,
         });
-        self.changed()
+        self.changed
+            .lock()
             .insert(path.to_owned(), Some(Arc::clone(&file)));
         Ok(file)
     }
@@ -60,13 +58,14 @@ impl RehearsedDisk {
             below: None,
             pages: Mutex::default(),
         });
-        self.changed()
+        self.changed
+            .lock()
             .insert(path.to_owned(), Some(Arc::clone(&file)));
         file
     }
 
     fn is_there(&self, path: &str) -> bool {
-        match self.changed().get(path) {
+        match self.changed.lock().get(path) {
             Some(file) => file.is_some(),
             None => self.below.open_read(path).is_ok(),
         }
@@ -93,7 +92,7 @@ impl Disk for RehearsedDisk {
     }
 
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError> {
-        match self.changed().get(path) {
+        match self.changed.lock().get(path) {
             Some(Some(file)) => Ok(Arc::clone(file) as _),
             Some(None) => Err(missing("open", path)),
             None => self.below.open_read(path),
@@ -102,7 +101,7 @@ impl Disk for RehearsedDisk {
 
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError> {
         let file = self.file(from)?;
-        let mut changed = self.changed();
+        let mut changed = self.changed.lock();
         changed.insert(from.to_owned(), None);
         changed.insert(to.to_owned(), Some(file));
         Ok(())
@@ -119,13 +118,13 @@ impl Disk for RehearsedDisk {
         if !self.is_there(path) {
             return Err(missing("remove", path));
         }
-        self.changed().insert(path.to_owned(), None);
+        self.changed.lock().insert(path.to_owned(), None);
         Ok(())
     }
 
     fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError> {
         let mut entries = self.below.list(dir)?;
-        for (path, file) in &*self.changed() {
+        for (path, file) in &*self.changed.lock() {
             let Some((_, name)) = path.rsplit_once('/').filter(|(above, _)| *above == dir) else {
                 continue;
             };
@@ -159,10 +158,6 @@ impl Disk for RehearsedDisk {
 }
 
 impl File {
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     fn read_below(&self, at: u64, into: &mut [u8]) -> Result<(), MediaError> {
         match &self.below {
             Some(below) => below.read_at(at, into),
@@ -174,7 +169,7 @@ impl File {
 impl DiskFile for File {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         let below = |at, into: &mut [u8]| self.read_below(at, into);
-        match self.pages().read(offset, into, &below)? {
+        match self.pages.lock().read(offset, into, &below)? {
             true => Ok(()),
             false => {
                 let source = std::io::ErrorKind::UnexpectedEof.into();
@@ -185,20 +180,20 @@ impl DiskFile for File {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         let below = |at, into: &mut [u8]| self.read_below(at, into);
-        self.pages().write(offset, data, &below)
+        self.pages.lock().write(offset, data, &below)
     }
 
     fn len(&self) -> Result<u64, MediaError> {
-        Ok(self.pages().len())
+        Ok(self.pages.lock().len())
     }
 
     fn set_len(&self, len: u64) -> Result<(), MediaError> {
-        self.pages().set_len(len);
+        self.pages.lock().set_len(len);
         Ok(())
     }
 
     fn allocate(&self, len: u64) -> Result<(), MediaError> {
-        let mut pages = self.pages();
+        let mut pages = self.pages.lock();
         let grown = pages.len().max(len);
         pages.set_len(grown);
         Ok(())

@@ -4,10 +4,9 @@
 //! everybody else out meanwhile. A writer that finds all in use waits for one, since storing is
 //! computation; one that finds them kept by somebody who syncs does not. Called by direct writes.
 
-use super::super::engine::lock;
 use crate::write_path::Lane;
+use parking_lot::{Condvar, Mutex};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Writers that can store chunks at the same time.
 const LANES: usize = 2;
@@ -29,14 +28,10 @@ struct State {
 }
 
 impl Lanes {
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.returned.wait(state).unwrap_or_else(|e| e.into_inner())
-    }
-
     /// A lane that nobody uses, which is empty-handed when it is a new one; `None` while somebody
     /// keeps all of them.
     pub(super) fn one(&self) -> Option<OneLane<'_>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if state.kept {
                 return None;
@@ -46,19 +41,19 @@ impl Lanes {
                 state.in_use += 1;
                 return Some(OneLane { home: self, lane });
             }
-            state = self.wait(state);
+            self.returned.wait(&mut state);
         }
     }
 
     /// All of them, when nobody else has any.
     pub(super) fn all(&self) -> AllLanes<'_> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while state.kept {
-            state = self.wait(state);
+            self.returned.wait(&mut state);
         }
         state.kept = true;
         while state.in_use > 0 {
-            state = self.wait(state);
+            self.returned.wait(&mut state);
         }
         let lanes = std::mem::take(&mut state.idle);
         AllLanes { home: self, lanes }
@@ -73,7 +68,7 @@ pub(super) struct OneLane<'a> {
 
 impl Drop for OneLane<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.home.state);
+        let mut state = self.home.state.lock();
         state.idle.extend(self.lane.take());
         state.in_use -= 1;
         drop(state);
@@ -103,7 +98,7 @@ impl DerefMut for AllLanes<'_> {
 
 impl Drop for AllLanes<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.home.state);
+        let mut state = self.home.state.lock();
         state.idle = std::mem::take(&mut self.lanes);
         state.kept = false;
         drop(state);

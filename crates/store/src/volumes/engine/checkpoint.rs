@@ -5,7 +5,7 @@
 //! takes what there is room for, and leaves the room that collection and deletion need. Called by whoever
 //! drives the steps, by writers who help, and where names of volumes change.
 
-use super::{Engine, lock};
+use super::Engine;
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::Purpose as CommitPurpose;
@@ -76,7 +76,7 @@ pub(in crate::volumes) type AtCommit<'a> =
 impl Engine {
     /// A bounded piece of a checkpoint; begins one when there is anything to fold.
     pub fn step(&self, budget: u64) -> Result<Step> {
-        self.step_with(&mut lock(&self.driver), budget)
+        self.step_with(&mut self.driver.lock(), budget)
     }
 
     pub fn step_with(&self, driver: &mut Driver, budget: u64) -> Result<Step> {
@@ -114,7 +114,7 @@ impl Engine {
             // What was kept is tried again for the sake of the journal only.
             state.fresh || purpose == Purpose::Trim && state.active.first_position().is_some()
         };
-        let registry = lock(&self.registry);
+        let registry = self.registry.lock();
         let volumes = registry.values().map(|r| Arc::clone(&r.volume));
         volumes.filter(wanted).collect()
     }
@@ -264,7 +264,7 @@ impl Engine {
             let folded = member.folded();
             folded_all = folded_all.min(folded);
             let root = root.unwrap_or_else(|| member.volume.state().root);
-            let registry = lock(&self.registry);
+            let registry = self.registry.lock();
             // Deleted meanwhile: its chunks are garbage, its record must not come back.
             if let Some(registered) = registry.get(&member.volume.id) {
                 let mut record = registered.record.clone();
@@ -282,7 +282,7 @@ impl Engine {
         }));
         let needed = self.needed_from(folded_all);
         self.commit(session, edits, entries_change, Some(needed))?;
-        let mut registry = lock(&self.registry);
+        let mut registry = self.registry.lock();
         for (id, record) in records {
             if let Some(registered) = registry.get_mut(&id) {
                 registered.record = record;
@@ -361,7 +361,9 @@ impl Engine {
     /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
     /// A write may have its position below `head` and not be in its overlay yet: it is waited for.
     pub fn needed_from(&self, head: JournalPosition) -> JournalPosition {
-        let volumes: Vec<_> = lock(&self.registry)
+        let volumes: Vec<_> = self
+            .registry
+            .lock()
             .values()
             .map(|r| Arc::clone(&r.volume))
             .collect();
@@ -404,7 +406,7 @@ impl Engine {
 
     /// A commit that passes over everything in the journal that no volume needs.
     pub fn trim_all(&self) -> Result<()> {
-        let mut driver = lock(&self.driver);
+        let mut driver = self.driver.lock();
         if driver.round.is_none() {
             driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
         }

@@ -31,7 +31,7 @@ fn opened_with(direct: DirectLimits) -> (Volumes, Arc<LiveVolume>) {
     let volumes = Volumes::open(Arc::new(pool), &options).expect("volumes");
     volumes.create("disk", 1 << 20, 12).expect("create");
     let registered = |engine: &Engine| {
-        let registry = engine.registry.lock().expect("registry");
+        let registry = engine.registry.lock();
         let first = registry.values().next().expect("disk");
         Arc::clone(&first.volume)
     };
@@ -49,7 +49,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // As `append` does, slowly.
-            let _gate = disk.gate.read().expect("gate");
+            let _gate = disk.gate.read();
             let record = Record::Zero {
                 volume: disk.id,
                 offset_bytes: 0,
