@@ -11,7 +11,7 @@ mod reading;
 #[path = "../tests/world/mod.rs"]
 mod world;
 
-use duet::{Driver, DriverOptions, Mask, Progress, Scope, Space, Step};
+use duet::{Access, Driver, DriverOptions, Mask, Progress, Scope, Space, Step};
 use reading::{OBJECTS, PAGE_BYTES, PAGES, Reader, Store};
 use world::{Numbers, page};
 
@@ -49,7 +49,7 @@ fn from_device(
     loop {
         let mut finished = 0;
         for (driver, task) in &mut runs {
-            match driver.step(task, &store.world, 0, PAGES * PAGE_BYTES) {
+            match driver.step(task, &store.world, 0, (PAGES * PAGE_BYTES, Access::Device)) {
                 Ok(Step::Finished) | Err(_) => finished += 1,
                 Ok(_) => owed_percent += busy_percent,
             }

@@ -12,7 +12,7 @@ mod status;
 use crate::page::{Events, Item, Mask};
 use crate::progress::{Counts, Progress};
 use crate::session::{Present, Session};
-use crate::task::{News, Task};
+use crate::task::{Access, News, Task};
 use crate::work::{Work, WorkSet};
 use pace::Pace;
 use queue::Queue;
@@ -79,6 +79,8 @@ pub struct Driver {
     /// The own order was asked for up to here; true at its end.
     reached: (Option<Work>, bool),
     current: Option<Work>,
+    /// All of the current work was in memory when it was chosen.
+    is_resident: bool,
     /// What was done of the current work may have to be done again.
     is_stale: bool,
     failed: WorkSet,
@@ -106,6 +108,7 @@ impl Driver {
             ahead: VecDeque::new(),
             reached: (progress.position, false),
             current: None,
+            is_resident: false,
             is_stale: false,
             failed: WorkSet::new(part_bits),
             again,
@@ -117,32 +120,39 @@ impl Driver {
     }
 
     /// Hears what has happened, then does some work: about `budget_bytes` of I/O. It is `now_ns`,
-    /// nanoseconds since any moment. An error of the own order changes nothing: step again.
+    /// nanoseconds since any moment. An error of the own order changes nothing: step again. With
+    /// [`Access::Memory`] it does what is in memory as a whole, and then says that it needs the device.
     pub fn step<T: Task>(
         &mut self,
         task: &mut T,
         present: &dyn Present,
         now_ns: u64,
-        budget_bytes: u64,
+        (budget_bytes, access): (u64, Access),
     ) -> Result<Step<T::Error>, T::Error> {
         match self.phase {
             Phase::Running => {}
             Phase::Paused => return Ok(Step::Paused),
             Phase::Cancelled => return Ok(Step::Cancelled),
         }
-        self.hear(task, present);
+        let heard = self.hear(task, present);
         if let Some(until_ns) = self.pace.waits_until(now_ns) {
             return Ok(Step::Waiting { until_ns });
         }
         if self.current.is_none() {
-            self.current = self.choose(task)?;
+            self.current = match access {
+                Access::Memory => self.choose_resident(task),
+                Access::Device => self.choose(task)?,
+            };
+            self.is_resident = access == Access::Memory;
             self.is_stale = false;
         }
-        let Some(work) = self.current else {
-            return Ok(if self.is_over() {
-                Step::Finished
-            } else {
-                Step::Looked
+        let may = access == Access::Device || self.is_resident;
+        let Some(work) = self.current.filter(|_| may) else {
+            return Ok(match access {
+                _ if self.is_over() && self.current.is_none() => Step::Finished,
+                // More may be to be heard.
+                Access::Memory if heard == 0 => Step::NeedsDevice,
+                Access::Memory | Access::Device => Step::Looked,
             });
         };
         let processed = match task.process(work, budget_bytes) {
@@ -168,7 +178,8 @@ impl Driver {
         Ok(Step::Worked { work, processed })
     }
 
-    fn hear<T: Task>(&mut self, task: &mut T, present: &dyn Present) {
+    /// How many items there were.
+    fn hear<T: Task>(&mut self, task: &mut T, present: &dyn Present) -> usize {
         if self.session.lost() > 0 {
             self.queue.clear();
             self.session.resync();
@@ -176,6 +187,7 @@ impl Driver {
         let mut items = std::mem::take(&mut self.items);
         self.session
             .fetch(present, self.options.items_max, &mut items);
+        let heard = items.len();
         for item in items.drain(..) {
             match task.hear(&item) {
                 News::None => {}
@@ -187,6 +199,7 @@ impl Driver {
             }
         }
         self.items = items;
+        heard
     }
 
     fn count<T: Task>(&mut self, task: &T, item: &Item) {

@@ -60,6 +60,9 @@
 //! is undone is done at the end. Several tasks help each other without knowing it: what one reads,
 //! the page cache reports to all.
 //!
+//! A step says what it may use ([`Access`]): events are heard, and works of which all pages are in memory are
+//! done, before anybody asks for a turn at the device. Only the others wait for one.
+//!
 //! A driver can be paused, limited and cancelled; its [`Progress`] is stored where the caller likes,
 //! and a driver made from it goes on. Failed work is left aside, counted, and tried again then.
 #![forbid(unsafe_code)]
@@ -84,7 +87,7 @@ pub use progress::{Counts, Progress, ProgressError};
 pub use session::{NothingPresent, Position, Present, Session};
 pub use subscriber::{Members, Scope};
 pub use table::{Duet, ITEM_BYTES_MAX, Options, TooManySessions};
-pub use task::{News, Processed, Task};
+pub use task::{Access, News, Processed, Task};
 pub use work::{PART_BITS_MAX, Work, WorkSet};
 
 /// A poisoned lock guards what is whole between calls.

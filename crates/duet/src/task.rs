@@ -6,6 +6,15 @@
 use crate::page::{Item, Page};
 use crate::work::Work;
 
+/// What a step may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// What is in memory: no turn at the device is needed.
+    Memory,
+    /// The device too: it is the task's turn there.
+    Device,
+}
+
 /// A maintenance task.
 pub trait Task {
     /// Why work failed.

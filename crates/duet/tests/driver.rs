@@ -4,7 +4,7 @@
 mod reading;
 mod world;
 
-use duet::{Driver, DriverOptions, Mask, Progress, Scope, Step, Work};
+use duet::{Access, Driver, DriverOptions, Mask, Progress, Scope, Step, Work};
 use reading::{OBJECTS, PAGE_BYTES, PAGES, Reader, Store};
 use std::rc::Rc;
 use world::{Numbers, page};
@@ -21,8 +21,12 @@ fn fresh(store: &Store) -> Driver {
 }
 
 fn step(driver: &mut Driver, task: &mut Reader, now_ns: u64) -> Step<u64> {
+    step_with(driver, task, now_ns, Access::Device)
+}
+
+fn step_with(driver: &mut Driver, task: &mut Reader, now_ns: u64, access: Access) -> Step<u64> {
     let store = Rc::clone(&task.store);
-    let step = driver.step(task, &store.world, now_ns, 4 * PAGE_BYTES);
+    let step = driver.step(task, &store.world, now_ns, (4 * PAGE_BYTES, access));
     step.expect("an order without errors")
 }
 
@@ -71,6 +75,37 @@ fn the_most_cached_comes_first_then_the_own_order() {
     finish(&mut driver, &mut task);
     assert_eq!(task.order[..8], [20, 70, 150, 199, 0, 1, 2, 3]);
     assert_eq!(driver.status(0).counts.bytes_cached, 22 * PAGE_BYTES);
+}
+
+#[test]
+fn what_is_in_memory_needs_no_device() {
+    let store = Store::new(1 << 20, 1000);
+    for (object, pages) in [(150, 3), (70, PAGES), (20, PAGES)] {
+        (0..pages).for_each(|n| {
+            store.read(page(object, n));
+        });
+    }
+    let (mut driver, mut task) = (fresh(&store), Reader::new(&store));
+    while step_with(&mut driver, &mut task, 0, Access::Memory) != Step::NeedsDevice {}
+    assert_eq!(task.order, [20, 70], "as a whole in memory");
+    assert_eq!(driver.status(0).counts.bytes_read, 0);
+    // With the device it begins with the next one, and does not end it without.
+    assert!(
+        matches!(step(&mut driver, &mut task, 0), Step::Worked { work, .. } if work.object == 150)
+    );
+    (0..PAGES).for_each(|n| {
+        store.read(page(9, n));
+    });
+    // One that was begun goes first.
+    while step_with(&mut driver, &mut task, 0, Access::Memory) != Step::NeedsDevice {}
+    assert_eq!(task.order.len(), 2);
+    finish(&mut driver, &mut task);
+    assert_eq!(task.order[..4], [20, 70, 150, 9]);
+    assert_eq!(sorted(task.order.clone()), (0..OBJECTS).collect::<Vec<_>>());
+    assert_eq!(
+        step_with(&mut driver, &mut task, 0, Access::Memory),
+        Step::Finished
+    );
 }
 
 /// Without a word to each other, in opposite orders, with a cache of a twentieth of the data.

@@ -26,9 +26,7 @@ pub use record::{DefragRun, RecordedDefrag};
 pub use report::{DefragReport, Toll};
 
 use std::sync::Arc;
-use store::{
-    CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result, StoreError, Volumes,
-};
+use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result, Volumes};
 
 /// What a run may do.
 #[derive(Clone, Copy, Debug)]
@@ -80,28 +78,6 @@ impl DefragSource {
             Self::Volumes(volumes) => volumes.fragmentables(),
         }
     }
-}
-
-/// What a step has done.
-#[derive(Debug)]
-pub enum DefragStep {
-    /// Something; so many bytes were copied.
-    Worked {
-        /// Plain bytes that were copied.
-        bytes: u64,
-    },
-    /// A range could not be read: it is left where it is.
-    Failed {
-        /// Why.
-        error: StoreError,
-    },
-    /// The rate limit does not allow more before this time, nanoseconds on the caller's clock.
-    Waiting {
-        /// On the caller's clock.
-        until_ns: u64,
-    },
-    /// The run is over.
-    Finished,
 }
 
 /// Who has chunks in memory.

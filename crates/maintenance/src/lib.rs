@@ -5,22 +5,26 @@
 //! thread or knows a clock but the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
+mod controller;
 mod defrag;
 mod mend;
 mod replicate;
 mod scrub;
 mod slots;
+mod task;
 mod upkeep;
 
+pub use controller::{Advance, HeldTurn, Host, StepSizes, Stopped, advance};
 pub use defrag::{
-    DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, DefragStep, Defragmenter,
-    Heat, RecordedDefrag, Toll,
+    DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,
+    RecordedDefrag, Toll,
 };
 pub use mend::{ReplicaCounts, ReplicaRepair};
 pub use replicate::{
-    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
+    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
 };
-pub use scrub::{ScrubFindings, ScrubStatus, ScrubStep, ScrubTotals, Scrubber};
+pub use scrub::{ScrubFindings, ScrubStatus, ScrubTotals, Scrubber, Unread};
+pub use task::{Access, MaintenanceTask, TaskStep};
 pub use upkeep::{
     CollectDecision, CollectLimits, CollectMemory, CollectNote, CollectRun, CollectSchedule,
     NextCollect, PoolSpace, Urgency, scrub_due_s,

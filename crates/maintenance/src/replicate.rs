@@ -24,7 +24,7 @@ pub use disk::CopyLimits;
 pub(crate) use pairs::{Pair, Pairs};
 pub(crate) use tree::Listing;
 
-pub use replication::{CopiedSnapshot, CopyOptions, CopyStep, Replication};
+pub use replication::{CopiedSnapshot, CopyNews, CopyOptions, Replication};
 
 use store::StoreError;
 

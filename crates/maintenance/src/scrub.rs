@@ -8,7 +8,7 @@
 mod read_by_others;
 mod scrubber;
 
-pub use scrubber::{ScrubStatus, ScrubStep, ScrubTotals, Scrubber};
+pub use scrubber::{ScrubStatus, ScrubTotals, Scrubber, Unread};
 
 use duet::{Events, Item, News, Page, Processed, Space, Task, Work};
 use read_by_others::ReadByOthers;

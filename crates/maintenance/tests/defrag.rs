@@ -5,7 +5,9 @@
 mod fragmented;
 
 use fragmented::*;
-use maintenance::{DefragOptions, DefragReport, DefragSource, Defragmenter, Heat};
+use maintenance::{
+    DefragOptions, DefragReport, DefragSource, Defragmenter, Heat, MaintenanceTask, TaskStep,
+};
 use sim::SimDisk;
 use std::sync::Arc;
 use volume::Volume;
@@ -312,8 +314,8 @@ fn a_step_takes_of_the_device_what_it_may() {
         let read = read_bytes() - before;
         (most, all) = (most.max(read), all + read);
         match step {
-            maintenance::DefragStep::Worked { bytes } => copied = copied.max(bytes),
-            maintenance::DefragStep::Finished => break,
+            TaskStep::Worked { bytes } => copied = copied.max(bytes),
+            TaskStep::Finished => break,
             other => panic!("{other:?}"),
         }
     }

@@ -5,7 +5,9 @@ mod fragmented;
 
 use format::phase::TaskPhase;
 use fragmented::*;
-use maintenance::{DefragRun, DefragSource, DefragStage, DefragStep, Defragmenter, RecordedDefrag};
+use maintenance::{
+    DefragRun, DefragSource, DefragStage, Defragmenter, MaintenanceTask, RecordedDefrag, TaskStep,
+};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
 use store::Volumes;
@@ -70,8 +72,8 @@ impl Scenario for Runs {
             for _ in 0..4 + 3 * life {
                 run.settle_soon();
                 match run.step(0, STEP_BYTES).map_err(|e| e.to_string())? {
-                    DefragStep::Worked { .. } => {}
-                    DefragStep::Finished => is_over = true,
+                    TaskStep::Worked { .. } => {}
+                    TaskStep::Finished => is_over = true,
                     other => return Err(format!("{other:?}")),
                 }
                 record(&mut run, history)?;
@@ -108,8 +110,8 @@ impl Scenario for Runs {
         };
         for _ in 0..10_000 {
             match run.step(0, 1 << 20).map_err(|e| e.to_string())? {
-                DefragStep::Worked { .. } => {}
-                DefragStep::Finished => {
+                TaskStep::Worked { .. } => {}
+                TaskStep::Finished => {
                     let report = run.report();
                     let is_all = report.after.runs == 2 * BLOCKS && report.failed == 0;
                     return match damage(&volumes) {

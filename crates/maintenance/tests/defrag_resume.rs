@@ -7,7 +7,8 @@ mod fragmented;
 use format::phase::TaskPhase;
 use fragmented::*;
 use maintenance::{
-    DefragReport, DefragSource, DefragStage, DefragStep, Defragmenter, Heat, RecordedDefrag,
+    DefragReport, DefragSource, DefragStage, Defragmenter, Heat, MaintenanceTask, RecordedDefrag,
+    TaskStep,
 };
 use sim::SimDisk;
 use std::collections::BTreeSet;
@@ -93,8 +94,8 @@ fn killed_again_and_again(
                 run.settle_soon();
             }
             let is_over = match run.step(0, lives.bytes).expect("step") {
-                DefragStep::Finished => true,
-                DefragStep::Worked { .. } => false,
+                TaskStep::Finished => true,
+                TaskStep::Worked { .. } => false,
                 other => panic!("{other:?}"),
             };
             let is_time = step % lives.settle_every == lives.settle_every / 2;

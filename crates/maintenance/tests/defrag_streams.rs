@@ -5,7 +5,9 @@
 mod specimen;
 
 use format::snapshot::{Snapshot, SnapshotKind};
-use maintenance::{DefragOptions, DefragReport, DefragSource, DefragStep, Defragmenter};
+use maintenance::{
+    DefragOptions, DefragReport, DefragSource, Defragmenter, MaintenanceTask, TaskStep,
+};
 use sim::{Image, SimDisk};
 use std::sync::Arc;
 use store::{InitOptions, LaneOptions, OpenMode, Pool};
@@ -71,8 +73,8 @@ fn defragment(pool: &Arc<Pool>, snapshot: &Snapshot, rewrites_all: bool) -> Defr
     let mut run = Defragmenter::new(source, &[key], None, options).expect("begin");
     loop {
         match run.step(0, 64 << 20).expect("step") {
-            DefragStep::Finished => return run.report(),
-            DefragStep::Worked { .. } => {}
+            TaskStep::Finished => return run.report(),
+            TaskStep::Worked { .. } => {}
             other => panic!("{other:?}"),
         }
     }

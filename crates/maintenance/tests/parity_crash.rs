@@ -4,7 +4,7 @@
 mod backed_up;
 
 use backed_up::{back_up, open};
-use maintenance::{ScrubStep, Scrubber};
+use maintenance::{MaintenanceTask, Scrubber, TaskStep};
 use sim::pool_histories::{init_options, media};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ fn scrub(pool: &Arc<Pool>) -> Result<usize, String> {
             restored += 1;
         }
         match step {
-            ScrubStep::Worked { .. } => {}
-            ScrubStep::Finished => return Ok(restored),
+            TaskStep::Worked { .. } => {}
+            TaskStep::Finished => return Ok(restored),
             other => return Err(format!("{other:?}")),
         }
     }

@@ -9,7 +9,9 @@ use copies::{copy, copy_all, copy_options, open_receiver, receiver, replication}
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
-use maintenance::{CopyError, CopyLimits, CopyOptions, CopyStep, Replication};
+use maintenance::{
+    CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep,
+};
 use sim::{Damage, SimDisk};
 use specimen::volumes::{self, small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
@@ -346,7 +348,10 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     // The part that is in memory is the first.
     let mut steps = 0;
     while run.counts().0.cached_bytes < 1 << 20 {
-        assert!(matches!(run.step(0, 1 << 20).unwrap(), CopyStep::Worked));
+        assert!(matches!(
+            run.step(0, 1 << 20).unwrap(),
+            TaskStep::Worked { .. }
+        ));
         steps += 1;
         assert!(steps < 4, "{:?}", run.counts().0);
     }
@@ -354,8 +359,8 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     assert!(before <= 1 << 20, "{before} bytes were read before it");
     let copied = loop {
         match run.step(0, 1 << 20).unwrap() {
-            CopyStep::Worked | CopyStep::Sent(_) => {}
-            CopyStep::Copied(copied) => break copied,
+            TaskStep::Worked { .. } | TaskStep::News(CopyNews::Sent(_)) => {}
+            TaskStep::News(CopyNews::Copied(copied)) => break copied,
             other => panic!("{other:?}"),
         }
     };

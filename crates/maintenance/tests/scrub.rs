@@ -7,7 +7,7 @@ use chunking::Compression;
 use duet::Duet;
 use format::container::{ContainerHeader, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
 use format::phase::TaskPhase;
-use maintenance::{ScrubFindings, ScrubStep, Scrubber};
+use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
 use sim::{Damage, SimDisk};
 use specimen::{Specimen, noise, options, store_image};
 use std::ops::ControlFlow;
@@ -51,8 +51,8 @@ fn run(scrubber: &mut Scrubber) -> ScrubFindings {
         found.damaged.extend(more.damaged);
         found.taken_back.extend(more.taken_back);
         match step {
-            ScrubStep::Worked { .. } => {}
-            ScrubStep::Finished => return found,
+            TaskStep::Worked { .. } => {}
+            TaskStep::Finished => return found,
             other => panic!("{other:?}"),
         }
     }
@@ -95,7 +95,7 @@ fn regions_that_lie_together_are_one_read() {
         let mut scrubber = Scrubber::alone(Arc::clone(&pool));
         scrubber.start(None).unwrap();
         let before = world.disk.counts().reads;
-        while !matches!(scrubber.step(0, step_bytes).unwrap(), ScrubStep::Finished) {}
+        while !matches!(scrubber.step(0, step_bytes).unwrap(), TaskStep::Finished) {}
         *reads = world.disk.counts().reads - before;
     }
     let [single, together] = reads;
@@ -157,7 +157,7 @@ fn a_pause_and_a_restart_go_on_where_it_was() {
     }
     scrubber.pause().unwrap();
     let done = scrubber.status().pass.containers;
-    assert!(matches!(scrubber.step(0, 1).unwrap(), ScrubStep::Idle));
+    assert!(matches!(scrubber.step(0, 1).unwrap(), TaskStep::Idle));
     drop((scrubber, pool));
 
     let pool = world.open();

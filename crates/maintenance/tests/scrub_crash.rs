@@ -7,7 +7,7 @@ use backed_up::{back_up, open};
 use duet::Duet;
 use format::phase::TaskPhase;
 use format::scrub::Pass;
-use maintenance::{ScrubStep, Scrubber};
+use maintenance::{MaintenanceTask, Scrubber, TaskStep};
 use sim::pool_histories::{init_options, media};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
@@ -41,8 +41,8 @@ fn steps(scrubber: &mut Scrubber, count: usize, history: &History<Said>) -> Resu
         let step = scrubber.step(0, STEP_BYTES).map_err(|e| e.to_string())?;
         record(scrubber, history)?;
         match step {
-            ScrubStep::Worked { .. } => {}
-            ScrubStep::Finished => return Ok(true),
+            TaskStep::Worked { .. } => {}
+            TaskStep::Finished => return Ok(true),
             other => return Err(format!("{other:?}")),
         }
     }
@@ -102,8 +102,8 @@ impl Scenario for Scrubs {
         scrubber.start(None).map_err(|e| e.to_string())?;
         for _ in 0..10_000 {
             match scrubber.step(0, 1 << 20).map_err(|e| e.to_string())? {
-                ScrubStep::Worked { .. } => {}
-                ScrubStep::Finished => {
+                TaskStep::Worked { .. } => {}
+                TaskStep::Finished => {
                     let (status, findings) = (scrubber.status(), scrubber.take_findings());
                     let all = status.last.containers == status.containers;
                     return match all && findings.is_empty() && status.verified().is_some() {

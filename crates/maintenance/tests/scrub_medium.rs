@@ -5,7 +5,7 @@
 mod specimen;
 
 use duet::Duet;
-use maintenance::{ScrubFindings, ScrubStep, Scrubber};
+use maintenance::{MaintenanceTask, ScrubFindings, Scrubber, TaskStep};
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, Media, MediaError, ReadFrom};
 use sim::{Damage, SimDisk};
 use specimen::{MEMORY_BYTES, Specimen};
@@ -157,8 +157,8 @@ fn run(scrubber: &mut Scrubber) -> ScrubFindings {
         found.damaged.extend(more.damaged);
         found.taken_back.extend(more.taken_back);
         match step {
-            ScrubStep::Worked { .. } => {}
-            ScrubStep::Finished => return found,
+            TaskStep::Worked { .. } => {}
+            TaskStep::Finished => return found,
             other => panic!("{other:?}"),
         }
     }

@@ -13,6 +13,7 @@ mod live;
 mod open_files;
 mod replica;
 mod scrubbing;
+mod task_host;
 mod tasks;
 mod trouble;
 mod turns;
@@ -26,6 +27,7 @@ pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Outcome};
 pub use findings::Found;
 pub use live::{ExportReading, Live};
+pub use task_host::TaskHost;
 pub use tasks::{TaskBytes, TaskReading};
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, named,

@@ -38,6 +38,21 @@ impl Driver {
         Ok(None)
     }
 
+    /// The best work, if all of it is in memory.
+    pub(super) fn choose_resident<T: Task>(&mut self, task: &T) -> Option<Work> {
+        loop {
+            let (work, cached_pages) = self.queue.first()?;
+            let is_settled = self.is_settled(work);
+            if !is_settled && cached_pages < task.pages(work) {
+                return None;
+            }
+            self.queue.pop();
+            if !is_settled {
+                return Some(work);
+            }
+        }
+    }
+
     /// Asks for the next works, up to so many from the first on that waits.
     fn look_ahead<T: Task>(&mut self, task: &mut T, works: usize) -> Result<(), T::Error> {
         while let Some(first) = self.ahead.front()

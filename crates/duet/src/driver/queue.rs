@@ -115,6 +115,13 @@ impl Queue {
         }
     }
 
+    /// The work that is taken next, and how many of its pages are in memory.
+    pub fn first(&self) -> Option<(Work, u64)> {
+        let (_, work) = self.ready.first()?;
+        let entry = self.works.get(work)?;
+        Some((*work, entry.cached_pages))
+    }
+
     /// Takes the best.
     pub fn pop(&mut self) -> Option<Work> {
         let (_, work) = self.ready.pop_first()?;

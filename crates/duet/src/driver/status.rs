@@ -22,6 +22,8 @@ pub enum Step<E> {
         /// Why.
         error: E,
     },
+    /// Nothing that is left to do is in memory as a whole: it goes on when it is its turn at the device.
+    NeedsDevice,
     /// It heard of pages and passed over work that is done: step again.
     Looked,
     /// The rate limit does not allow more now; events are heard nevertheless.

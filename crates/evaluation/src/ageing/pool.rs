@@ -8,7 +8,7 @@ use crate::disk::DiskModel;
 use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
-use maintenance::{DefragOptions, DefragSource, DefragStep, Defragmenter};
+use maintenance::{DefragOptions, DefragSource, Defragmenter, MaintenanceTask, TaskStep};
 use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
 use sim::{Image, SimDisk};
 use std::collections::VecDeque;
@@ -219,6 +219,6 @@ fn defragment(pool: &Arc<Pool>, newest: &ObjectRoot, rewrites_all: bool) -> Resu
         lane: LANE,
     };
     let mut run = Defragmenter::new(source, &objects, None, options)?;
-    while !matches!(run.step(0, 64 << 20)?, DefragStep::Finished) {}
+    while !matches!(run.step(0, 64 << 20)?, TaskStep::Finished) {}
     Ok(run.report().moved.bytes)
 }

@@ -11,6 +11,7 @@ use duet::{Events, Item, News, Page, Processed, Task, Work};
 use page_cache::{PageCache, Place, Use};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::rc::Rc;
 use units::Fingerprint;
 
@@ -20,8 +21,6 @@ pub struct Ground {
     pub cache: PageCache,
     /// Where they lie.
     pub files: Files,
-    /// Tasks may begin work that needs the disk.
-    pub is_disk_free: Cell<bool>,
     /// The next place for what is written anew.
     pub fresh_address: Cell<u64>,
 }
@@ -65,10 +64,6 @@ pub struct Wish {
     /// What comes into the page cache with it.
     pub chunk: Option<Place>,
 }
-
-/// It needs the disk, which is not free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DiskBusy;
 
 /// See the module's head.
 pub struct FileTask {
@@ -126,7 +121,7 @@ impl FileTask {
 }
 
 impl Task for FileTask {
-    type Error = DiskBusy;
+    type Error = Infallible;
 
     fn work_of(&self, page: &Page) -> Option<Work> {
         let object = page.object;
@@ -142,10 +137,7 @@ impl Task for FileTask {
         u64::from(cached_pages >= CHUNKS)
     }
 
-    fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, DiskBusy> {
-        if !self.ground.is_disk_free.get() {
-            return Err(DiskBusy);
-        }
+    fn next(&mut self, after: Option<Work>) -> Result<Option<Work>, Infallible> {
         let files = &self.ground.files;
         let after = after.map(|work| work.object);
         let object = match self.kind {
@@ -177,7 +169,7 @@ impl Task for FileTask {
         })
     }
 
-    fn process(&mut self, work: Work, _: u64) -> Result<Processed, DiskBusy> {
+    fn process(&mut self, work: Work, _: u64) -> Result<Processed, Infallible> {
         let file = work.object;
         let ground = Rc::clone(&self.ground);
         // Without events a scrub has nothing to do with the page cache.

@@ -9,7 +9,7 @@ use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Se
 use super::task::{FileTask, Ground, Wish};
 use super::web::WebServer;
 use crate::disk::{Disk, Ns, Request};
-use duet::{Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
+use duet::{Access, Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
 use page_cache::{PageCache, Place, S3Fifo, Use};
 use sim::Seed;
 use std::cell::Cell;
@@ -126,7 +126,6 @@ impl World {
             ground: Rc::new(Ground {
                 cache: PageCache::new(options, policy, events),
                 files,
-                is_disk_free: Cell::new(false),
                 fresh_address: Cell::new(fresh),
             }),
             duet,
@@ -377,21 +376,22 @@ impl World {
 
     /// The disk is free: any work.
     fn work_on_disk(&mut self, nth: usize) {
-        self.ground.is_disk_free.set(true);
         while let Some(run) = self.runs.get_mut(nth)
             && run.task.wishes.is_empty()
             && run.ready_at <= self.now
             && run.finished_at.is_none()
         {
-            let step = run
-                .driver
-                .step(&mut run.task, &self.ground.cache, self.now, FILE_BYTES);
+            let step = run.driver.step(
+                &mut run.task,
+                &self.ground.cache,
+                self.now,
+                (FILE_BYTES, Access::Device),
+            );
             self.note_finished(nth);
             if !matches!(step, Ok(Step::Worked { .. } | Step::Looked)) {
                 break;
             }
         }
-        self.ground.is_disk_free.set(false);
     }
 
     /// Work on what is in memory. Who does one file after another waits for the disk instead.
@@ -408,9 +408,12 @@ impl World {
             return;
         }
         while run.task.wishes.len() < WISHES_MAX
-            && let Ok(Step::Worked { processed, .. }) =
-                run.driver
-                    .step(&mut run.task, &self.ground.cache, self.now, FILE_BYTES)
+            && let Ok(Step::Worked { processed, .. }) = run.driver.step(
+                &mut run.task,
+                &self.ground.cache,
+                self.now,
+                (FILE_BYTES, Access::Memory),
+            )
         {
             if processed.bytes_read > 0 {
                 break;

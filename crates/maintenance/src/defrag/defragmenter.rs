@@ -9,9 +9,11 @@ use super::judging::Judging;
 use super::load::{Load, Subject};
 use super::moving::Moving;
 use super::outlook::Outlook;
-use super::{DefragOptions, DefragReport, DefragSource, DefragStage, DefragStep, Heat};
+use super::{DefragOptions, DefragReport, DefragSource, DefragStage, Heat};
+use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress, Scope, Space, Step};
 use format::defrag::{DefragRecord, DefragWish};
+use qos::Flow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Fragmentable, Move, MoveCounts, Result, StoreError, StoreErrorKind, read_at_once};
@@ -54,6 +56,40 @@ pub struct Defragmenter {
     record: DefragRecord,
     /// Steps since then.
     unrecorded_steps: u64,
+}
+
+impl MaintenanceTask for Defragmenter {
+    /// A range could not be read: it is left where it is.
+    type News = StoreError;
+    /// After an error the run is over; what was written down of it stays.
+    type Error = StoreError;
+
+    fn flow(&self) -> Flow {
+        Flow::Defragment
+    }
+
+    fn step_with(
+        &mut self,
+        now_ns: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> Result<TaskStep<StoreError>> {
+        let needs_device = !matches!(self.stage, Stage::Moving(_) | Stage::Done);
+        if access == Access::Memory && needs_device {
+            return Ok(TaskStep::NeedsDevice);
+        }
+        self.unrecorded_steps += 1;
+        self.outlook.begin(self.stage(), now_ns);
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Sizing { object, at } => self.size(object, at, budget_bytes)?,
+            Stage::Examining { moves, bytes } => self.examine(moves, bytes, budget_bytes)?,
+            Stage::Judging(judging) => self.judge(judging, budget_bytes)?,
+            Stage::Moving(run) => return self.go_on_moving(run, now_ns, (budget_bytes, access)),
+            Stage::Measuring { cursor } => self.measure(cursor, budget_bytes)?,
+            Stage::Done => return Ok(TaskStep::Finished),
+        }
+        Ok(TaskStep::Worked { bytes: 0 })
+    }
 }
 
 impl Defragmenter {
@@ -188,22 +224,6 @@ impl Defragmenter {
         [sizing, unexamined, judging as f64, moving, measuring]
     }
 
-    /// Does some work: about `budget_bytes` of copying, or of what else it reads. It is `now_ns`, nanoseconds since any moment.
-    /// After an error the run is over; what was written down of it stays.
-    pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<DefragStep> {
-        self.unrecorded_steps += 1;
-        self.outlook.begin(self.stage(), now_ns);
-        match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Sizing { object, at } => self.size(object, at, budget_bytes)?,
-            Stage::Examining { moves, bytes } => self.examine(moves, bytes, budget_bytes)?,
-            Stage::Judging(judging) => self.judge(judging, budget_bytes)?,
-            Stage::Moving(run) => return self.go_on_moving(run, now_ns, budget_bytes),
-            Stage::Measuring { cursor } => self.measure(cursor, budget_bytes)?,
-            Stage::Done => return Ok(DefragStep::Finished),
-        }
-        Ok(DefragStep::Worked { bytes: 0 })
-    }
-
     /// From now on so many bytes a second, at most.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
         self.options.bytes_per_s = bytes_per_s;
@@ -289,33 +309,34 @@ impl Defragmenter {
         &mut self,
         mut run: Box<(Driver, Moving)>,
         now_ns: u64,
-        budget_bytes: u64,
-    ) -> Result<DefragStep> {
+        budget: (u64, Access),
+    ) -> Result<TaskStep<StoreError>> {
         let (driver, task) = &mut *run;
         let step = match &self.source {
             DefragSource::Volumes(volumes) => {
-                driver.step(task, volumes.present(), now_ns, budget_bytes)?
+                driver.step(task, volumes.present(), now_ns, budget)?
             }
-            DefragSource::Pool(_) => driver.step(task, &NothingPresent, now_ns, budget_bytes)?,
+            DefragSource::Pool(_) => driver.step(task, &NothingPresent, now_ns, budget)?,
         };
         self.report.moved = task.counts();
         let step = match step {
             Step::Worked { processed, .. } => {
                 let bytes = processed.bytes_read + processed.bytes_cached;
                 self.outlook.did(DefragStage::Moving, bytes as f64);
-                DefragStep::Worked { bytes }
+                TaskStep::Worked { bytes }
             }
-            Step::Looked => DefragStep::Worked { bytes: 0 },
+            Step::Looked => TaskStep::Worked { bytes: 0 },
+            Step::NeedsDevice => TaskStep::NeedsDevice,
             Step::Failed { error, .. } if !error.is_corruption() => return Err(error),
             Step::Failed { error, .. } => {
                 self.report.failed += 1;
-                DefragStep::Failed { error }
+                TaskStep::News(error)
             }
-            Step::Waiting { until_ns } => DefragStep::Waiting { until_ns },
+            Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
             Step::Finished | Step::Paused | Step::Cancelled => {
                 self.report.moved = task.commit()?;
                 self.stage = self.after_round();
-                return Ok(DefragStep::Worked { bytes: 0 });
+                return Ok(TaskStep::Worked { bytes: 0 });
             }
         };
         self.stage = Stage::Moving(run);

@@ -9,9 +9,11 @@ use super::disk::CopyLimits;
 use super::pairs::Pairs;
 use super::receiver::Receiver;
 use super::task::{Copied, Copying};
+use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, Mask, Members, NothingPresent, Present};
 use duet::{Progress, Scope, Session, Space, Step};
 use format::snapshot::Snapshot;
+use qos::Flow;
 use std::sync::Arc;
 use store::{LaneOptions, Pool, StoreError, StoreErrorKind, Volumes, WriteCounts};
 
@@ -50,19 +52,10 @@ struct Run {
     before: (CopyCounts, WriteCounts),
 }
 
-/// What a step has done.
+/// What a run tells.
 #[derive(Debug)]
-pub enum CopyStep {
-    /// Some work.
-    Worked,
-    /// The rate limit does not allow more before this time, nanoseconds on the caller's clock.
-    Waiting {
-        /// When it does.
-        until_ns: u64,
-    },
-    /// It is paused.
-    Paused,
-    /// All of it is sent, and this is what the receiving pool will say: the next step commits it.
+pub enum CopyNews {
+    /// All of the snapshot is sent, and this is what the receiving pool will say: the next step commits it.
     Sent(Box<Snapshot>),
     /// The snapshot is there, durable.
     Copied(Box<CopiedSnapshot>),
@@ -85,6 +78,50 @@ struct Like(Vec<u64>);
 impl Members for Like {
     fn contains(&self, object: u64, _: u32) -> bool {
         self.0.contains(&object)
+    }
+}
+
+impl MaintenanceTask for Replication {
+    type News = CopyNews;
+    /// After an error the caller gives the snapshot up, or begins another.
+    type Error = CopyError;
+
+    fn flow(&self) -> Flow {
+        Flow::Replication
+    }
+
+    fn step_with(
+        &mut self,
+        now_ns: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> Result<TaskStep<CopyNews>, CopyError> {
+        let Some(run) = &mut self.run else {
+            return Ok(TaskStep::Idle);
+        };
+        if run.sent.is_some() {
+            if access == Access::Memory {
+                return Ok(TaskStep::NeedsDevice);
+            }
+            let copied = Box::new(self.commit()?);
+            return Ok(TaskStep::News(CopyNews::Copied(copied)));
+        }
+        let volumes = self.options.volumes.as_ref().filter(|_| run.listens);
+        let present = volumes.map_or(&NothingPresent as &dyn Present, |v| v.present());
+        let budget = (budget_bytes, access);
+        Ok(
+            match run.driver.step(&mut self.task, present, now_ns, budget)? {
+                Step::Worked { processed, .. } => TaskStep::Worked {
+                    bytes: processed.bytes_read + processed.bytes_cached,
+                },
+                Step::Looked => TaskStep::Worked { bytes: 0 },
+                Step::NeedsDevice => TaskStep::NeedsDevice,
+                Step::Failed { error, .. } => return Err(error),
+                Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
+                Step::Paused | Step::Cancelled => TaskStep::Idle,
+                Step::Finished => TaskStep::News(CopyNews::Sent(Box::new(self.finish()?))),
+            },
+        )
     }
 }
 
@@ -178,29 +215,6 @@ impl Replication {
             CopyError::Source(StoreError::new(kind, e.to_string()))
         })?;
         Ok((silent, false))
-    }
-
-    /// Does some work: about `budget_bytes` of reading. It is `now_ns`, nanoseconds since any moment.
-    /// After an error the caller gives the snapshot up, or begins another.
-    pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<CopyStep, CopyError> {
-        let Some(run) = &mut self.run else {
-            return Ok(CopyStep::Paused);
-        };
-        if run.sent.is_some() {
-            return Ok(CopyStep::Copied(Box::new(self.commit()?)));
-        }
-        let volumes = self.options.volumes.as_ref().filter(|_| run.listens);
-        let present = volumes.map_or(&NothingPresent as &dyn Present, |v| v.present());
-        let task = &mut self.task;
-        Ok(
-            match run.driver.step(task, present, now_ns, budget_bytes)? {
-                Step::Worked { .. } | Step::Looked => CopyStep::Worked,
-                Step::Failed { error, .. } => return Err(error),
-                Step::Waiting { until_ns } => CopyStep::Waiting { until_ns },
-                Step::Paused | Step::Cancelled => CopyStep::Paused,
-                Step::Finished => CopyStep::Sent(Box::new(self.finish()?)),
-            },
-        )
     }
 
     fn finish(&mut self) -> Result<Snapshot, CopyError> {

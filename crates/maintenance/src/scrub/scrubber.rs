@@ -6,11 +6,13 @@
 
 use super::{Scrub, ScrubFindings};
 use crate::slots;
+use crate::task::{Access, MaintenanceTask, TaskStep};
 use duet::{Driver, DriverOptions, Duet, Mask, NothingPresent, Progress};
 use duet::{Scope, Space, Step, TooManySessions};
 use format::phase::TaskPhase;
 use format::scrub::{Pass, ScrubRecord};
 use media::MediaError;
+use qos::Flow;
 use std::sync::Arc;
 use store::{Pool, StoreError};
 use units::{ContainerId, UnixNanos};
@@ -64,30 +66,52 @@ pub struct ScrubStatus {
     pub stored_bytes: u64,
 }
 
-/// What a step has done.
+/// The device did not give a container: it is left for the next pass.
 #[derive(Debug)]
-pub enum ScrubStep {
-    /// So many bytes were read.
-    Worked {
-        /// From the device.
-        read_bytes: u64,
-    },
-    /// The device did not give a container: it is left for the next pass.
-    Failed {
-        /// Which.
-        container: ContainerId,
-        /// Why.
-        error: StoreError,
-    },
-    /// The rate limit does not allow more before this time, nanoseconds.
-    Waiting {
-        /// On the caller's clock.
-        until_ns: u64,
-    },
-    /// Everything is verified, or has failed.
-    Finished,
-    /// No pass is under way.
-    Idle,
+pub struct Unread {
+    /// Which.
+    pub container: ContainerId,
+    /// Why.
+    pub error: StoreError,
+}
+
+impl MaintenanceTask for Scrubber {
+    type News = Unread;
+    type Error = StoreError;
+
+    fn flow(&self) -> Flow {
+        Flow::Scrub
+    }
+
+    fn step_with(
+        &mut self,
+        now_ns: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> Result<TaskStep<Unread>, StoreError> {
+        let Some(Run { driver, task }) = &mut self.run else {
+            return Ok(TaskStep::Idle);
+        };
+        // What was read before a session began is not told: that may be long ago.
+        let step = driver.step(task, &NothingPresent, now_ns, (budget_bytes, access))?;
+        Ok(match self.count(step) {
+            Step::Worked { processed, .. } => TaskStep::Worked {
+                bytes: processed.bytes_read,
+            },
+            Step::Looked => TaskStep::Worked { bytes: 0 },
+            Step::NeedsDevice => TaskStep::NeedsDevice,
+            Step::Failed { work, error } => TaskStep::News(Unread {
+                container: ContainerId(work.object),
+                error,
+            }),
+            Step::Waiting { until_ns } => TaskStep::Waiting { until_ns },
+            Step::Paused | Step::Cancelled => TaskStep::Idle,
+            Step::Finished => {
+                self.finish();
+                TaskStep::Finished
+            }
+        })
+    }
 }
 
 impl Scrubber {
@@ -172,19 +196,18 @@ impl Scrubber {
         }
     }
 
-    /// Does some work: about `budget_bytes` of reading. It is `now_ns`, nanoseconds since any moment.
-    pub fn step(&mut self, now_ns: u64, budget_bytes: u64) -> Result<ScrubStep, StoreError> {
+    /// Takes over what a step has found and done.
+    fn count(&mut self, step: Step<StoreError>) -> Step<StoreError> {
         let Some(Run { driver, task }) = &mut self.run else {
-            return Ok(ScrubStep::Idle);
+            return step;
         };
-        // What was read before a session began is not told: that may be long ago.
-        let step = driver.step(task, &NothingPresent, now_ns, budget_bytes)?;
         let counts = driver.status(0).counts;
         let found = std::mem::take(&mut task.findings);
-        let pass = &mut self.record.pass;
-        pass.damaged += found.damaged.len() as u64;
-        let totals = &mut self.totals;
-        totals.damaged += found.damaged.len() as u64;
+        let failed = u64::from(matches!(step, Step::Failed { .. }));
+        let damaged = found.damaged.len() as u64 + failed;
+        let (pass, totals) = (&mut self.record.pass, &mut self.totals);
+        pass.damaged += damaged;
+        totals.damaged += damaged;
         totals.read_bytes += counts.bytes_read.saturating_sub(pass.read_bytes);
         totals.cached_bytes += counts.bytes_cached.saturating_sub(pass.cached_bytes);
         self.findings.damaged.extend(found.damaged);
@@ -192,26 +215,7 @@ impl Scrubber {
         pass.containers = counts.pages_done;
         pass.read_bytes = counts.bytes_read;
         pass.cached_bytes = counts.bytes_cached;
-        Ok(match step {
-            Step::Worked { processed, .. } => ScrubStep::Worked {
-                read_bytes: processed.bytes_read,
-            },
-            Step::Looked => ScrubStep::Worked { read_bytes: 0 },
-            Step::Failed { work, error } => {
-                pass.damaged += 1;
-                totals.damaged += 1;
-                ScrubStep::Failed {
-                    container: ContainerId(work.object),
-                    error,
-                }
-            }
-            Step::Waiting { until_ns } => ScrubStep::Waiting { until_ns },
-            Step::Paused | Step::Cancelled => ScrubStep::Idle,
-            Step::Finished => {
-                self.finish();
-                ScrubStep::Finished
-            }
-        })
+        step
     }
 
     fn finish(&mut self) {

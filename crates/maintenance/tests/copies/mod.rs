@@ -5,7 +5,10 @@
 use crate::specimen::{self, options};
 use chunking::Compression;
 use format::snapshot::Snapshot;
-use maintenance::{CopiedSnapshot, CopyError, CopyLimits, CopyOptions, CopyStep, Replication};
+use maintenance::{
+    CopiedSnapshot, CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication,
+    TaskStep,
+};
 use sim::{Image, SimDisk};
 use std::sync::Arc;
 use store::{InitOptions, OpenMode, Pool};
@@ -44,8 +47,8 @@ pub fn copy(run: &mut Replication, snapshot: &Snapshot) -> Result<CopiedSnapshot
     run.begin(snapshot)?;
     for _ in 0..1_000_000 {
         match run.step(0, 10_000)? {
-            CopyStep::Worked | CopyStep::Sent(_) => {}
-            CopyStep::Copied(copied) => return Ok(*copied),
+            TaskStep::Worked { .. } | TaskStep::News(CopyNews::Sent(_)) => {}
+            TaskStep::News(CopyNews::Copied(copied)) => return Ok(*copied),
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,9 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use chunking::Compression;
-use maintenance::{DefragOptions, DefragReport, DefragSource, DefragStep, Defragmenter, Heat};
+use maintenance::{
+    DefragOptions, DefragReport, DefragSource, Defragmenter, Heat, MaintenanceTask, TaskStep,
+};
 use media::{Media, SeededRandom};
 use sim::{Image, SimDisk};
 use std::ops::ControlFlow;
@@ -148,8 +150,8 @@ pub fn key(volumes: &Volumes, name: &str) -> u64 {
 pub fn finish(mut run: Defragmenter) -> DefragReport {
     loop {
         match run.step(0, 1 << 20).expect("step") {
-            DefragStep::Finished => return run.report(),
-            DefragStep::Worked { .. } => {}
+            TaskStep::Finished => return run.report(),
+            TaskStep::Worked { .. } => {}
             other => panic!("{other:?}"),
         }
     }

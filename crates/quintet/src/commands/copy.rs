@@ -11,7 +11,7 @@ use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_several, short_id};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
-use crate::held::{CopyEntry, CopyState, OpenPool};
+use crate::held::{CopyEntry, CopyState, OpenPool, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
@@ -19,18 +19,16 @@ use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
-    CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyOptions, CopyStep, Replication,
+    Advance, CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
+    StepSizes, TaskStep, advance,
 };
-use qos::Flow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{OpenMode, Pool, WriteCounts};
 
-/// Bytes of a step: the user who interrupts waits so long.
-const STEP_BYTES: u64 = 4 << 20;
-/// In a server: users of the device wait no longer.
-const STEP_BYTES_BESIDE: u64 = 256 << 10;
+/// The user who interrupts waits for so much.
+const SIZES: StepSizes = StepSizes::new(4 << 20);
 
 pub(super) fn run(invocation: &Invocation, args: &CopyArgs) -> anyhow::Result<Exit> {
     if args.pause || args.resume {
@@ -232,6 +230,7 @@ impl Copying<'_> {
         let interrupt = &self.invocation.interrupt;
         let limit = progress.bytes_done() + size_of(snapshot);
         self.replication.begin(snapshot)?;
+        let host = TaskHost::new(self.invocation.held().map(|held| &**held), interrupt);
         loop {
             interrupt.check()?;
             if self.is_paused(snapshot, progress) {
@@ -239,22 +238,20 @@ impl Copying<'_> {
                 continue;
             }
             let before = passed(&self.replication.counts().0);
-            let now_ns = self.started.elapsed().as_nanos() as u64;
-            let turn = self.invocation.turn(Flow::Replication, STEP_BYTES_BESIDE)?;
-            let bytes = turn.as_ref().map_or(STEP_BYTES, |_| STEP_BYTES_BESIDE);
-            let step = self.replication.step(now_ns, bytes)?;
-            drop(turn);
+            let advanced = advance(&mut self.replication, &host, SIZES)?;
             let now = passed(&self.replication.counts().0);
             let left = limit.saturating_sub(progress.bytes_done());
             progress.add_bytes((now - before).min(left));
+            let Advance::Step(step) = advanced else {
+                continue;
+            };
             match step {
-                CopyStep::Worked | CopyStep::Sent(_) => {}
-                CopyStep::Copied(copied) => return Ok(copied),
-                CopyStep::Waiting { until_ns } => {
-                    let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-                    interrupt.wait(wait.min(Duration::from_secs(1)));
-                }
-                CopyStep::Paused => {
+                TaskStep::News(CopyNews::Copied(copied)) => return Ok(copied),
+                TaskStep::News(CopyNews::Sent(_))
+                | TaskStep::Worked { .. }
+                | TaskStep::NeedsDevice => {}
+                TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
+                TaskStep::Idle | TaskStep::Finished => {
                     interrupt.wait(Duration::from_millis(100));
                 }
             }

@@ -15,18 +15,17 @@ use super::check::show_affected;
 use super::invocation::Invocation;
 use crate::cli::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 use crate::exit::Exit;
-use crate::held::{OpenPool, Replica};
+use crate::held::{OpenPool, Replica, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use format::scrub::Pass;
-use maintenance::{ScrubStatus, ScrubStep, Scrubber};
+use maintenance::{Advance, ScrubStatus, Scrubber, StepSizes, TaskStep, advance};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use store::{CheckDepth, OpenMode};
 
-/// Bytes of a step: the user who interrupts waits so long.
-const STEP_BYTES: u64 = 4 << 20;
+/// The user who interrupts waits for so much.
+const SIZES: StepSizes = StepSizes::new(4 << 20);
 
 pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<Exit> {
     match (&args.command, invocation.held()) {
@@ -119,22 +118,19 @@ fn pass(
     findings: &mut Findings,
     progress: &Progress,
 ) -> anyhow::Result<()> {
-    let started = Instant::now();
+    let host = TaskHost::new(None, &invocation.interrupt);
     let mut before = Pass::default();
     loop {
-        let now_ns = started.elapsed().as_nanos() as u64;
-        let step = scrubber.step(now_ns, STEP_BYTES)?;
+        let advanced = advance(scrubber, &host, SIZES)?;
         findings.add(&invocation.console, scrubber.take_findings())?;
-        match step {
-            ScrubStep::Worked { .. } => {}
-            ScrubStep::Failed { container, error } => {
-                findings.add_failure(&invocation.console, container, &error);
+        match advanced {
+            Advance::Step(TaskStep::Worked { .. } | TaskStep::NeedsDevice) => {}
+            Advance::Step(TaskStep::News(unread)) => {
+                findings.add_failure(&invocation.console, &unread);
             }
-            ScrubStep::Waiting { until_ns } => {
-                let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-                invocation.interrupt.wait(wait);
-            }
-            ScrubStep::Finished | ScrubStep::Idle => return Ok(()),
+            Advance::Step(TaskStep::Waiting { until_ns }) => host.wait_until(until_ns),
+            Advance::Step(TaskStep::Finished | TaskStep::Idle) => return Ok(()),
+            Advance::Stopped => {}
         }
         let now = scrubber.status().pass;
         progress.add_files(now.containers.saturating_sub(before.containers));

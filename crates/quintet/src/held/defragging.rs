@@ -6,10 +6,13 @@
 use super::TaskBytes;
 use anyhow::bail;
 use format::phase::TaskPhase;
-use maintenance::{DefragRun, DefragStage, DefragStep, Defragmenter, RecordedDefrag};
+use maintenance::{
+    Access, DefragRun, DefragStage, Defragmenter, MaintenanceTask, RecordedDefrag, TaskStep,
+};
+use qos::Flow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-use store::Volumes;
+use store::{StoreError, Volumes};
 use units::UnixNanos;
 
 /// What became of a run that is not under way.
@@ -180,44 +183,6 @@ impl Defragmenting {
         self.changed.notify_all();
     }
 
-    /// One step of the run that is under way; `None`: none is. When it is over, it is written down.
-    pub fn step(&self, now_ns: u64, budget_bytes: u64) -> Option<store::Result<DefragStep>> {
-        let mut state = self.state();
-        let mut run = state.run.take()?;
-        state.at_work = Some(run.run(TaskPhase::UnderWay));
-        drop(state);
-        let before = copied(&run);
-        let stepped = run.step(now_ns, budget_bytes);
-        let came = copied(&run).since(before);
-        let written = match &stepped {
-            Ok(_) if run.wants_record() || run.report().stage == DefragStage::Done => run.record(),
-            _ => Ok(()),
-        };
-        let stepped = stepped.and_then(|step| written.map(|()| step));
-        let mut state = self.state();
-        state.at_work = None;
-        state.totals = state.totals.plus(came);
-        match &stepped {
-            Ok(DefragStep::Finished) => {
-                self.put(&mut state, run.run(TaskPhase::AtRest), Outcome::Stopped);
-            }
-            Ok(_) => {
-                state.run = Some(run);
-                self.changed.notify_all();
-            }
-            Err(e) => {
-                let mut last = run.run(TaskPhase::Paused);
-                // What was written down of it.
-                if let Some(mut recorded) = RecordedDefrag::read(self.volumes.pool()) {
-                    let _ = recorded.stop(self.volumes.pool(), TaskPhase::Paused);
-                    last = recorded.run();
-                }
-                self.put(&mut state, last, Outcome::Failed(e.to_string()));
-            }
-        }
-        Some(stepped)
-    }
-
     /// It is time to write down how far it is: what was copied counts soon, and is written down then.
     pub fn record(&self) -> store::Result<()> {
         match &mut self.state().run {
@@ -276,6 +241,61 @@ impl Defragmenting {
             run,
             outcome: state.outcome.clone(),
         })
+    }
+}
+
+/// One step of the run that is under way. When it is over, it is written down.
+impl MaintenanceTask for &Defragmenting {
+    type News = StoreError;
+    type Error = StoreError;
+
+    fn flow(&self) -> Flow {
+        Flow::Defragment
+    }
+
+    fn step_with(
+        &mut self,
+        now_ns: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> store::Result<TaskStep<StoreError>> {
+        let mut state = self.state();
+        let Some(mut run) = state.run.take() else {
+            return Ok(TaskStep::Idle);
+        };
+        state.at_work = Some(run.run(TaskPhase::UnderWay));
+        drop(state);
+        let before = copied(&run);
+        let stepped = run.step_with(now_ns, budget_bytes, access);
+        let came = copied(&run).since(before);
+        let is_done = run.report().stage == DefragStage::Done;
+        let written = match &stepped {
+            Ok(_) if run.wants_record() || is_done => run.record(),
+            _ => Ok(()),
+        };
+        let stepped = stepped.and_then(|step| written.map(|()| step));
+        let mut state = self.state();
+        state.at_work = None;
+        state.totals = state.totals.plus(came);
+        match &stepped {
+            Ok(TaskStep::Finished) => {
+                self.put(&mut state, run.run(TaskPhase::AtRest), Outcome::Stopped);
+            }
+            Ok(_) => {
+                state.run = Some(run);
+                self.changed.notify_all();
+            }
+            Err(e) => {
+                let mut last = run.run(TaskPhase::Paused);
+                // What was written down of it.
+                if let Some(mut recorded) = RecordedDefrag::read(self.volumes.pool()) {
+                    let _ = recorded.stop(self.volumes.pool(), TaskPhase::Paused);
+                    last = recorded.run();
+                }
+                self.put(&mut state, last, Outcome::Failed(e.to_string()));
+            }
+        }
+        stepped
     }
 }
 

@@ -14,7 +14,7 @@ use crate::history::Ticket;
 use crate::{History, Seed, SimDisk};
 use format::container::{ContainerClass, ContainerHeader, RegionHeader};
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
-use maintenance::{CopyStep, Replication};
+use maintenance::{CopyNews, MaintenanceTask, Replication, TaskStep};
 use media::{Barrier, Disk, Media};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -249,8 +249,8 @@ impl<'h> Process<'h> {
             run.begin(&snapshot)?;
             let snapshot = loop {
                 match run.step(0, COPY_STEP_BYTES)? {
-                    CopyStep::Sent(snapshot) => break *snapshot,
-                    CopyStep::Worked => {}
+                    TaskStep::News(CopyNews::Sent(snapshot)) => break *snapshot,
+                    TaskStep::Worked { .. } => {}
                     other => return Err(format!("{other:?}").into()),
                 }
             };
@@ -259,7 +259,7 @@ impl<'h> Process<'h> {
                 remove: Vec::new(),
             };
             self.tell(change, |_| match run.step(0, COPY_STEP_BYTES) {
-                Ok(CopyStep::Copied(_)) => Ok(()),
+                Ok(TaskStep::News(CopyNews::Copied(_))) => Ok(()),
                 Ok(other) => panic!("{other:?} instead of a commit"),
                 Err(e) => Err(e.into_cause()),
             })?;

@@ -3,12 +3,13 @@
 //! Invariant: how far it is is written down now and then; interrupted, it is paused. Called by `defrag`.
 
 use crate::commands::invocation::Invocation;
+use crate::held::TaskHost;
 use crate::progress::Progress;
-use maintenance::{DefragReport, DefragStage, DefragStep, Defragmenter};
+use maintenance::{Advance, DefragReport, DefragStage, Defragmenter, StepSizes, TaskStep, advance};
 use std::time::{Duration, Instant};
 
-/// Bytes of work between two looks at the clock and at the wish to stop.
-const STEP_BYTES: u64 = 1 << 20;
+/// The user who interrupts waits for so much.
+const SIZES: StepSizes = StepSizes::new(1 << 20);
 /// Time between two records, where less was done than asks for one.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 /// Said when it stops before its end.
@@ -21,7 +22,8 @@ pub fn finish(
     dry_run: bool,
 ) -> anyhow::Result<DefragReport> {
     let progress = invocation.progress("defragmenting");
-    let (started, mut recorded) = (Instant::now(), Instant::now());
+    let host = TaskHost::new(None, &invocation.interrupt);
+    let mut recorded = Instant::now();
     let mut shown = Shown::default();
     if !dry_run {
         run.record()?;
@@ -34,19 +36,20 @@ pub fn finish(
             }
             return Err(e.into());
         }
-        let now_ns = started.elapsed().as_nanos() as u64;
-        let step = run.step(now_ns, STEP_BYTES)?;
-        let is_over = matches!(step, DefragStep::Finished);
+        let Advance::Step(step) = advance(&mut run, &host, SIZES)? else {
+            continue;
+        };
+        let is_over = matches!(step, TaskStep::Finished);
         match step {
-            DefragStep::Worked { .. } | DefragStep::Finished => {}
-            DefragStep::Failed { error } => {
+            TaskStep::News(error) => {
                 let console = &invocation.console;
                 console.warn(format_args!("left where it is: {error}"));
             }
-            DefragStep::Waiting { until_ns } => {
-                let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-                invocation.interrupt.wait(wait.min(Duration::from_secs(1)));
-            }
+            TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
+            TaskStep::Worked { .. }
+            | TaskStep::NeedsDevice
+            | TaskStep::Idle
+            | TaskStep::Finished => {}
         }
         let is_time = recorded.elapsed() >= RECORD_EVERY;
         if is_time {

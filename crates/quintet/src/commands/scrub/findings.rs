@@ -5,9 +5,8 @@
 
 use crate::console::Console;
 use crate::json::Object;
-use maintenance::ScrubFindings;
+use maintenance::{ScrubFindings, Unread};
 use store::{Damaged, LaneOptions, Pool, RegionPlace, StoreError};
-use units::ContainerId;
 
 /// Of one pass.
 #[derive(Default)]
@@ -45,7 +44,8 @@ impl Findings {
     }
 
     /// Tells that the device did not give a container.
-    pub fn add_failure(&mut self, console: &Console, container: ContainerId, error: &StoreError) {
+    pub fn add_failure(&mut self, console: &Console, unread: &Unread) {
+        let Unread { container, error } = unread;
         self.failures += 1;
         console.warn(format_args!(
             "container {container} was not verified: {error}"

@@ -8,19 +8,18 @@ use crate::calendar;
 use crate::commands::defrag::taken_up;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
-use crate::held::Held;
+use crate::held::{Held, TaskHost};
 use crate::interrupt::Interrupt;
-use maintenance::{DefragSource, DefragStep};
+use maintenance::{Advance, DefragSource, StepSizes, TaskStep, advance};
 use media::Asker;
-use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::LaneOptions;
+use store::{LaneOptions, StoreError};
 use units::Origin;
 
-/// Bytes of a step: what a disk does between two requests of others without their noticing much.
-const STEP_BYTES: u64 = 256 << 10;
+/// It is never alone.
+const SIZES: StepSizes = StepSizes::new(1 << 20);
 /// Waits while there is nothing to do; a start ends them.
 const AT_REST: Duration = Duration::from_secs(60);
 /// Time between two records of how far it is, where less was done than asks for one.
@@ -78,50 +77,38 @@ impl Work {
 
     fn run(mut self) {
         let _asking = Asker::of(Origin::Defragment).begin();
-        let started = Instant::now();
-        let held = Arc::clone(&self.held);
+        let (held, interrupt) = (Arc::clone(&self.held), self.interrupt.clone());
+        let host = TaskHost::new(Some(&held), &interrupt);
         while !self.interrupt.requested() {
             if held.defrag.is_free().is_ok() {
                 held.defrag.wait(AT_REST, || self.interrupt.requested());
                 continue;
             }
-            let Ok(turn) = held.turn(Flow::Defragment, STEP_BYTES, &self.interrupt) else {
-                break;
-            };
-            let now_ns = started.elapsed().as_nanos() as u64;
-            let step = held.defrag.step(now_ns, STEP_BYTES);
-            drop(turn);
-            let wait = self.judge(step, now_ns);
+            match advance(&mut &held.defrag, &host, SIZES) {
+                Ok(Advance::Stopped) => break,
+                Ok(Advance::Step(step)) => self.judge(step, &host),
+                Err(e) => self.console.warn(format_args!(
+                    "defrag: {e}; it is paused (go on: quintet defrag resume)"
+                )),
+            }
             if self.recorded.elapsed() >= RECORD_EVERY {
                 self.recorded = Instant::now();
                 self.say(held.defrag.record());
-            }
-            if !wait.is_zero() {
-                self.interrupt.wait(wait);
             }
         }
         self.say(held.defrag.leave());
     }
 
-    /// How long to wait after a step.
-    fn judge(&self, step: Option<store::Result<DefragStep>>, now_ns: u64) -> Duration {
+    /// What to do after a while of work.
+    fn judge(&self, step: TaskStep<StoreError>, host: &TaskHost<'_>) {
         match step {
-            Some(Ok(DefragStep::Failed { error })) => {
-                self.console
-                    .warn(format_args!("defrag: left where it is: {error}"));
-            }
-            // Looks in between whether somebody gave it another limit.
-            Some(Ok(DefragStep::Waiting { until_ns })) => {
-                let wait = Duration::from_nanos(until_ns.saturating_sub(now_ns));
-                return wait.min(Duration::from_secs(1));
-            }
-            Some(Ok(DefragStep::Finished)) => self.console.note("defrag: done"),
-            Some(Ok(DefragStep::Worked { .. })) | None => {}
-            Some(Err(e)) => self.console.warn(format_args!(
-                "defrag: {e}; it is paused (go on: quintet defrag resume)"
-            )),
+            TaskStep::News(error) => self
+                .console
+                .warn(format_args!("defrag: left where it is: {error}")),
+            TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
+            TaskStep::Finished => self.console.note("defrag: done"),
+            TaskStep::Worked { .. } | TaskStep::NeedsDevice | TaskStep::Idle => {}
         }
-        Duration::ZERO
     }
 
     fn say(&self, written: store::Result<()>) {

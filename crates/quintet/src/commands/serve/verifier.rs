@@ -8,9 +8,11 @@ use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::commands::scrub::Findings;
 use crate::console::Console;
-use crate::held::{Held, seconds};
+use crate::held::{Held, TaskHost, seconds};
 use crate::interrupt::Interrupt;
-use maintenance::{ScrubStatus, ScrubStep};
+use maintenance::{
+    Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
+};
 use media::Asker;
 use qos::Flow;
 use std::io;
@@ -20,8 +22,8 @@ use std::time::{Duration, Instant};
 use store::{CheckDepth, LaneOptions, StepTurn, StoreError};
 use units::{Origin, UnixNanos};
 
-/// Bytes of a step: what a disk reads between two requests of others without their noticing much.
-const STEP_BYTES: u64 = 256 << 10;
+/// It is never alone.
+const SIZES: StepSizes = StepSizes::new(4 << 20);
 /// Waits while there is nothing to do; a start ends them.
 const AT_REST: Duration = Duration::from_secs(60);
 /// Damage is noted in the pool so long after it was found, or when the pass ends.
@@ -81,35 +83,63 @@ struct Work {
     put_back: u64,
 }
 
+impl MaintenanceTask for Work {
+    type News = Unread;
+    type Error = StoreError;
+
+    fn flow(&self) -> Flow {
+        Flow::Scrub
+    }
+
+    /// The lock is held for a step, so that commands can switch it in between.
+    fn step_with(
+        &mut self,
+        now_ns: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> Result<TaskStep<Unread>, StoreError> {
+        let (step, found) = {
+            let mut scrubber = self.held.scrub.scrubber();
+            let step = scrubber.step_with(now_ns, budget_bytes, access);
+            (step, scrubber.take_findings())
+        };
+        // Nobody reads the output of a server's thread in JSON but as lines like these.
+        let _ = self.findings.add(&self.console, found);
+        if self.findings.is_unnoted() {
+            self.unnoted_since.get_or_insert_with(Instant::now);
+        }
+        step
+    }
+}
+
 impl Work {
     fn run(mut self) {
         let _asking = Asker::of(Origin::Scrub).begin();
-        let started = Instant::now();
-        let held = Arc::clone(&self.held);
+        let (held, interrupt) = (Arc::clone(&self.held), self.interrupt.clone());
+        let host = TaskHost::new(Some(&held), &interrupt);
         if self.held.scrub.scrubber().is_under_way() {
             self.say_failure(self.held.scrub.start(None).err().map(|e| e.to_string()));
         }
         while !self.interrupt.requested() {
             self.put_back();
-            let now_ns = started.elapsed().as_nanos() as u64;
             if !self.held.scrub.scrubber().is_running() {
                 self.settle(true);
                 self.begin_if_due();
                 continue;
             }
             self.hurry();
-            let Ok(turn) = held.turn(Flow::Scrub, STEP_BYTES, &self.interrupt) else {
-                break;
-            };
-            let wait = self.step(now_ns);
-            drop(turn);
+            match advance(&mut self, &host, SIZES) {
+                Ok(Advance::Stopped) => break,
+                Ok(Advance::Step(step)) => self.judge(step, &host),
+                Err(e) => {
+                    self.say_failure(Some(e.to_string()));
+                    self.interrupt.wait(FAILED_PAUSE);
+                }
+            }
             if std::mem::take(&mut self.is_finished) {
                 self.finish();
             }
             self.settle(false);
-            if !wait.is_zero() {
-                self.interrupt.wait(wait);
-            }
         }
         self.settle(true);
         self.record();
@@ -153,43 +183,21 @@ impl Work {
         }
     }
 
-    /// One step; how long to wait after it.
-    fn step(&mut self, now_ns: u64) -> Duration {
-        let (step, found) = {
-            let mut scrubber = self.held.scrub.scrubber();
-            let step = scrubber.step(now_ns, STEP_BYTES);
-            (step, scrubber.take_findings())
-        };
-        // Nobody reads the output of a server's thread in JSON but as lines like these.
-        let _ = self.findings.add(&self.console, found);
-        if self.findings.is_unnoted() {
-            self.unnoted_since.get_or_insert_with(Instant::now);
-        }
+    /// What to do after a while of work.
+    fn judge(&mut self, step: TaskStep<Unread>, host: &TaskHost<'_>) {
         match step {
-            Ok(ScrubStep::Worked { .. }) => {
+            TaskStep::Worked { .. } => {
                 self.said = None;
                 if self.recorded.elapsed() >= RECORD_EVERY {
                     self.record();
                 }
-                Duration::ZERO
             }
-            Ok(ScrubStep::Failed { container, error }) => {
-                self.findings.add_failure(&self.console, container, &error);
-                Duration::ZERO
-            }
-            // Wakes in between to hear what readers do.
-            Ok(ScrubStep::Waiting { until_ns }) => {
-                Duration::from_nanos(until_ns.saturating_sub(now_ns)).min(Duration::from_secs(1))
-            }
-            Ok(ScrubStep::Idle) => Duration::ZERO,
-            Ok(ScrubStep::Finished) => {
+            TaskStep::News(unread) => self.findings.add_failure(&self.console, &unread),
+            TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
+            TaskStep::NeedsDevice | TaskStep::Idle => {}
+            TaskStep::Finished => {
                 self.record();
                 self.is_finished = true;
-                Duration::ZERO
-            }
-            Err(e) => {
-                self.say_failure(Some(e.to_string()));
-                FAILED_PAUSE
             }
         }
     }
@@ -268,7 +276,7 @@ impl Work {
                 return;
             }
             at_device = None;
-            let turn = held.turn(Flow::Scrub, STEP_BYTES, interrupt);
+            let turn = held.turn(Flow::Scrub, SIZES.turn_bytes, interrupt);
             at_device = turn.ok().map(|turn| (turn, Instant::now()));
         };
         let mended = replica.mend(&turn, self.lane, &self.console, interrupt, &mut between);

@@ -1,0 +1,276 @@
+//! Runs maintenance tasks: one loop for all of them, in a server, in a command without one, and in tests.
+//!
+//! ```text
+//! events, and what is in memory --> a turn at the device --> steps, as long as the turn goes on --> the caller
+//! ```
+//!
+//! What is in memory needs no turn. A turn is for [`StepSizes::turn_bytes`]; in idle time it goes on until a user
+//! comes. Then the caller has a moment to record, tell and look at the wish to stop.
+//!
+//! Invariant: nobody waits here but for a turn, which ends when somebody asks to stop. Called by the program's
+//! threads and commands.
+
+use crate::task::{Access, MaintenanceTask, TaskStep};
+use qos::Flow;
+use std::time::Duration;
+use store::StepTurn;
+
+/// A task works for so long before its caller has a moment.
+const AT_A_TIME: Duration = Duration::from_millis(100);
+/// A turn is over after so long for each [`TURN_BYTES`] of it: what takes longer reads here and there.
+const TURN: Duration = Duration::from_millis(10);
+const TURN_BYTES: u64 = 256 << 10;
+
+/// Where a task runs.
+pub trait Host {
+    /// Nanoseconds since any moment.
+    fn now_ns(&self) -> u64;
+
+    /// Somebody asks to stop.
+    fn is_to_stop(&self) -> bool;
+
+    /// A turn at the device for a step of so many bytes, once it is there; `None` where nobody shares the device.
+    fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped>;
+}
+
+/// A turn at the device; it ends when this is dropped.
+pub trait HeldTurn {
+    /// True while the task may go on beyond what the turn was asked for.
+    fn goes_on(&self) -> bool;
+}
+
+impl HeldTurn for StepTurn<'_> {
+    fn goes_on(&self) -> bool {
+        StepTurn::goes_on(self)
+    }
+}
+
+/// Somebody asked to stop before it was the task's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stopped;
+
+/// Bytes of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepSizes {
+    /// Where nobody shares the device: work between two looks at the wish to stop.
+    pub alone_bytes: u64,
+    /// Of one turn at a device that is shared.
+    pub turn_bytes: u64,
+    /// Of one step in it.
+    pub step_bytes: u64,
+}
+
+impl StepSizes {
+    /// For a task whose steps are turns.
+    pub const fn new(alone_bytes: u64) -> Self {
+        Self {
+            alone_bytes,
+            turn_bytes: TURN_BYTES,
+            step_bytes: TURN_BYTES,
+        }
+    }
+}
+
+/// What came of a while of work.
+#[derive(Debug)]
+pub enum Advance<N> {
+    /// Somebody asks to stop.
+    Stopped,
+    /// The last step.
+    Step(TaskStep<N>),
+}
+
+/// Lets a task work for a while, until it has news, or has nothing to do.
+pub fn advance<T: MaintenanceTask>(
+    task: &mut T,
+    host: &dyn Host,
+    sizes: StepSizes,
+) -> Result<Advance<T::News>, T::Error> {
+    let began_ns = host.now_ns();
+    let has_time = |host: &dyn Host| {
+        let passed_ns = host.now_ns().saturating_sub(began_ns);
+        Duration::from_nanos(passed_ns) < AT_A_TIME
+    };
+    loop {
+        match task.step_with(host.now_ns(), sizes.step_bytes, Access::Memory)? {
+            TaskStep::NeedsDevice => break,
+            TaskStep::Worked { .. } if has_time(host) && !host.is_to_stop() => {}
+            step => return Ok(Advance::Step(step)),
+        }
+    }
+    let Ok(turn) = host.turn(task.flow(), sizes.turn_bytes) else {
+        return Ok(Advance::Stopped);
+    };
+    let Some(turn) = turn else {
+        return task
+            .step(host.now_ns(), sizes.alone_bytes)
+            .map(Advance::Step);
+    };
+    let given_ns = host.now_ns();
+    let turns = u32::try_from(sizes.turn_bytes / TURN_BYTES).unwrap_or(u32::MAX);
+    let turn_ns = TURN.saturating_mul(turns.max(1)).as_nanos();
+    let mut worked = 0u64;
+    loop {
+        let step = task.step(host.now_ns(), sizes.step_bytes)?;
+        let TaskStep::Worked { bytes } = step else {
+            return Ok(Advance::Step(step));
+        };
+        worked = worked.saturating_add(bytes);
+        let held_ns = u128::from(host.now_ns().saturating_sub(given_ns));
+        let is_paid = worked < sizes.turn_bytes && held_ns < turn_ns;
+        let goes_on = has_time(host) && turn.goes_on();
+        if host.is_to_stop() || !(is_paid || goes_on) {
+            return Ok(Advance::Step(TaskStep::Worked { bytes: worked }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::convert::Infallible;
+
+    /// Works of a MiB, some of them in memory.
+    struct Works {
+        resident: u64,
+        others: u64,
+        log: RefCell<Vec<&'static str>>,
+    }
+
+    struct Machine {
+        now_ns: Cell<u64>,
+        stops_at_ns: u64,
+        /// Steps that a turn goes on for.
+        goes_on: Cell<u64>,
+        turns: Cell<u64>,
+        is_shared: bool,
+    }
+
+    struct Given<'a>(&'a Machine);
+
+    impl HeldTurn for Given<'_> {
+        fn goes_on(&self) -> bool {
+            let left = self.0.goes_on.get();
+            self.0.goes_on.set(left.saturating_sub(1));
+            left > 0
+        }
+    }
+
+    impl Host for Machine {
+        fn now_ns(&self) -> u64 {
+            self.now_ns.set(self.now_ns.get() + 1_000_000);
+            self.now_ns.get()
+        }
+
+        fn is_to_stop(&self) -> bool {
+            self.now_ns.get() >= self.stops_at_ns
+        }
+
+        fn turn(&self, _: Flow, _: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped> {
+            if self.is_to_stop() {
+                return Err(Stopped);
+            }
+            self.turns.set(self.turns.get() + 1);
+            Ok(self.is_shared.then(|| Box::new(Given(self)) as _))
+        }
+    }
+
+    impl MaintenanceTask for Works {
+        type News = ();
+        type Error = Infallible;
+
+        fn flow(&self) -> Flow {
+            Flow::Scrub
+        }
+
+        fn step_with(
+            &mut self,
+            _: u64,
+            bytes: u64,
+            access: Access,
+        ) -> Result<TaskStep<()>, Infallible> {
+            let (left, word) = match access {
+                Access::Memory => (&mut self.resident, "memory"),
+                Access::Device => (&mut self.others, "device"),
+            };
+            Ok(match (*left, access) {
+                (0, Access::Memory) => TaskStep::NeedsDevice,
+                (0, Access::Device) => TaskStep::Finished,
+                _ => {
+                    *left -= 1;
+                    self.log.borrow_mut().push(word);
+                    TaskStep::Worked { bytes }
+                }
+            })
+        }
+    }
+
+    fn works(resident: u64, others: u64) -> Works {
+        Works {
+            resident,
+            others,
+            log: RefCell::default(),
+        }
+    }
+
+    fn machine(goes_on: u64) -> Machine {
+        Machine {
+            now_ns: Cell::new(0),
+            stops_at_ns: u64::MAX,
+            goes_on: Cell::new(goes_on),
+            turns: Cell::new(0),
+            is_shared: true,
+        }
+    }
+
+    const SIZES: StepSizes = StepSizes::new(4 << 20);
+
+    fn one(task: &mut Works, machine: &Machine) -> Advance<()> {
+        let Ok(advance) = advance(task, machine, SIZES);
+        advance
+    }
+
+    #[test]
+    fn what_is_in_memory_goes_first_and_needs_no_turn() {
+        let (mut task, machine) = (works(3, 2), machine(0));
+        assert!(matches!(
+            one(&mut task, &machine),
+            Advance::Step(TaskStep::Worked { .. })
+        ));
+        assert_eq!(*task.log.borrow(), ["memory", "memory", "memory", "device"]);
+        assert_eq!(machine.turns.get(), 1);
+        one(&mut task, &machine);
+        assert!(matches!(
+            one(&mut task, &machine),
+            Advance::Step(TaskStep::Finished)
+        ));
+    }
+
+    #[test]
+    fn a_turn_goes_on_until_a_user_comes_and_not_for_ever() {
+        let (mut task, machine) = (works(0, 1000), machine(5));
+        one(&mut task, &machine);
+        assert_eq!(task.others, 994, "one that was paid for, and five");
+        machine.goes_on.set(u64::MAX);
+        one(&mut task, &machine);
+        assert!((900..980).contains(&task.others), "{}", task.others);
+        assert_eq!(machine.turns.get(), 2);
+    }
+
+    #[test]
+    fn it_stops_when_it_should_and_does_a_lot_where_it_is_alone() {
+        let (mut task, mut machine) = (works(0, 1000), machine(u64::MAX));
+        machine.stops_at_ns = 20_000_000;
+        one(&mut task, &machine);
+        assert!(task.others > 980);
+        assert!(matches!(one(&mut task, &machine), Advance::Stopped));
+        machine.stops_at_ns = u64::MAX;
+        machine.is_shared = false;
+        let worked = one(&mut task, &machine);
+        assert!(
+            matches!(worked, Advance::Step(TaskStep::Worked { bytes }) if bytes == 4 << 20),
+            "{worked:?}"
+        );
+    }
+}
