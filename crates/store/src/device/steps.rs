@@ -95,7 +95,7 @@ impl DeviceQueue {
         let came_ns = self.ticks.now_ns();
         let mut state = self.lock();
         let id = state.new_id();
-        let waiter = Arc::new(Waiter::here());
+        let waiter = Arc::new(Waiter::here(flow));
         let request = Request {
             id,
             flow,

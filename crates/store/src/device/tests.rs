@@ -324,3 +324,34 @@ fn what_was_leased_is_counted_and_charged() {
     drop(clients.pop());
     assert_eq!(steps.each_mut().map(|step| step.wait(NOW)), [false, true]);
 }
+
+/// It slept until it looked again by itself, a tenth of a second later: three starts a second were left.
+#[test]
+fn who_waits_for_idle_time_hears_that_the_last_user_has_left() {
+    let (queue, ticks) = queue(Some(DeviceKind::Disk));
+    let one = || {
+        let user = queue.enter(RANDOM, Direction::Read, false, 4096);
+        let mut scrub = queue.ask(Flow::Scrub, STEP);
+        // Its floor was had.
+        while scrub.wait(NOW) {
+            scrub = queue.ask(Flow::Scrub, STEP);
+        }
+        let (send, waits) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(move || {
+                send.send(()).expect("somebody listens");
+                assert!(scrub.wait(Duration::from_secs(3600)));
+                std::time::Instant::now()
+            });
+            waits.recv().expect("it waits");
+            std::thread::sleep(Duration::from_millis(5));
+            let left = std::time::Instant::now();
+            drop(user);
+            // Long ago.
+            ticks.pass(50 * MS);
+            waiter.join().expect("no panic").duration_since(left)
+        })
+    };
+    let shortest = (0..8).map(|_| one()).min().expect("some");
+    assert!(shortest < Duration::from_millis(50), "{shortest:?}");
+}

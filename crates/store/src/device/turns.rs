@@ -26,6 +26,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Waiter {
     granted: OnceLock<Grant>,
     thread: Thread,
+    /// It looks itself when its time is: it is told when the last user has left.
+    is_maintenance: bool,
 }
 
 pub(super) struct State {
@@ -159,7 +161,7 @@ impl DeviceQueue {
 
     /// Until the request has its turn.
     fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>, id: u64) -> MutexGuard<'s, State> {
-        let waiter = Arc::new(Waiter::here());
+        let waiter = Arc::new(Waiter::here(Flow::ForegroundNonSequential));
         state.waiting.insert(id, Arc::clone(&waiter));
         while waiter.granted().is_none() {
             drop(state);
@@ -257,8 +259,9 @@ impl RequestQueue for DeviceQueue {
 impl Turn for AtDevice<'_> {}
 
 impl Waiter {
-    pub fn here() -> Self {
+    pub fn here(flow: Flow) -> Self {
         Self {
+            is_maintenance: flow.is_maintenance(),
             granted: OnceLock::new(),
             thread: std::thread::current(),
         }
@@ -283,6 +286,15 @@ impl State {
 
     pub fn of(&mut self, flow: Flow) -> &mut FlowCounts {
         &mut self.counts[flow as usize]
+    }
+
+    /// The last user has left a disk: who waits for idle time reckons anew. Other devices have too many users for that,
+    /// and short waits.
+    fn tell_of_gap(&self) {
+        if self.kind == DeviceKind::Disk && self.users_at_device + self.line.at_device == 0 {
+            let waiting = self.waiting.values().filter(|waiter| waiter.is_maintenance);
+            waiting.for_each(|waiter| waiter.thread.unpark());
+        }
     }
 
     pub fn note_order(&mut self, flow: Flow, is_sequential: bool) {
@@ -342,5 +354,6 @@ impl Drop for AtDevice<'_> {
             }
         }
         self.queue.hand_out(&mut state, None);
+        state.tell_of_gap();
     }
 }
