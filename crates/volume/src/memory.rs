@@ -9,7 +9,10 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
+use crate::{
+    Capabilities, Changes, Durability, Extent, FastPath, RequestContext, TrackChanges, Volume,
+    VolumeError, VolumeInfo,
+};
 use pages::{Group, PAGE_BYTES, Store, groups, parts};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +52,7 @@ impl MemoryVolume {
         }
     }
 
-    /// Remembers now as `name`, for [`Volume::changes_since`]. An older mark of that name is
+    /// Remembers now as `name`, for [`TrackChanges::changes_since`]. An older mark of that name is
     /// forgotten. What the volume holds now is not kept, only what changes from here on.
     pub fn mark(&self, name: &str) {
         // All writers are outside: each change is wholly before the mark or wholly after.
@@ -130,17 +133,6 @@ impl Volume for MemoryVolume {
         Ok(())
     }
 
-    /// Memory is always ready.
-    fn write_now(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-    ) -> Result<bool, VolumeError> {
-        self.write(context, offset_bytes, data, Durability::Volatile)?;
-        Ok(true)
-    }
-
     fn flush(&self, _context: RequestContext) -> Result<(), VolumeError> {
         Ok(())
     }
@@ -199,6 +191,33 @@ impl Volume for MemoryVolume {
         Ok(())
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: Some(self),
+            prefetch: None,
+        }
+    }
+}
+
+/// Memory is always ready.
+impl FastPath for MemoryVolume {
+    fn is_cached(&self, _context: RequestContext, _offset_bytes: u64, _len_bytes: u64) -> bool {
+        true
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        self.write(context, offset_bytes, data, Durability::Volatile)?;
+        Ok(true)
+    }
+}
+
+impl TrackChanges for MemoryVolume {
     fn baselines(&self, count_max: usize) -> Vec<String> {
         self.0.marks.names(count_max)
     }
