@@ -20,6 +20,7 @@ pub mod ingest;
 pub mod interrupt;
 pub mod json;
 pub mod latest;
+pub mod memory_plan;
 pub mod meters;
 pub mod metrics;
 pub mod mount;
