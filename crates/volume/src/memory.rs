@@ -6,6 +6,7 @@
 
 mod marks;
 mod pages;
+mod since;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use crate::{
     VolumeError, VolumeInfo,
 };
 use pages::{Group, PAGE_BYTES, Store, groups, parts};
+use since::Since;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -224,6 +226,6 @@ impl TrackChanges for MemoryVolume {
 
     fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
         let since = self.0.marks.since(baseline)?;
-        Some(Arc::new(marks::Since::new(self.0.clone(), since)))
+        Some(Arc::new(Since::new(self.0.clone(), since)))
     }
 }

@@ -23,7 +23,11 @@ pub struct Import {
 pub fn imports(source: &SourceFile) -> Vec<Import> {
     let code = source.lexed.code.as_str();
     let mut found = Vec::new();
+    let mut item_end = 0;
     for (at, word) in words(code) {
+        if at < item_end {
+            continue;
+        }
         let line = line_of(code, at);
         let after = code.get(at + word.len()..).unwrap_or_default();
         if source.is_test_line(line) {
@@ -34,6 +38,7 @@ pub fn imports(source: &SourceFile) -> Vec<Import> {
                 let tree = after.split_once(';').map_or(after, |(tree, _)| tree);
                 // `impl Trait + use<'a>` is no item.
                 if !tree.trim_start().starts_with('<') {
+                    item_end = at + word.len() + tree.len();
                     expand(tree, &[], line, &mut found);
                 }
             }

@@ -4,16 +4,10 @@
 pub const CIRCLES: &[&[&str]] = &[
     &["crates/duet/src/session.rs", "crates/duet/src/table.rs"],
     &[
-        "crates/format/src/config.rs",
-        "crates/format/src/container.rs",
-        "crates/format/src/parity.rs",
-    ],
-    &[
         "crates/maintenance/src/mend/mending.rs",
         "crates/maintenance/src/mend/naming.rs",
         "crates/maintenance/src/mend/round.rs",
     ],
-    &["crates/media/src/disk.rs", "crates/media/src/reserve.rs"],
     &[
         "crates/page_cache/src/arena.rs",
         "crates/page_cache/src/arena/clearing.rs",
@@ -57,7 +51,6 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/quintet/src/settings/shares.rs",
         "crates/quintet/src/settings/upkeep.rs",
     ],
-    &["crates/sim/src/block.rs", "crates/sim/src/explore.rs"],
     &[
         "crates/store/src/collect/choose.rs",
         "crates/store/src/collect/copy.rs",
@@ -105,9 +98,5 @@ pub const CIRCLES: &[&[&str]] = &[
     &[
         "crates/store/src/write_path/lane.rs",
         "crates/store/src/write_path/session.rs",
-    ],
-    &[
-        "crates/volume/src/memory/marks.rs",
-        "crates/volume/src/memory/pages.rs",
     ],
 ];

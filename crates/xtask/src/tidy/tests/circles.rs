@@ -53,6 +53,8 @@ fn files_that_use_each_other_are_refused() {
         exported,
         "crates/media/src/a.rs, crates/media/src/b/below.rs",
     );
+    let same = "mod below;\npub use below::Deep;\nuse crate::a::A;\n";
+    accepted("use crate::b::{Deep};\n", same);
     // Tests, comments and other rooms.
     accepted(
         "use crate::b::B;\n",
