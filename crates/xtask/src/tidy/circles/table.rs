@@ -56,30 +56,9 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/store/src/collect/copy.rs",
     ],
     &[
-        "crates/store/src/container/builder.rs",
-        "crates/store/src/container/reader/opened.rs",
-    ],
-    &[
         "crates/store/src/device/pieces.rs",
         "crates/store/src/device/steps.rs",
         "crates/store/src/device/turns.rs",
-    ],
-    &[
-        "crates/store/src/index/grow.rs",
-        "crates/store/src/index/merge.rs",
-    ],
-    &[
-        "crates/store/src/index/meters.rs",
-        "crates/store/src/index/table.rs",
-    ],
-    &[
-        "crates/store/src/journal/damage.rs",
-        "crates/store/src/journal/reach.rs",
-        "crates/store/src/journal/slot_use.rs",
-    ],
-    &[
-        "crates/store/src/journal/open.rs",
-        "crates/store/src/journal/state.rs",
     ],
     &[
         "crates/store/src/volumes/admission.rs",
@@ -94,9 +73,5 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/store/src/volumes/restraint.rs",
         "crates/store/src/volumes/round.rs",
         "crates/store/src/volumes/tracing.rs",
-    ],
-    &[
-        "crates/store/src/write_path/lane.rs",
-        "crates/store/src/write_path/session.rs",
     ],
 ];
