@@ -6,6 +6,7 @@
 
 mod environment;
 mod known_pools;
+mod number;
 mod password;
 mod recovery_key;
 mod shares;

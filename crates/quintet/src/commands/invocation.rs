@@ -1,6 +1,6 @@
 //! One run of the program: its settings, its streams, and the way into the pool.
 
-use super::gc::Opened;
+use super::opened::Opened;
 use super::readers;
 use super::unlocking::{Door, Opening, Visit};
 use crate::caller::Caller;

@@ -7,7 +7,7 @@
 use super::SettingError;
 use super::environment::{self, Environment};
 use super::recovery_key::RecoveryKey;
-use super::terminal;
+use super::terminal::{self, TerminalError};
 use crate::caller::Caller;
 use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
 use std::ffi::OsString;
@@ -82,6 +82,16 @@ impl fmt::Display for PasswordError {
 }
 
 impl std::error::Error for PasswordError {}
+
+impl From<TerminalError> for PasswordError {
+    fn from(e: TerminalError) -> Self {
+        match e {
+            TerminalError::Absent => Self::NoSource,
+            TerminalError::Interrupted => Self::Interrupted,
+            TerminalError::Failed(e) => Self::Terminal(e),
+        }
+    }
+}
 
 impl From<SettingError> for PasswordError {
     fn from(e: SettingError) -> Self {

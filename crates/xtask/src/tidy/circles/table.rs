@@ -15,17 +15,6 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/page_cache/src/memory.rs",
     ],
     &[
-        "crates/quintet/src/commands/backup.rs",
-        "crates/quintet/src/commands/gc.rs",
-        "crates/quintet/src/commands/invocation.rs",
-        "crates/quintet/src/commands/known_snapshots.rs",
-        "crates/quintet/src/commands/new_snapshot.rs",
-    ],
-    &[
-        "crates/quintet/src/control/connection.rs",
-        "crates/quintet/src/control/server.rs",
-    ],
-    &[
         "crates/quintet/src/filesystem/apply.rs",
         "crates/quintet/src/filesystem/target_file.rs",
     ],
@@ -42,14 +31,6 @@ pub const CIRCLES: &[&[&str]] = &[
     &[
         "crates/quintet/src/restore/tree.rs",
         "crates/quintet/src/restore/walk.rs",
-    ],
-    &[
-        "crates/quintet/src/settings/password.rs",
-        "crates/quintet/src/settings/terminal.rs",
-    ],
-    &[
-        "crates/quintet/src/settings/shares.rs",
-        "crates/quintet/src/settings/upkeep.rs",
     ],
     &[
         "crates/store/src/collect/choose.rs",
