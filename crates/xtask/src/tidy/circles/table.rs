@@ -9,12 +9,6 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/maintenance/src/mend/round.rs",
     ],
     &[
-        "crates/page_cache/src/arena.rs",
-        "crates/page_cache/src/arena/clearing.rs",
-        "crates/page_cache/src/extent.rs",
-        "crates/page_cache/src/memory.rs",
-    ],
-    &[
         "crates/quintet/src/filesystem/apply.rs",
         "crates/quintet/src/filesystem/target_file.rs",
     ],
