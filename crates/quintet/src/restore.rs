@@ -8,12 +8,14 @@ mod decide;
 mod files;
 mod partial;
 mod pending;
+mod plan;
 mod tally;
 mod tree;
 mod verify;
 mod walk;
 
 pub use decide::{Action, Refusal};
+pub use plan::RestorePlan;
 pub use tally::RestoreOutcome;
-pub use tree::{RestoreError, RestorePlan, restore_tree};
+pub use tree::{RestoreError, restore_tree};
 pub use verify::verify_tree;

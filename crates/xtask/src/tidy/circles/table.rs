@@ -9,22 +9,10 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/maintenance/src/mend/round.rs",
     ],
     &[
-        "crates/quintet/src/filesystem/apply.rs",
-        "crates/quintet/src/filesystem/target_file.rs",
-    ],
-    &[
-        "crates/quintet/src/filesystem/capture.rs",
-        "crates/quintet/src/filesystem/open_file.rs",
-    ],
-    &[
         "crates/quintet/src/held/collecting.rs",
         "crates/quintet/src/held/copies.rs",
         "crates/quintet/src/held/defragging.rs",
         "crates/quintet/src/held/tasks.rs",
-    ],
-    &[
-        "crates/quintet/src/restore/tree.rs",
-        "crates/quintet/src/restore/walk.rs",
     ],
     &[
         "crates/store/src/collect/choose.rs",
