@@ -5,6 +5,7 @@
 
 pub mod apply;
 pub mod capture;
+mod captured;
 pub mod data_map;
 mod listing;
 pub mod metadata;

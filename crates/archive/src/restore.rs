@@ -8,6 +8,7 @@ mod decide;
 mod files;
 mod partial;
 mod pending;
+mod plan;
 mod tally;
 mod tree;
 mod verify;
@@ -15,6 +16,7 @@ mod walk;
 
 pub use decide::{Action, Refusal};
 pub use partial::DamagedRanges;
+pub use plan::RestorePlan;
 pub use tally::RestoreOutcome;
-pub use tree::{RestorePlan, restore_tree};
+pub use tree::restore_tree;
 pub use verify::verify_tree;

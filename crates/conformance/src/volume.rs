@@ -4,11 +4,13 @@
 //! and for whatever stands between. The suites panic at the first wrong answer. Tests of the
 //! crates that implement `Volume` call them.
 
+mod abilities;
 mod changes;
 mod model;
 #[cfg(test)]
 mod tests;
 
+pub use abilities::{Able, abilities_suite};
 pub use changes::changes_suite;
 
 use std::ops::ControlFlow;
@@ -83,8 +85,9 @@ fn content(volume: &dyn Volume, expected: &[u8]) {
         let mut bytes = vec![0x5a; piece.len()];
         let offset = at as u64;
         // Hints may come at any time and change nothing.
-        volume.prefetch(context, offset, piece.len() as u64);
-        let _ = volume.is_cached(context, offset, piece.len() as u64);
+        let able = volume.capabilities();
+        able.prefetch(context, offset, piece.len() as u64);
+        let _ = able.is_cached(context, offset, piece.len() as u64);
         volume
             .read(context, offset, &mut bytes)
             .expect("read of a piece");
@@ -141,7 +144,8 @@ fn edges(volume: &dyn Volume) {
             panic!("an extent of a range that does not exist")
         });
         assert_eq!(extents.unwrap_err().kind, VolumeErrorKind::OutOfRange);
-        volume.prefetch(context, offset, len as u64);
+        let able = volume.capabilities();
+        able.prefetch(context, offset, len as u64);
     }
 }
 

@@ -7,9 +7,11 @@
 use crate::disk::{Disk, MILLISECOND, Ns, Request};
 use parking_lot::{Condvar, Mutex};
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
+use volume::{
+    Capabilities, FastPath, Layer, MemoryVolume, Operation, RequestContext, Volume, VolumeError,
+    VolumeInfo,
+};
 
 /// Who has waited so long is next.
 const PASSED_OVER_MAX: Ns = 100 * MILLISECOND;
@@ -107,10 +109,10 @@ impl SlowDisk {
     }
 
     /// Returns when a disk would have done it.
-    fn serve(&self, address: u64, bytes: usize, is_write: bool) {
+    fn serve(&self, address: u64, bytes: u64, is_write: bool) {
         let request = Request {
             address,
-            bytes: bytes as u64,
+            bytes,
             is_write,
         };
         let mut queue = self.queue.lock();
@@ -141,7 +143,13 @@ impl SlowDisk {
     }
 }
 
-impl Volume for SlowDisk {
+impl Layer for SlowDisk {
+    type Below = MemoryVolume;
+
+    fn below(&self) -> &MemoryVolume {
+        &self.bytes
+    }
+
     fn info(&self) -> VolumeInfo {
         VolumeInfo {
             description: "slow disk".to_owned(),
@@ -149,77 +157,46 @@ impl Volume for SlowDisk {
         }
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.bytes.size_bytes()
-    }
-
-    fn read(
+    /// Flushes take no time: nothing is kept back, and what was written has taken its time already.
+    fn around(
         &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        into: &mut [u8],
+        request: volume::Request,
+        go: impl FnOnce(&MemoryVolume) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        self.serve(offset_bytes, into.len(), false);
-        self.bytes.read(context, offset_bytes, into)
+        match request.operation {
+            Operation::Read => self.serve(request.offset_bytes, request.len_bytes, false),
+            Operation::Write => self.serve(request.offset_bytes, request.len_bytes, true),
+            Operation::Flush | Operation::Discard | Operation::WriteZeroes | Operation::Extents => {
+            }
+        }
+        go(&self.bytes)
     }
 
-    fn write(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.serve(offset_bytes, data.len(), true);
-        self.bytes.write(context, offset_bytes, data, durability)
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: Some(self),
+            ..below
+        }
     }
+}
 
-    /// Nothing is kept back: what was written has taken its time already.
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.bytes.flush(context)
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        self.bytes.discard(context, offset_bytes, len_bytes)
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.bytes
-            .write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
-    }
-
-    fn extents(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.bytes.extents(context, offset_bytes, len_bytes, visit)
-    }
-
-    /// Every request waits, so front ends bring many at once: the drive has a queue to pick from.
+/// Every request waits, so front ends bring many at once: the drive has a queue to pick from.
+impl FastPath for SlowDisk {
     fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
         false
+    }
+
+    fn write_now(&self, _: RequestContext, _: u64, _: &[u8]) -> Result<bool, VolumeError> {
+        Ok(false)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::disk::DiskModel;
+    use super::{PASSED_OVER_MAX, Queue, SlowDisk, Waiting};
+    use crate::disk::{Disk, DiskModel, Request};
+    use std::time::Instant;
+    use volume::{RequestContext, Volume};
 
     const BYTES: u64 = 1 << 30;
 
@@ -297,7 +274,9 @@ mod tests {
         });
         // Virtual time, so that a busy machine does not matter.
         assert!(
-            !disk.is_cached(RequestContext::default(), 0, 4096),
+            !disk
+                .capabilities()
+                .is_cached(RequestContext::default(), 0, 4096),
             "front ends would serve them one after another"
         );
         let each_ms = disk.queue.lock().disk.idle_since() as f64 / 1e6 / 40.0;

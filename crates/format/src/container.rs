@@ -10,30 +10,21 @@
 //! raw region = chunk bytes ... | chunk lengths, u32 each
 //! ```
 
+mod sizes;
+
+pub use sizes::{
+    CONTAINER_BYTES_MAX, DIRECTORY_INDEX, DIRECTORY_RAW_BYTES_MAX, HEADER_BYTES,
+    REGION_HEADER_BYTES, REGION_RAW_BYTES_MAX, REGION_STORED_BYTES_MAX, SECTOR_BYTES,
+};
+
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::config::{Codec, Seal};
 use crate::parity::ParityShape;
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 
-/// Unit of region placement, bytes.
-pub const SECTOR_BYTES: u32 = 512;
-/// Size of header and of footer, bytes.
-pub const HEADER_BYTES: usize = 512;
-/// Size of a region header, bytes.
-pub const REGION_HEADER_BYTES: usize = 48;
 /// Version of this layout. 1: 2026-11, first.
 pub const CONTAINER_VERSION: u16 = 1;
-/// Largest container: region offsets fit 16 bits of sectors (index entries hold them).
-pub const CONTAINER_BYTES_MAX: u32 = 32 << 20;
-/// Largest stored region: its size fits 12 bits of sectors.
-pub const REGION_STORED_BYTES_MAX: u32 = 4095 * SECTOR_BYTES;
-/// Largest raw region; bounds what a reader allocates.
-pub const REGION_RAW_BYTES_MAX: u32 = 8 << 20;
-/// Largest raw directory; bounds what a reader allocates.
-pub const DIRECTORY_RAW_BYTES_MAX: u32 = 64 << 20;
-/// Region index of the directory.
-pub const DIRECTORY_INDEX: u16 = u16::MAX;
 
 const WHAT: &str = "container header";
 const REGION: &str = "region header";

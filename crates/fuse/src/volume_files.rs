@@ -179,7 +179,10 @@ impl FileSystem for VolumeFiles {
         len_bytes: u64,
     ) -> bool {
         let volume = self.opened(handle);
-        volume.is_ok_and(|volume| volume.is_cached(context, offset, len_bytes))
+        volume.is_ok_and(|volume| {
+            let able = volume.capabilities();
+            able.is_cached(context, offset, len_bytes)
+        })
     }
 
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
@@ -299,7 +302,7 @@ impl FileSystem for VolumeFiles {
         if within(offset, data.len(), volume.size_bytes()) < data.len() {
             return Ok(false);
         }
-        let written = volume.write_now(context, offset, data);
+        let written = volume.capabilities().write_now(context, offset, data);
         let written = written.map_err(|e| errno(&e))?;
         if written {
             self.was_written(node)?;

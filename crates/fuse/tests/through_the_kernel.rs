@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 use volume::{
-    Counted, Counts, Durability, Extent, MemoryVolume, ReadOnly, RequestContext, Volume,
-    VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, Counted, Counts, Durability, Extent, MemoryVolume, ReadOnly, RequestContext,
+    Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// A mount that goes away with this.
@@ -123,6 +123,9 @@ impl Volume for MountedFile {
             description: "a file in a mount".to_owned(),
         }
     }
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
     fn read(&self, _: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
         self.file.read_exact_at(into, at).map_err(failed)
     }
@@ -180,6 +183,9 @@ impl Volume for MountedFile {
             at = end;
         }
         Ok(())
+    }
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::NONE
     }
 }
 

@@ -153,7 +153,7 @@ pub trait DiskFile: Send + Sync {
     /// Grows it to `len`, and the disk has the room for that from then on, whatever is written
     /// there later. `NoSpace` may leave it longer than it was.
     fn allocate(&self, len: u64) -> Result<(), MediaError> {
-        crate::reserve::fill(self, len)
+        fill(self, len)
     }
 
     /// The disk has room for the first `len` bytes from then on, and the file is as long as before:
@@ -164,4 +164,26 @@ pub trait DiskFile: Send + Sync {
 
     /// Returns when bytes and length survive power loss.
     fn sync(&self, point: Barrier) -> Result<(), MediaError>;
+}
+
+/// Fills a file from its end up to `len` with bytes that no file system shrinks: for those that
+/// cannot allocate.
+pub(crate) fn fill<F: DiskFile + ?Sized>(file: &F, len: u64) -> Result<(), MediaError> {
+    const PIECE_BYTES: usize = 256 << 10;
+    let mut at = file.len()?;
+    let mut state = at | 1;
+    let mut piece = vec![0; PIECE_BYTES];
+    while at < len {
+        for word in piece.chunks_exact_mut(8) {
+            // Xorshift (Marsaglia, 2003).
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let bytes = usize::try_from(len - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+        file.write_at(at, piece.get(..bytes).unwrap_or_default())?;
+        at += bytes as u64;
+    }
+    Ok(())
 }

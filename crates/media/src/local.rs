@@ -321,7 +321,7 @@ impl DiskFile for LocalFile {
         let from = self.len()?;
         let more = len.saturating_sub(from);
         match fallocate(&self.file, FallocateFlags::empty(), from, more) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => crate::reserve::fill(self, len),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => crate::disk::fill(self, len),
             done => io("allocate", &self.name, done.map_err(std::io::Error::from)),
         }
     }

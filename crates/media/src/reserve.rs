@@ -181,28 +181,6 @@ impl Reserve {
     }
 }
 
-/// Fills a file from its end up to `len` with bytes that no file system shrinks: for those that
-/// cannot allocate.
-pub(crate) fn fill<F: DiskFile + ?Sized>(file: &F, len: u64) -> Result<(), MediaError> {
-    const PIECE_BYTES: usize = 256 << 10;
-    let mut at = file.len()?;
-    let mut state = at | 1;
-    let mut piece = vec![0; PIECE_BYTES];
-    while at < len {
-        for word in piece.chunks_exact_mut(8) {
-            // Xorshift (Marsaglia, 2003).
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
-        let bytes = usize::try_from(len - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
-        file.write_at(at, piece.get(..bytes).unwrap_or_default())?;
-        at += bytes as u64;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

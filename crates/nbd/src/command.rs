@@ -134,7 +134,7 @@ impl Export {
         };
         match command {
             Command::Read => {
-                if !may_wait && !volume.is_cached(context, offset, len) {
+                if !may_wait && !volume.capabilities().is_cached(context, offset, len) {
                     return Ok(false);
                 }
                 self.read(request, out)?;
@@ -145,7 +145,7 @@ impl Export {
                 if may_wait {
                     volume.write(context, offset, payload, durability)?;
                 } else if durability == Durability::Durable && !self.read_only
-                    || !volume.write_now(context, offset, payload)?
+                    || !volume.capabilities().write_now(context, offset, payload)?
                 {
                     return Ok(false);
                 }
@@ -164,7 +164,7 @@ impl Export {
             }
             Command::Cache => {
                 self.check_range(offset, len)?;
-                volume.prefetch(context, offset, len);
+                volume.capabilities().prefetch(context, offset, len);
             }
             Command::WriteZeroes => {
                 let may_free = request.flags & flag::NO_HOLE == 0;

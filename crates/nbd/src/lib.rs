@@ -23,6 +23,8 @@ mod stats;
 mod stream;
 #[cfg(test)]
 mod test_client;
+#[cfg(test)]
+mod test_volume;
 pub mod wire;
 mod workers;
 mod writer;

@@ -6,7 +6,6 @@
 //! `&` and written through `&mut` like a box. Whoever chooses wrong granules gets nothing. Called by
 //! the arena.
 
-use crate::memory::Memory;
 use rustix::mm::{Advice, madvise};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -18,6 +17,21 @@ pub(crate) const GRANULE_BYTES: usize = 2048;
 /// No run leaves its slab: 64 granules.
 pub(crate) const SLAB_BYTES: usize = 64 * GRANULE_BYTES;
 
+/// Whoever an extent belongs to.
+pub(crate) trait Home: Send + Sync {
+    /// A run of so many granules goes; `clear` marks them free, and is to be called.
+    fn freed(&self, position: (u32, u32), granules: u32, clear: &dyn Fn());
+}
+
+/// Of extents that belong to nobody.
+pub(crate) enum Nobody {}
+
+impl Home for Nobody {
+    fn freed(&self, _: (u32, u32), _: u32, _: &dyn Fn()) {
+        match *self {}
+    }
+}
+
 /// A piece of memory.
 pub(crate) struct Extent {
     start: NonNull<u8>,
@@ -26,7 +40,7 @@ pub(crate) struct Extent {
     taken: Box<[AtomicU64]>,
     /// Number of the first slab.
     slab_first: u32,
-    home: Weak<Memory>,
+    home: Weak<dyn Home>,
 }
 
 // SAFETY: the memory behind `start` is reached through runs only, each of which owns its range.
@@ -36,7 +50,7 @@ unsafe impl Sync for Extent {}
 
 impl Extent {
     /// A piece of `slabs` slabs, the first of which has that number; `home` hears of freed ones.
-    pub fn new(slabs: usize, slab_first: u32, home: Weak<Memory>) -> Arc<Self> {
+    pub fn new(slabs: usize, slab_first: u32, home: Weak<dyn Home>) -> Arc<Self> {
         let taken = (0..slabs).map(|_| AtomicU64::new(0)).collect();
         let extent = Self::allocate(slabs * SLAB_BYTES, taken, slab_first, home);
         extent.populate();
@@ -59,7 +73,7 @@ impl Extent {
         bytes: usize,
         taken: Box<[AtomicU64]>,
         slab_first: u32,
-        home: Weak<Memory>,
+        home: Weak<dyn Home>,
     ) -> Self {
         // A page, so that a page of 4 KiB lies in as few as possible.
         let layout = Layout::array::<u8>(bytes.max(1)).and_then(|l| l.align_to(4096));
@@ -139,7 +153,7 @@ pub(crate) struct Run {
 impl Run {
     /// A copy of `bytes` outside of all slabs, of any length.
     pub fn alone(bytes: &[u8]) -> Self {
-        let extent = Extent::allocate(bytes.len(), Box::default(), u32::MAX, Weak::new());
+        let extent = Extent::allocate(bytes.len(), Box::default(), u32::MAX, Weak::<Nobody>::new());
         let mut run = Self {
             extent: Arc::new(extent),
             at: 0,
@@ -203,15 +217,15 @@ impl Drop for Run {
         let (Some(word), Some(mask)) = (self.extent.taken.get(slab), mask) else {
             return;
         };
-        let clear = || word.fetch_and(!mask, Ordering::Release);
+        let clear = || {
+            word.fetch_and(!mask, Ordering::Release);
+        };
         match self.extent.home.upgrade() {
             Some(home) => {
                 let slab = self.extent.slab_first + slab as u32;
-                home.freed((slab, first), mask.count_ones(), clear);
+                home.freed((slab, first), mask.count_ones(), &clear);
             }
-            None => {
-                clear();
-            }
+            None => clear(),
         }
     }
 }
@@ -221,7 +235,7 @@ mod tests {
     use super::*;
 
     fn extent(slabs: usize) -> Arc<Extent> {
-        Extent::new(slabs, 0, Weak::new())
+        Extent::new(slabs, 0, Weak::<Nobody>::new())
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::CHUNK_BYTES_MAX;
 use crate::arena::{Arena, Owner, Window};
-use crate::extent::{Extent, GRANULE_BYTES, Run, SLAB_BYTES, granules};
+use crate::extent::{Extent, GRANULE_BYTES, Home, Run, SLAB_BYTES, granules};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,7 +130,7 @@ impl Memory {
         }
         if self.used() + self.extent_cost() <= self.bytes_max {
             let before = arena.memory_bytes();
-            let home = Weak::clone(&self.itself);
+            let home: Weak<dyn Home> = self.itself.clone();
             let slab_first = arena.slab_next();
             arena.add(Extent::new(self.extent_slabs, slab_first, home));
             self.adjust(before, arena.memory_bytes());
@@ -170,14 +170,6 @@ impl Memory {
         }
     }
 
-    /// A run of so many granules goes; `clear` marks them free.
-    pub fn freed<R>(&self, position: (u32, u32), granules: u32, clear: impl FnOnce() -> R) {
-        self.runs.fetch_sub(1, Ordering::Relaxed);
-        let mut arena = self.arena();
-        clear();
-        arena.freed(position, granules);
-    }
-
     /// Closes a window for `len` bytes, whose owners have to leave.
     pub fn close_window(&self, len: usize) -> Option<Window> {
         self.arena().close_window(len)
@@ -209,5 +201,14 @@ impl Memory {
             self.credit(self.extent_cost());
         }
         is_removed
+    }
+}
+
+impl Home for Memory {
+    fn freed(&self, position: (u32, u32), granules: u32, clear: &dyn Fn()) {
+        self.runs.fetch_sub(1, Ordering::Relaxed);
+        let mut arena = self.arena();
+        clear();
+        arena.freed(position, granules);
     }
 }

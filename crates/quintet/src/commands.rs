@@ -26,6 +26,7 @@ mod listing;
 mod ls;
 mod mount;
 mod new_snapshot;
+mod opened;
 mod parity;
 mod product;
 mod qos;

@@ -11,6 +11,7 @@
 
 mod address;
 mod client;
+mod commands;
 mod connection;
 mod leases;
 mod lessor;
@@ -21,7 +22,8 @@ mod view;
 mod wire;
 
 pub use client::{Asked, ask};
+pub use commands::Commands;
 pub use leases::{IN_A_TURN_LIMIT, Leases};
-pub use server::{Commands, Control, ControlSocket};
+pub use server::{Control, ControlSocket};
 pub use view::View;
 pub use wire::Request;

@@ -30,11 +30,12 @@ pub use live::{ExportReading, Live};
 pub use task_host::TaskHost;
 pub use tasks::{TaskBytes, TaskReading};
 pub use volumes::{
-    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, directory_memory, lost_writes, named,
-    open_volumes, pool_memory, recorded_losses, request_memory, unacknowledged_losses,
+    JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, lost_writes, named, open_volumes,
+    recorded_losses, unacknowledged_losses,
 };
 
 use crate::interrupt::{Interrupt, Interrupted};
+use crate::memory_plan::MemoryPlan;
 use crate::meters::Meter;
 use crate::mount::Directories;
 use crate::settings::Shares;
@@ -77,6 +78,8 @@ pub struct Held {
     /// Where all that uses the pool's device takes turns.
     pub device: Arc<DeviceQueue>,
     shares: Mutex<Shares>,
+    /// Who gets how much memory.
+    pub memory: MemoryPlan,
     /// Copies to other pools.
     pub copies: Arc<Copies>,
     turns: Arc<Turns>,
@@ -94,20 +97,21 @@ pub struct Held {
 
 impl Held {
     /// Takes volumes and their pool, in this directory, over from whoever opened them behind this queue,
-    /// with these shares. Mounts may keep so many bytes of directories.
+    /// with these shares and this much memory.
     pub fn new(
         path: PathBuf,
         volumes: Volumes,
         device: Arc<DeviceQueue>,
         shares: Shares,
-        directory_bytes_max: usize,
+        memory: MemoryPlan,
     ) -> Self {
         let pool = Arc::clone(volumes.pool());
         let reader = Arc::clone(pool.reader());
         let volumes = Arc::new(volumes);
         Self {
             path,
-            directories: Arc::new(Directories::new(reader, directory_bytes_max)),
+            memory,
+            directories: Arc::new(Directories::new(reader, memory.mounts)),
             scrub: Scrubbing::of(&volumes),
             collecting: Collecting::of(&pool),
             defrag: Defragmenting::of(&volumes),

@@ -16,6 +16,7 @@ pub mod held;
 pub mod interrupt;
 pub mod json;
 pub mod latest;
+pub mod memory_plan;
 pub mod meters;
 pub mod metrics;
 pub mod mount;

@@ -5,13 +5,13 @@
 //! `status` and the metrics read.
 
 use crate::held::Trouble;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use store::CacheMeter;
 use volume::{
-    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
+    VolumeErrorKind,
 };
 
 /// Buckets of a latency histogram: four for each doubling, from 1 us to a minute.
@@ -141,7 +141,7 @@ impl Meter {
         Instant::now()
     }
 
-    fn end<T>(&self, asked: Asked, bytes: usize, since: Instant, done: &Result<T, VolumeError>) {
+    fn end<T>(&self, asked: Asked, bytes: u64, since: Instant, done: &Result<T, VolumeError>) {
         let us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let [read, write, flush, other] = &self.kinds;
         let kind = match asked {
@@ -151,7 +151,7 @@ impl Meter {
             Asked::Other => other,
         };
         kind.count.fetch_add(1, Relaxed);
-        kind.bytes.fetch_add(bytes as u64, Relaxed);
+        kind.bytes.fetch_add(bytes, Relaxed);
         kind.busy_us.fetch_add(us, Relaxed);
         if let Some(bucket) = kind.latency.get(bucket(us)) {
             bucket.fetch_add(1, Relaxed);
@@ -272,49 +272,44 @@ impl<V: Volume> Metered<V> {
     pub fn new(inner: V, meter: Arc<Meter>) -> Self {
         Self { inner, meter }
     }
+}
 
-    fn timed<T>(
+impl<V: Volume> Layer for Metered<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.inner
+    }
+
+    fn around(
         &self,
-        asked: Asked,
-        bytes: usize,
-        request: impl FnOnce(&V) -> Result<T, VolumeError>,
-    ) -> Result<T, VolumeError> {
+        request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        let (asked, bytes) = match request.operation {
+            Operation::Read => (Asked::Read, request.len_bytes),
+            Operation::Write => (Asked::Write, request.len_bytes),
+            Operation::Flush => (Asked::Flush, 0),
+            Operation::Discard | Operation::WriteZeroes | Operation::Extents => (Asked::Other, 0),
+        };
         let since = self.meter.begin();
-        let result = request(&self.inner);
+        let result = go(&self.inner);
         self.meter.end(asked, bytes, since, &result);
         result
     }
+
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: below.fast_path.map(|_| self as &dyn FastPath),
+            ..below
+        }
+    }
 }
 
-impl<V: Volume> Volume for Metered<V> {
-    fn info(&self) -> VolumeInfo {
-        self.inner.info()
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-
-    fn read(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        into: &mut [u8],
-    ) -> Result<(), VolumeError> {
-        let bytes = into.len();
-        self.timed(Asked::Read, bytes, |v| v.read(context, offset_bytes, into))
-    }
-
-    fn write(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.timed(Asked::Write, data.len(), |v| {
-            v.write(context, offset_bytes, data, durability)
-        })
+impl<V: Volume> FastPath for Metered<V> {
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.inner.capabilities();
+        below.is_cached(context, offset_bytes, len_bytes)
     }
 
     /// Measured when it was done; if not, the write follows by the other way.
@@ -325,77 +320,29 @@ impl<V: Volume> Volume for Metered<V> {
         data: &[u8],
     ) -> Result<bool, VolumeError> {
         let since = self.meter.begin();
-        let result = self.inner.write_now(context, offset_bytes, data);
+        let below = self.inner.capabilities();
+        let result = below.write_now(context, offset_bytes, data);
         match &result {
             Ok(false) => {
                 self.meter.in_flight.fetch_sub(1, Relaxed);
             }
-            done => self.meter.end(Asked::Write, data.len(), since, done),
+            done => {
+                let bytes = data.len() as u64;
+                self.meter.end(Asked::Write, bytes, since, done);
+            }
         }
         result
-    }
-
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.timed(Asked::Flush, 0, |v| v.flush(context))
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        self.timed(Asked::Other, 0, |v| {
-            v.discard(context, offset_bytes, len_bytes)
-        })
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.timed(Asked::Other, 0, |v| {
-            v.write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
-        })
-    }
-
-    fn extents(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.timed(Asked::Other, 0, |v| {
-            v.extents(context, offset_bytes, len_bytes, visit)
-        })
-    }
-
-    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        self.inner.is_cached(context, offset_bytes, len_bytes)
-    }
-
-    fn baselines(&self, count_max: usize) -> Vec<String> {
-        self.inner.baselines(count_max)
-    }
-
-    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
-        self.inner.changes_since(baseline)
-    }
-
-    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        self.inner.prefetch(context, offset_bytes, len_bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use volume::MemoryVolume;
+    use super::{
+        Arc, BUCKETS, KindReading, Meter, Metered, Relaxed, RequestContext, Volume, bucket,
+        bucket_limit_us,
+    };
+    use conformance::volume::abilities_suite;
+    use volume::{Durability, MemoryVolume};
 
     #[test]
     fn buckets_follow_each_other() {
@@ -436,7 +383,8 @@ mod tests {
         volume
             .write(context, 0, &[1; 200], Durability::Durable)
             .unwrap();
-        let now = volume.write_now(context, 0, &[1; 50]).unwrap();
+        let now = volume.capabilities().write_now(context, 0, &[1; 50]);
+        let now = now.unwrap();
         volume.flush(context).unwrap();
         volume.discard(context, 0, 1).unwrap();
         let since = meter.read().since(&before);
@@ -446,5 +394,13 @@ mod tests {
         assert_eq!(counts, [(1, 200), writes, (1, 0), (1, 0)]);
         assert_eq!((since.errors, since.in_flight), (0, 0));
         assert_eq!(since.all().count, 4 + u64::from(now));
+    }
+
+    #[test]
+    fn abilities_stay() {
+        abilities_suite(
+            &|volume| Box::new(Metered::new(volume, Arc::default())),
+            &[],
+        );
     }
 }

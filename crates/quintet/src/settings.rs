@@ -6,6 +6,7 @@
 
 mod environment;
 mod known_pools;
+mod number;
 mod password;
 mod recovery_key;
 mod shares;
@@ -31,7 +32,7 @@ use std::path::{Path, PathBuf};
 /// Memory for index, caches and queues unless the user says otherwise, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
 /// Less does not hold one container and its queue.
-const MEMORY_BYTES_MIN: u64 = 32 << 20;
+pub(crate) const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Compression of new data unless the user says otherwise.
 pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
 const FPS_MAX: f64 = 60.0;

@@ -5,7 +5,7 @@
 
 use crate::crash::CrashPoint;
 use crate::disk::SimDisk;
-use crate::explore::{Explorer, Report, Step, choose};
+use crate::exploration::{Explorer, Found, Report, Step, choose};
 use crate::history::{Expected, History, Scenario};
 use crate::pending::Walker;
 use crate::plan::Plan;
@@ -17,13 +17,6 @@ use std::sync::Arc;
 
 /// Random outcomes that were known already, in a row, after which a crash point is exhausted.
 const DUPLICATES_MAX: usize = 24;
-
-/// What a failing check leaves for the report.
-pub(crate) struct Found {
-    pub(crate) at: String,
-    pub(crate) plan: Plan,
-    pub(crate) message: String,
-}
 
 /// One part of an exploration.
 pub(crate) struct Block<'a, S: Scenario> {

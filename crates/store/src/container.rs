@@ -6,6 +6,7 @@
 //! footer. Called by index, read and write path.
 
 mod builder;
+mod nonce;
 mod reader;
 mod spare;
 

@@ -29,6 +29,7 @@ mod open;
 mod overflow;
 mod seat;
 mod shares;
+mod size;
 mod state;
 mod table;
 #[cfg(test)]
@@ -211,7 +212,7 @@ impl FingerprintIndex {
         match made {
             Some(Ok((table, standing))) => {
                 state = state.with(table);
-                self.meters.stands(&standing);
+                self.meters.stands(standing.entries, standing.bytes());
                 seated.standing = Some(standing);
             }
             Some(Err(e)) => self.meters.rest(&e),

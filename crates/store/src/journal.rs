@@ -23,6 +23,7 @@ mod slot_bytes;
 mod slot_reader;
 mod slot_use;
 mod state;
+mod touched;
 mod writer;
 
 pub use damage::JournalDamage;

@@ -6,6 +6,7 @@
 
 mod error;
 // Pipeline order, left to right.
+mod budget;
 mod catalog;
 mod check;
 mod chunk_map;
@@ -24,6 +25,7 @@ mod superblock;
 mod volumes;
 mod write_path;
 
+pub use budget::{PoolMemory, VolumesMemory};
 pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;

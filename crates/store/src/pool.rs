@@ -4,6 +4,7 @@
 //! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
 //! reaches never changes, and is not deleted while they hold it (`readers`).
 
+use crate::budget::PoolMemory;
 use crate::catalog::{InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable};
 use crate::chunk_map::{ChunkMap, LookupCounts};
 use crate::container::ContainerReader;
@@ -227,7 +228,7 @@ impl Pool {
     }
 
     /// Opens a pool: one that is not encrypted without a secret, one that is with one of its own;
-    /// else `WrongKey`. `memory_bytes` bounds index, directories and decoded regions together.
+    /// else `WrongKey`. `memory_bytes` are divided by [`PoolMemory`].
     pub fn open(
         media: Media,
         secret: Option<&SecretKey>,
@@ -297,7 +298,7 @@ impl Pool {
             master,
             seal,
             containers: Arc::new(containers),
-            memory_bytes,
+            memory: PoolMemory::of(memory_bytes),
             writable,
         };
         let Some(opened) = basis.open_newest(&mut notes)? else {

@@ -5,6 +5,7 @@
 //! are whole (and so reused by the next run), set aside when they are not. A missing, stale or
 //! foreign index is filled from directories. Called by pool.
 
+use crate::budget::PoolMemory;
 use crate::catalog::{InventoryEntry, visit};
 use crate::chunk_map::{ChunkMap, FORWARD_WRITERS};
 use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
@@ -33,12 +34,6 @@ pub(crate) const WRITERS: [WriterId; 5] = [
     FORWARD_WRITERS[1],
 ];
 
-/// Shares of the memory budget, in sixteenths; the rest is the read cache.
-const INDEX_SHARE: usize = 3;
-const DIRECTORY_SHARE: usize = 3;
-/// ... of it a half for each of two sessions: those of volumes live side by side.
-const CLAIMS_SHARE: usize = 2;
-
 /// What a pool is opened over.
 pub(crate) struct Basis {
     pub media: Media,
@@ -46,7 +41,7 @@ pub(crate) struct Basis {
     pub master: MasterKey,
     pub seal: Seal,
     pub containers: Arc<ContainerReader>,
-    pub memory_bytes: usize,
+    pub memory: PoolMemory,
     pub writable: bool,
 }
 
@@ -134,14 +129,13 @@ impl Basis {
             self.pool,
             &newest.record,
             &self.containers,
-            self.memory_bytes,
+            &self.memory,
             self.writable,
         )?;
-        let cache_bytes = read_cache_bytes(self.memory_bytes);
         let reader = Reader::new(
             Arc::clone(&chunks),
             Arc::clone(&self.containers),
-            cache_bytes,
+            self.memory.regions,
         );
         let opened = Opened {
             newest,
@@ -191,11 +185,10 @@ fn open_index(
     pool: PoolId,
     record: &RootRecord,
     containers: &Arc<ContainerReader>,
-    memory_bytes: usize,
+    memory: &PoolMemory,
     writable: bool,
 ) -> Result<(Arc<ChunkMap>, bool)> {
-    let share = |n: usize| memory_bytes / 16 * n;
-    let (disk, share_bytes) = (Arc::clone(&media.disk), share(INDEX_SHARE));
+    let (disk, share_bytes) = (Arc::clone(&media.disk), memory.index);
     let opened = if writable {
         // Without its directory there is no index file, which is no reason to do without a backup.
         let _ = media.disk.make_dir("cache");
@@ -215,8 +208,8 @@ fn open_index(
     let map = ChunkMap::new(
         opened.index,
         Arc::clone(containers),
-        share(DIRECTORY_SHARE),
-        share(CLAIMS_SHARE) / 2,
+        memory.directories,
+        memory.claims / 2,
     );
     if record
         .next_sequence
@@ -226,11 +219,6 @@ fn open_index(
         map.enter_from(&covered)?;
     }
     Ok((Arc::new(map), foreign))
-}
-
-/// Bytes left for decoded regions.
-fn read_cache_bytes(memory_bytes: usize) -> usize {
-    memory_bytes / 16 * (16 - INDEX_SHARE - DIRECTORY_SHARE - CLAIMS_SHARE)
 }
 
 /// Containers that the root does not know, found whole after a crash.

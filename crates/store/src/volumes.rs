@@ -42,6 +42,7 @@ pub use tally::{CacheMeter, CacheTally};
 pub(crate) use unfolded::Needed;
 pub use view::View;
 
+use crate::budget::VolumesMemory;
 use crate::error::Result;
 use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
 use crate::pool::{Pool, key_of};
@@ -51,7 +52,7 @@ use engine::{Engine, Registered};
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
 use live::LiveVolume;
-use overlay::{DirectChunks, Overlay, PIECE_BYTES, Piece, Source};
+use overlay::{DirectChunks, Overlay, Piece, Source};
 use page_cache::PageCache;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ use units::{Fingerprint, JournalPosition, VolumeId};
 pub struct VolumesOptions {
     /// Size of the journal.
     pub journal: JournalOptions,
-    /// Bytes of memory for pages and overlays together.
+    /// Bytes of memory that [`VolumesMemory`] divides.
     pub memory_bytes: u64,
     /// When checkpoints begin and end.
     pub thresholds: Thresholds,
@@ -98,27 +99,21 @@ impl Volumes {
         // A journal whose files are gone starts where no root has folded anything yet.
         let folded = overlays.values().map(|(record, _)| record.folded).max();
         journal.raise(folded.unwrap_or_default().max(from));
-        // An eighth is for overlays, unless the journal is too small to fill it; a 256th for events that
-        // maintenance was not told yet; a 128th for what was read of late.
-        let overlay_bytes = (options.memory_bytes / 8).min(options.journal.bytes_max / 8);
-        let event_bytes = options.memory_bytes / 256;
-        let trace_bytes = options.memory_bytes / 128;
+        let memory = VolumesMemory::of(options.memory_bytes, options.journal.bytes_max);
         let mut seed = [0; 8];
         pool.fill_random(&mut seed);
         let seed = u64::from_le_bytes(seed);
         let duet = Duet::new(duet::Options {
-            items_max: (event_bytes / duet::ITEM_BYTES_MAX) as usize,
+            items_max: (memory.events / duet::ITEM_BYTES_MAX) as usize,
             seed: seed.rotate_left(32),
         });
         pool.tell_of_reads(&duet);
-        let cache_bytes = options.memory_bytes - overlay_bytes - event_bytes - trace_bytes;
         let cache = PageCache::new(
-            page_cache::Options::new(cache_bytes, seed),
+            page_cache::Options::new(memory.pages, seed),
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
             Arc::<Duet>::clone(&duet),
         );
-        let pieces_max = overlay_bytes / PIECE_BYTES as u64;
-        let engine = Engine::new(pool, journal, cache, options, pieces_max);
+        let engine = Engine::new(pool, journal, cache, options, &memory);
         *engine.damage.lock() = damage;
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);

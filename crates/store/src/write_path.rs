@@ -7,6 +7,7 @@
 mod growing;
 mod lane;
 mod session;
+mod session_state;
 
 pub use growing::GrowingObject;
 pub use lane::{Lane, LaneOptions, Probe};

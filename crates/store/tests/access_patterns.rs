@@ -141,7 +141,7 @@ fn sequential_misses(volumes: &Volumes, len: u64) -> u64 {
     let volume = volumes.volume("v").expect("volume");
     let mut misses = 0;
     for n in 0..SIZE / len {
-        let cached = volume.is_cached(CONTEXT, n * len, len);
+        let cached = volume.capabilities().is_cached(CONTEXT, n * len, len);
         misses += u64::from(!cached && n > 4);
         let bytes = read(&volume, n * len, len);
         let within = (n * len % (1 << 20)) as usize;

@@ -13,7 +13,7 @@ use volume::{Checked, Volume};
 /// Ranges that are told as changed; all is told, without gaps.
 fn changed(volume: &dyn Volume, since: &str) -> Option<Vec<Range<u64>>> {
     let checked = Checked::new(volume);
-    let changes = volume.changes_since(since)?;
+    let changes = volume.capabilities().changes_since(since)?;
     let (mut ranges, mut at) = (Vec::new(), 0);
     let size = volume.size_bytes();
     let told = checked.changes(&*changes, CONTEXT, 0, size, &mut |change| {
@@ -72,7 +72,7 @@ fn states_of_volumes_images_and_clones() {
     // Since the image that it was made from.
     let origin = format!("disk@{digits}");
     assert_eq!(changed(&volume, &origin), told(&[]));
-    assert_eq!(volume.baselines(9), Vec::<String>::new());
+    assert_eq!(volume.capabilities().baselines(9), Vec::<String>::new());
     write(&volume, 5 * CHUNK + 3, b"new");
     let bytes = 5 * CHUNK + 3..5 * CHUNK + 6;
     assert_eq!(changed(&volume, &origin), told(&[&bytes]));
@@ -96,8 +96,8 @@ fn states_of_volumes_images_and_clones() {
     volumes.rollback("vm", &first).expect("rollback");
     write(&volume, 80 * CHUNK, &noise(9, 2 * CHUNK as usize));
     let second = volumes.snapshot("vm", "second").expect("snapshot");
-    assert_eq!(volume.baselines(9), ["second", "first"]);
-    assert_eq!(volume.baselines(1), ["second"]);
+    assert_eq!(volume.capabilities().baselines(9), ["second", "first"]);
+    assert_eq!(volume.capabilities().baselines(1), ["second"]);
     let history = Arc::new(States::beside(Arc::clone(&pool), &second));
     let served = ImageVolume::new(Arc::clone(pool.reader()), second.root, String::new());
     let served = served.comparable_with(history);
@@ -106,14 +106,14 @@ fn states_of_volumes_images_and_clones() {
     for served in [&served as &dyn Volume, &view] {
         assert_eq!(changed(served, "first"), told(&[&two]));
         assert_eq!(changed(served, &origin), told(&[&one, &two]));
-        assert_eq!(served.baselines(9), ["second", "first"]);
+        assert_eq!(served.capabilities().baselines(9), ["second", "first"]);
     }
     // Names are the pool's: what is forgotten is gone, but for those who have it.
-    let kept = volume.changes_since("first").expect("state");
+    let kept = volume.capabilities().changes_since("first").expect("state");
     pool.change_snapshots(&[], std::slice::from_ref(&first))
         .expect("forget");
     assert!(changed(&volume, "first").is_none());
-    assert_eq!(volume.baselines(9), ["second"]);
+    assert_eq!(volume.capabilities().baselines(9), ["second"]);
     let mut bytes = 0;
     let size = volume.size_bytes();
     let checked = Checked::new(&volume);

@@ -97,7 +97,7 @@ fn what_a_volume_has_read_is_a_hit_for_a_view_of_its_snapshot() {
     let after = volumes.decision_counters();
     assert_eq!(after.region_reads, before.region_reads);
     assert!(volumes.cache_counters().bytes_shared > shared + (600 << 10));
-    assert!(view.is_cached(CONTEXT, 0, 16 << 10));
+    assert!(view.capabilities().is_cached(CONTEXT, 0, 16 << 10));
     drop(view);
     assert!(volumes.cache_counters().bytes_shared <= shared);
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a piece that is not `changed` holds the same bytes as it did in the earlier state;
 //! the reverse need not hold, because volumes know changes by chunk, not by byte. Front ends ask
-//! [`crate::Volume::changes_since`]; volumes that keep their history implement it.
+//! [`crate::TrackChanges::changes_since`]; volumes that keep their history implement it.
 
 use crate::{RequestContext, VolumeError};
 use std::ops::ControlFlow;

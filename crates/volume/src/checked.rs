@@ -5,12 +5,11 @@
 //! order and without gaps. Whoever hands a volume to a front end wraps it.
 
 use crate::{
-    Change, Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind,
-    VolumeInfo,
+    Capabilities, Change, Changes, Extent, FastPath, Layer, Operation, Prefetch, Request,
+    RequestContext, Volume, VolumeError, VolumeErrorKind,
 };
 use cover::Cover;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 pub use cover::ContractBroken;
 
@@ -40,7 +39,7 @@ impl<V: Volume> Checked<V> {
     }
 
     /// Visits what differs from an earlier state of this volume; `changes` comes from its
-    /// [`Volume::changes_since`]. The visitor sees pieces in order and without gaps.
+    /// [`crate::TrackChanges::changes_since`]. The visitor sees pieces in order and without gaps.
     pub fn changes(
         &self,
         changes: &dyn Changes,
@@ -67,39 +66,71 @@ impl<V: Volume> Checked<V> {
     }
 }
 
-impl<V: Volume> Volume for Checked<V> {
-    fn info(&self) -> VolumeInfo {
-        self.inner.info()
+impl<V: Volume> Layer for Checked<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.inner
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
+    fn around(
+        &self,
+        request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        match request.operation {
+            Operation::Read | Operation::Extents => {}
+            Operation::Write | Operation::Discard | Operation::WriteZeroes => self.writable()?,
+            Operation::Flush if self.read_only => return Ok(()),
+            Operation::Flush => return go(&self.inner),
+        }
+        match self.range(request.offset_bytes, request.len_bytes)? {
+            true => go(&self.inner),
+            false => Ok(()),
+        }
     }
 
-    fn read(
+    fn extents(
         &self,
         context: RequestContext,
         offset_bytes: u64,
-        into: &mut [u8],
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
     ) -> Result<(), VolumeError> {
-        if !self.range(offset_bytes, into.len() as u64)? {
-            return Ok(());
-        }
-        self.inner.read(context, offset_bytes, into)
+        let request = Request::new(Operation::Extents, offset_bytes, len_bytes);
+        self.around(request, |below| {
+            let mut cover = Cover::new(offset_bytes, len_bytes, below.size_bytes());
+            below.extents(context, offset_bytes, len_bytes, &mut |piece| {
+                let hole_not_zero = piece.hole && !piece.zero;
+                cover.piece(piece.offset_bytes, piece.len_bytes, hole_not_zero, || {
+                    visit(piece)
+                })
+            })?;
+            cover.end()
+        })
     }
 
-    fn write(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.writable()?;
-        if !self.range(offset_bytes, data.len() as u64)? {
-            return Ok(());
+    /// Every ability is named: one that is new needs its check. What changed is checked in
+    /// [`Checked::changes`].
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: below.changes,
+            prefetch: below.prefetch.map(|_| self as &dyn Prefetch),
         }
-        self.inner.write(context, offset_bytes, data, durability)
+    }
+}
+
+impl<V: Volume> FastPath for Checked<V> {
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        match self.range(offset_bytes, len_bytes) {
+            Ok(true) => {
+                let below = self.inner.capabilities();
+                below.is_cached(context, offset_bytes, len_bytes)
+            }
+            // The request will be answered here, without the device.
+            Ok(false) | Err(_) => true,
+        }
     }
 
     fn write_now(
@@ -112,85 +143,16 @@ impl<V: Volume> Volume for Checked<V> {
         if !self.range(offset_bytes, data.len() as u64)? {
             return Ok(true);
         }
-        self.inner.write_now(context, offset_bytes, data)
+        let below = self.inner.capabilities();
+        below.write_now(context, offset_bytes, data)
     }
+}
 
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        if self.read_only {
-            return Ok(());
-        }
-        self.inner.flush(context)
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        self.writable()?;
-        if !self.range(offset_bytes, len_bytes)? {
-            return Ok(());
-        }
-        self.inner.discard(context, offset_bytes, len_bytes)
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.writable()?;
-        if !self.range(offset_bytes, len_bytes)? {
-            return Ok(());
-        }
-        self.inner
-            .write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
-    }
-
-    fn extents(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        if !self.range(offset_bytes, len_bytes)? {
-            return Ok(());
-        }
-        let mut cover = Cover::new(offset_bytes, len_bytes, self.inner.size_bytes());
-        self.inner
-            .extents(context, offset_bytes, len_bytes, &mut |piece| {
-                let hole_not_zero = piece.hole && !piece.zero;
-                cover.piece(piece.offset_bytes, piece.len_bytes, hole_not_zero, || {
-                    visit(piece)
-                })
-            })?;
-        cover.end()
-    }
-
-    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        match self.range(offset_bytes, len_bytes) {
-            Ok(true) => self.inner.is_cached(context, offset_bytes, len_bytes),
-            // The request will be answered here, without the device.
-            Ok(false) | Err(_) => true,
-        }
-    }
-
-    fn baselines(&self, count_max: usize) -> Vec<String> {
-        self.inner.baselines(count_max)
-    }
-
-    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
-        self.inner.changes_since(baseline)
-    }
-
+impl<V: Volume> Prefetch for Checked<V> {
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
         if let Ok(true) = self.range(offset_bytes, len_bytes) {
-            self.inner.prefetch(context, offset_bytes, len_bytes);
+            let below = self.inner.capabilities();
+            below.prefetch(context, offset_bytes, len_bytes);
         }
     }
 }

@@ -6,11 +6,16 @@
 
 mod marks;
 mod pages;
+mod since;
 #[cfg(test)]
 mod tests;
 
-use crate::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
+use crate::{
+    Capabilities, Changes, Durability, Extent, FastPath, RequestContext, TrackChanges, Volume,
+    VolumeError, VolumeInfo,
+};
 use pages::{Group, PAGE_BYTES, Store, groups, parts};
+use since::Since;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +54,7 @@ impl MemoryVolume {
         }
     }
 
-    /// Remembers now as `name`, for [`Volume::changes_since`]. An older mark of that name is
+    /// Remembers now as `name`, for [`TrackChanges::changes_since`]. An older mark of that name is
     /// forgotten. What the volume holds now is not kept, only what changes from here on.
     pub fn mark(&self, name: &str) {
         // All writers are outside: each change is wholly before the mark or wholly after.
@@ -128,17 +133,6 @@ impl Volume for MemoryVolume {
         Ok(())
     }
 
-    /// Memory is always ready.
-    fn write_now(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-    ) -> Result<bool, VolumeError> {
-        self.write(context, offset_bytes, data, Durability::Volatile)?;
-        Ok(true)
-    }
-
     fn flush(&self, _context: RequestContext) -> Result<(), VolumeError> {
         Ok(())
     }
@@ -197,12 +191,39 @@ impl Volume for MemoryVolume {
         Ok(())
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: Some(self),
+            prefetch: None,
+        }
+    }
+}
+
+/// Memory is always ready.
+impl FastPath for MemoryVolume {
+    fn is_cached(&self, _context: RequestContext, _offset_bytes: u64, _len_bytes: u64) -> bool {
+        true
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        self.write(context, offset_bytes, data, Durability::Volatile)?;
+        Ok(true)
+    }
+}
+
+impl TrackChanges for MemoryVolume {
     fn baselines(&self, count_max: usize) -> Vec<String> {
         self.0.marks.names(count_max)
     }
 
     fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
         let since = self.0.marks.since(baseline)?;
-        Some(Arc::new(marks::Since::new(self.0.clone(), since)))
+        Some(Arc::new(Since::new(self.0.clone(), since)))
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a rule is a function from files to findings, so that a canary can show that it
 //! fails. A finding says where, what and what to do. Called by `main`.
 
+mod circles;
 mod documents;
 mod floors;
 mod lexer;
@@ -70,6 +71,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let rules = [
         floors::check,
         pipeline::check,
+        circles::check,
         shape::check,
         words::check,
         names::check,

@@ -9,8 +9,7 @@ mod remove;
 mod special;
 
 use super::metadata::{self, Privileges, Reached, Shortfalls};
-use super::overwrite::{Existing, ExistingKind, Placement};
-use super::target_file::TargetFile;
+use super::overwrite::{Existing, ExistingKind};
 use super::{PathError, as_path, join};
 use format::tree::{Entry, Timestamp};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
@@ -28,7 +27,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 /// Nobody else looks into what is not finished.
 const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
-const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+pub(super) const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Which file it is, whatever its name means by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,48 +198,6 @@ impl TargetDirectory {
         metadata::apply(to, self.path(), entry, privileges, shortfalls);
     }
 
-    /// Starts a regular file. It has its name (or keeps what was there) until
-    /// [`TargetFile::finish`].
-    pub fn create_file(
-        self: &Arc<Self>,
-        name: &CStr,
-        placement: Placement,
-    ) -> Result<TargetFile, PathError> {
-        let fail = |e| self.error("create", name, e);
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let new = flags | OFlags::CREATE | OFlags::EXCL;
-        match rustix::fs::openat(&self.fd, name, new, PRIVATE_FILE) {
-            Ok(fd) => {
-                return Ok(TargetFile::fresh(
-                    Arc::clone(self),
-                    name.to_owned(),
-                    None,
-                    fd,
-                ));
-            }
-            Err(Errno::EXIST) => {}
-            Err(e) => return Err(fail(e)),
-        }
-        if placement == Placement::Rewrite {
-            // Read-only, running and special files are replaced instead.
-            let opened =
-                rustix::fs::openat(&self.fd, name, flags | OFlags::NONBLOCK, Mode::empty());
-            if let Some(fd) = opened.ok().filter(is_regular) {
-                return Ok(TargetFile::existing(Arc::clone(self), name.to_owned(), fd));
-            }
-        }
-        let (unfinished, fd) = self
-            .with_free_name(|name| rustix::fs::openat(&self.fd, name, new, PRIVATE_FILE))
-            .map_err(fail)?;
-        let name = name.to_owned();
-        Ok(TargetFile::fresh(
-            Arc::clone(self),
-            name,
-            Some(unfinished),
-            fd,
-        ))
-    }
-
     /// Moves a finished file to its name, over a file or an empty directory.
     pub(super) fn rename_over(&self, from: &CStr, to: &CStr) -> Result<(), PathError> {
         let rename = || rustix::fs::renameat(&self.fd, from, &self.fd, to);
@@ -257,7 +214,7 @@ impl TargetDirectory {
     }
 
     /// Calls `make` with names that nobody uses until one is free.
-    fn with_free_name<T>(
+    pub(super) fn with_free_name<T>(
         &self,
         make: impl Fn(&CStr) -> rustix::io::Result<T>,
     ) -> rustix::io::Result<(CString, T)> {
@@ -275,7 +232,7 @@ impl TargetDirectory {
         Err(Errno::EXIST)
     }
 
-    fn error(&self, operation: &'static str, name: &CStr, e: Errno) -> PathError {
+    pub(super) fn error(&self, operation: &'static str, name: &CStr, e: Errno) -> PathError {
         PathError::new(operation, self.path_of(name), e)
     }
 }
@@ -284,11 +241,6 @@ impl AsFd for TargetDirectory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn is_regular(fd: &OwnedFd) -> bool {
-    rustix::fs::fstat(fd)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }
 
 #[cfg(test)]

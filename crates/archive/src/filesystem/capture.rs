@@ -4,6 +4,8 @@
 //! time, without following links. Nothing is read but metadata; contents go through
 //! [`super::open_file`]. The backup driver calls this.
 
+pub use super::captured::Captured;
+
 use super::listing::names_in;
 use super::open_file::OpenFile;
 use super::xattrs::{self, XattrHolder};
@@ -23,40 +25,6 @@ const STAT_FLAGS: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUN
 pub struct Directory {
     fd: OwnedFd,
     path: Vec<u8>,
-}
-
-/// What is known of an entry without reading its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Captured {
-    /// All metadata. The content of files and directories is [`ObjectRoot::EMPTY`], `sparse` is
-    /// false and, after [`Directory::stat`], `xattrs` is empty: the driver fills them in.
-    pub entry: Entry,
-    /// Length in bytes.
-    pub len: u64,
-    /// Bytes that the file system allocated; less than `len` for sparse and compressed files.
-    pub allocated_bytes: u64,
-}
-
-impl Captured {
-    /// The entry is a regular file that may have holes: worth asking for its data map.
-    pub fn may_have_holes(&self) -> bool {
-        matches!(self.entry.kind, EntryKind::File { .. }) && self.allocated_bytes < self.len
-    }
-
-    /// Nothing that the file system records of a change differs from an earlier snapshot's entry:
-    /// same inode, type, length, modification and change time.
-    pub fn unchanged_since(&self, earlier: &Entry) -> bool {
-        let now = &self.entry;
-        let same_kind = match (&now.kind, &earlier.kind) {
-            (EntryKind::File { .. }, EntryKind::File { content, .. }) => content.len == self.len,
-            (EntryKind::Directory { .. }, EntryKind::Directory { .. }) => true,
-            (a, b) => a == b,
-        };
-        same_kind
-            && now.modified == earlier.modified
-            && now.changed == earlier.changed
-            && now.inode == earlier.inode
-    }
 }
 
 impl Directory {

@@ -3,7 +3,7 @@
 //! Invariant: it is a regular file, whatever its name has come to mean since it was listed.
 
 use super::PathError;
-use super::capture::Captured;
+use super::captured::Captured;
 use super::data_map::{self, Segment};
 use super::xattrs::{self, XattrHolder};
 use format::tree::{Entry, Timestamp};

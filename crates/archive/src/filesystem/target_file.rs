@@ -4,10 +4,12 @@
 //! is rewritten in place, or was not there); a file that is dropped unfinished leaves nothing behind.
 
 use super::PathError;
-use super::apply::{Identity, TargetDirectory};
+use super::apply::{Identity, PRIVATE_FILE, TargetDirectory};
 use super::metadata::{self, Privileges, Reached, Shortfalls};
+use super::overwrite::Placement;
 use format::tree::Entry;
-use rustix::fs::{AtFlags, FallocateFlags, XattrFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
@@ -29,6 +31,50 @@ pub struct TargetFile {
     /// It was there before and is rewritten: what is not written keeps its bytes.
     rewritten: bool,
     finished: bool,
+}
+
+impl TargetDirectory {
+    /// Starts a regular file. It has its name (or keeps what was there) until
+    /// [`TargetFile::finish`].
+    pub fn create_file(
+        self: &Arc<Self>,
+        name: &CStr,
+        placement: Placement,
+    ) -> Result<TargetFile, PathError> {
+        let fail = |e| self.error("create", name, e);
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let new = flags | OFlags::CREATE | OFlags::EXCL;
+        match rustix::fs::openat(self.as_fd(), name, new, PRIVATE_FILE) {
+            Ok(fd) => {
+                return Ok(TargetFile::fresh(
+                    Arc::clone(self),
+                    name.to_owned(),
+                    None,
+                    fd,
+                ));
+            }
+            Err(Errno::EXIST) => {}
+            Err(e) => return Err(fail(e)),
+        }
+        if placement == Placement::Rewrite {
+            // Read-only, running and special files are replaced instead.
+            let opened =
+                rustix::fs::openat(self.as_fd(), name, flags | OFlags::NONBLOCK, Mode::empty());
+            if let Some(fd) = opened.ok().filter(is_regular) {
+                return Ok(TargetFile::existing(Arc::clone(self), name.to_owned(), fd));
+            }
+        }
+        let (unfinished, fd) = self
+            .with_free_name(|name| rustix::fs::openat(self.as_fd(), name, new, PRIVATE_FILE))
+            .map_err(fail)?;
+        let name = name.to_owned();
+        Ok(TargetFile::fresh(
+            Arc::clone(self),
+            name,
+            Some(unfinished),
+            fd,
+        ))
+    }
 }
 
 impl TargetFile {
@@ -150,4 +196,9 @@ impl Drop for TargetFile {
         // Best effort: the reason why it is unfinished is being reported already.
         let _ = rustix::fs::unlinkat(&self.directory, name, AtFlags::empty());
     }
+}
+
+fn is_regular(fd: &OwnedFd) -> bool {
+    rustix::fs::fstat(fd)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }

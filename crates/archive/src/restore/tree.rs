@@ -1,60 +1,19 @@
 //! One restore from begin to end: the walk, its workers, and the links that come last.
 
-use super::decide::Action;
 use super::files::{FileJob, Shared};
 use super::pending::{HardLink, PendingDirectory};
+use super::plan::RestorePlan;
 use super::tally::{RestoreOutcome, Tally};
 use super::walk::Walk;
 use crate::error::ArchiveError;
 use crate::filesystem::PathError;
-use crate::filesystem::apply::TargetDirectory;
-use crate::filesystem::metadata::{Privileges, Shortfalls};
-use crate::filesystem::overwrite::{Overwrite, Placement};
+use crate::filesystem::metadata::Shortfalls;
 use crate::observer::{Observer, Warning};
-use crate::selection::SnapshotSelection;
-use format::recipe::ObjectRoot;
-use format::tree::Entry;
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
 use store::{Reader, StoreError, StoreErrorKind};
 
 /// Files that may wait for a worker.
 const QUEUE_MAX: usize = 256;
-
-/// What to restore, and how.
-pub struct RestorePlan<'a> {
-    /// Directory object to restore the contents of.
-    pub root: ObjectRoot,
-    /// Metadata of that directory, given to the target itself; none leaves the target's alone.
-    pub root_entry: Option<Entry>,
-    /// Where to; `None` only in a dry run, when it is not there yet.
-    pub top: Option<Arc<TargetDirectory>>,
-    /// What it is called.
-    pub target: &'a Path,
-    /// Which entries are meant.
-    pub selection: &'a SnapshotSelection,
-    /// Remove what is in restored directories and not in the snapshot.
-    pub delete: bool,
-    /// Which existing files are written again.
-    pub overwrite: Overwrite,
-    /// How.
-    pub placement: Placement,
-    /// Make holes of all runs of zeroes, not only of those that were holes.
-    pub all_sparse: bool,
-    /// Restore what is left of damaged files.
-    pub partial: bool,
-    /// Which metadata files get.
-    pub privileges: Privileges,
-    /// Restore devices.
-    pub devices: bool,
-    /// Threads that write files.
-    pub workers: usize,
-    /// Change nothing, only count.
-    pub dry_run: bool,
-    /// Hears what is decided about each name.
-    pub tell: &'a dyn Fn(Action, &Path),
-}
 
 /// Restores the contents of `plan.root` into the target.
 pub fn restore_tree(

@@ -1,6 +1,6 @@
 //! Reading a restored tree back and comparing it with the pool.
 
-use super::tree::RestorePlan;
+use super::plan::RestorePlan;
 use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::capture::Directory;

@@ -7,7 +7,7 @@
 use super::decide::{self, Action};
 use super::files::{FileJob, Shared};
 use super::pending::{FirstName, HardLink, PendingDirectory};
-use super::tree::RestorePlan;
+use super::plan::RestorePlan;
 use crate::filesystem::PathError;
 use crate::filesystem::apply::TargetDirectory;
 use crate::filesystem::metadata::Shortfalls;

@@ -73,7 +73,8 @@ pub(super) fn follows_the_model(volume: &dyn Volume, size_bytes: u64) {
                 let byte = step as u8 | 1;
                 model[range.clone()].fill(byte);
                 let data = &model[range];
-                match seeded.below(2) == 0 && volume.write_now(context, offset, data).unwrap() {
+                let able = volume.capabilities();
+                match seeded.below(2) == 0 && able.write_now(context, offset, data).unwrap() {
                     true => Ok(()),
                     false => volume.write(context, offset, data, durability),
                 }

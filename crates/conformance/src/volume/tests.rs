@@ -1,11 +1,13 @@
 //! The suites on the volumes of the waist, and the canaries that must fail them.
 
-use super::*;
+use super::{abilities_suite, changes_suite, read_only_volume_suite, volume_suite};
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use volume::{
-    Change, Changes, Counted, Counts, Failure, Faulty, MemoryVolume, Operation, ReadOnly,
-    VolumeError, VolumeInfo,
+    Capabilities, Change, Changes, Checked, Counted, Counts, Durability, Extent, Failure, Faulty,
+    Layer, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, TrackChanges, Volume,
+    VolumeError, VolumeErrorKind,
 };
 
 #[test]
@@ -20,6 +22,48 @@ fn decorators() {
     volume_suite(&|size| Box::new(Counted::new(MemoryVolume::new(size), counts.clone())));
     volume_suite(&|size| Box::new(Faulty::new(MemoryVolume::new(size), Vec::new())));
     volume_suite(&|size| Box::new(Arc::new(MemoryVolume::new(size))));
+    volume_suite(&|size| Box::new(Slow::new(MemoryVolume::new(size), |_| ())));
+    volume_suite(&|size| Box::new(Slow::new(MemoryVolume::new(size), |_| ()).except(|_| true)));
+}
+
+#[test]
+fn decorators_keep_abilities() {
+    abilities_suite(&|volume| Box::new(Checked::new(volume)), &[]);
+    abilities_suite(
+        &|volume| Box::new(Counted::new(volume, Arc::default())),
+        &[],
+    );
+    abilities_suite(&|volume| Box::new(Faulty::new(volume, Vec::new())), &[]);
+    abilities_suite(&|volume| Box::new(ReadOnly::new(volume)), &[]);
+    abilities_suite(&|volume| Box::new(Slow::new(volume, |_| ())), &[]);
+    abilities_suite(&|volume| Box::new(Arc::new(volume)), &[]);
+    abilities_suite(&|volume| Box::new(Checked::new(Box::new(volume))), &[]);
+}
+
+/// Changes what it does not mean to.
+struct Loser<V>(V);
+
+impl<V: Volume> Layer for Loser<V> {
+    type Below = V;
+    fn below(&self) -> &V {
+        &self.0
+    }
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            prefetch: None,
+            ..below
+        }
+    }
+}
+
+#[test]
+fn a_lost_ability_fails() {
+    let suite = |withheld: &[&str]| {
+        let suite = || abilities_suite(&|volume| Box::new(Loser(volume)), withheld);
+        catch_unwind(AssertUnwindSafe(suite)).is_ok()
+    };
+    assert!(!suite(&[]), "it must not pass");
+    assert!(suite(&["prefetch"]), "it says so");
 }
 
 #[test]
@@ -51,47 +95,20 @@ impl Changes for Untold {
     }
 }
 
-impl Volume for Forgetful {
-    fn info(&self) -> VolumeInfo {
-        self.0.info()
+impl Layer for Forgetful {
+    type Below = MemoryVolume;
+    fn below(&self) -> &MemoryVolume {
+        &self.0
     }
-    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
-        self.0.read(context, at, into)
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            changes: Some(self),
+            ..below
+        }
     }
-    fn write(
-        &self,
-        context: RequestContext,
-        at: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.0.write(context, at, data, durability)
-    }
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.0.flush(context)
-    }
-    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
-        self.0.discard(context, at, len)
-    }
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        at: u64,
-        len: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.0.write_zeroes(context, at, len, may_free, durability)
-    }
-    fn extents(
-        &self,
-        context: RequestContext,
-        at: u64,
-        len: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.0.extents(context, at, len, visit)
-    }
+}
+
+impl TrackChanges for Forgetful {
     fn baselines(&self, count_max: usize) -> Vec<String> {
         self.0.baselines(count_max)
     }
@@ -145,9 +162,14 @@ enum Wrong {
 
 struct Canary(MemoryVolume, Wrong);
 
-impl Volume for Canary {
-    fn info(&self) -> VolumeInfo {
-        self.0.info()
+impl Layer for Canary {
+    type Below = MemoryVolume;
+    fn below(&self) -> &MemoryVolume {
+        &self.0
+    }
+    /// Nothing passes by what is wrong.
+    fn capabilities<'a>(&'a self, _: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities::NONE
     }
     fn size_bytes(&self) -> u64 {
         self.0.size_bytes() + u64::from(self.1 == Wrong::LiesAboutItsSize)
@@ -166,9 +188,6 @@ impl Volume for Canary {
         let lost = usize::from(self.1 == Wrong::LosesTheLastByteOfAWrite);
         let data = &data[..data.len() - lost];
         self.0.write(context, at, data, durability)
-    }
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.0.flush(context)
     }
     fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
         match self.1 {

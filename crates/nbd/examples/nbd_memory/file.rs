@@ -4,7 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use volume::{
-    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind,
+    VolumeInfo,
 };
 
 /// The file.
@@ -100,5 +101,8 @@ impl Volume for FileVolume {
             zero: false,
         });
         Ok(())
+    }
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities::NONE
     }
 }

@@ -6,17 +6,18 @@
 //! of its standard input change what is exported (see `table.rs`), each answered with a line.
 
 mod file;
-mod slow;
 mod table;
 
 use file::FileVolume;
 use nbd::{Server, ServerHandle, ServerOptions};
-use slow::Slow;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 use table::Table;
-use volume::{Durability, MemoryVolume, ReadOnly, RequestContext, Volume, VolumeError};
+use volume::{
+    Durability, MemoryVolume, Operation, ReadOnly, RequestContext, Slow, Volume, VolumeError,
+};
 
 type Failed = Box<dyn std::error::Error>;
 
@@ -56,11 +57,7 @@ fn main() -> Result<(), Failed> {
         fill(&*volume)?;
     }
     if read_us > 0 || write_us > 0 {
-        volume = Arc::new(Slow {
-            inner: volume,
-            read: Duration::from_micros(read_us),
-            write: Duration::from_micros(write_us),
-        });
+        volume = Arc::new(slow(volume, read_us, write_us));
     }
     if read_only {
         volume = Arc::new(ReadOnly::new(volume));
@@ -83,7 +80,7 @@ fn main() -> Result<(), Failed> {
         return Ok(());
     }
     loop {
-        std::thread::park();
+        thread::park();
     }
 }
 
@@ -98,6 +95,19 @@ fn follow(table: Option<&Table>, server: &ServerHandle) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A device that takes its time; 0 means that reads are cached, or that writes need not wait.
+fn slow(volume: Arc<dyn Volume>, read_us: u64, write_us: u64) -> impl Volume {
+    let takes_us = move |operation| match operation {
+        Operation::Read | Operation::Flush => read_us,
+        Operation::Write => write_us,
+        Operation::Discard | Operation::WriteZeroes | Operation::Extents => 0,
+    };
+    Slow::new(volume, move |request| {
+        thread::sleep(Duration::from_micros(takes_us(request.operation)));
+    })
+    .except(move |request| takes_us(request.operation) == 0)
 }
 
 /// Every eight bytes say where they are, as nbdkit's pattern plugin does.

@@ -68,7 +68,8 @@ impl Export {
         self.check_range(offset, len)?;
         // Nobody says whether changes are cached.
         let allocation = |c: &&MetaContext| matches!(c.source, Source::Allocation);
-        let cached = || self.volume.is_cached(self.context, offset, len);
+        let able = self.volume.capabilities();
+        let cached = || able.is_cached(self.context, offset, len);
         if !may_wait && (!chosen.iter().all(allocation) || !cached()) {
             return Ok(false);
         }

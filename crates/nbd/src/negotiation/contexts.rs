@@ -42,7 +42,8 @@ fn find(volume: &dyn Volume, name: &str) -> Option<Source> {
         return Some(Source::Allocation);
     }
     let baseline = name.strip_prefix(DIRTY_BITMAP)?;
-    volume.changes_since(baseline).map(Source::Changes)
+    let changes = volume.capabilities().changes_since(baseline);
+    changes.map(Source::Changes)
 }
 
 impl Negotiation<'_> {
@@ -103,7 +104,7 @@ fn listed(volume: &dyn Volume, queries: &[&str]) -> Vec<String> {
         names.push(BASE_ALLOCATION.to_owned());
     }
     if asked("qemu:") || asked(DIRTY_BITMAP) {
-        let baselines = volume.baselines(LISTED_MAX).into_iter();
+        let baselines = volume.capabilities().baselines(LISTED_MAX).into_iter();
         let all = baselines.map(|baseline| format!("{DIRTY_BITMAP}{baseline}"));
         names.extend(all.filter(|name| name.len() <= STRING_BYTES_MAX));
         return names;

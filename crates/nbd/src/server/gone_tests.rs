@@ -5,108 +5,24 @@ use super::tests::{Place, connect};
 use super::*;
 use crate::exports::FixedExports;
 use crate::test_client::Client;
+use crate::test_volume::Gated;
 use crate::wire::requests::{Command, Request, encode};
 use std::io::Read;
 use std::net::TcpStream;
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
+use std::sync::atomic::Ordering::SeqCst;
+use volume::{Operation, RequestContext, Volume};
 
 const LARGE: usize = crate::REQUEST_BYTES_MAX as usize;
 const LONG: Duration = Duration::from_secs(60);
 
-/// Nothing is in memory, reads wait while the gate is shut, and both kinds are counted as they begin.
-struct Slow {
-    inner: MemoryVolume,
-    shut: Mutex<bool>,
-    opened: Condvar,
-    reads: AtomicU64,
-    large_reads: AtomicU64,
-    writes: AtomicU64,
+/// Nothing is in memory; reads and writes wait while the gate is shut.
+const STOPS: &[Operation] = &[Operation::Read, Operation::Write];
+
+fn served(volume: &Arc<Gated>) -> Arc<dyn Exports> {
+    Arc::new(FixedExports::default().with("disk", volume.volume(|_| false)))
 }
 
-impl Slow {
-    fn new(shut: bool) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryVolume::new(64 << 20),
-            shut: Mutex::new(shut),
-            opened: Condvar::new(),
-            reads: AtomicU64::new(0),
-            large_reads: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-        })
-    }
-
-    fn pass(&self) {
-        let mut shut = self.shut.lock();
-        self.opened.wait_while(&mut shut, |shut| *shut);
-    }
-
-    fn open(&self) {
-        *self.shut.lock() = false;
-        self.opened.notify_all();
-    }
-}
-
-impl Volume for Slow {
-    fn info(&self) -> VolumeInfo {
-        self.inner.info()
-    }
-    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
-        self.reads.fetch_add(1, SeqCst);
-        if into.len() == LARGE {
-            self.large_reads.fetch_add(1, SeqCst);
-        }
-        self.pass();
-        self.inner.read(context, at, into)
-    }
-    fn write(
-        &self,
-        context: RequestContext,
-        at: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.writes.fetch_add(1, SeqCst);
-        self.pass();
-        self.inner.write(context, at, data, durability)
-    }
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.inner.flush(context)
-    }
-    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
-        self.inner.discard(context, at, len)
-    }
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        at: u64,
-        len: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.inner
-            .write_zeroes(context, at, len, may_free, durability)
-    }
-    fn extents(
-        &self,
-        context: RequestContext,
-        at: u64,
-        len: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.inner.extents(context, at, len, visit)
-    }
-    fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
-        false
-    }
-}
-
-fn served(volume: &Arc<Slow>) -> Arc<dyn Exports> {
-    Arc::new(FixedExports::default().with("disk", volume.clone()))
-}
-
-fn start(place: &Place, volume: &Arc<Slow>, pool_bytes: u64) -> ServerHandle {
+fn start(place: &Place, volume: &Arc<Gated>, pool_bytes: u64) -> ServerHandle {
     let options = ServerOptions {
         pool_bytes,
         ..ServerOptions::default()
@@ -145,7 +61,7 @@ fn flood(client: &mut Client, len: usize) {
 fn reads_of_a_client_that_left_are_dropped() {
     for (len, goodbye) in [(LARGE, false), (LARGE, true), (4096, false), (4096, true)] {
         let place = Place::new();
-        let volume = Slow::new(true);
+        let volume = Gated::new(STOPS);
         let handle = start(&place, &volume, 0);
         let mut client = connect(&place);
         flood(&mut client, len);
@@ -172,7 +88,7 @@ fn reads_of_a_client_that_left_are_dropped() {
 /// A TCP peer that closed is noticed at the first reply that its system refuses.
 #[test]
 fn reads_of_a_tcp_client_that_left_are_dropped() {
-    let volume = Slow::new(true);
+    let volume = Gated::new(STOPS);
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind_tcp(address, served(&volume), ServerOptions::default()).unwrap();
     let handle = server.start().unwrap();
@@ -199,7 +115,7 @@ fn io_write(stream: &mut TcpStream, bytes: &[u8]) {
 #[test]
 fn writes_of_a_client_that_left_are_done() {
     let place = Place::new();
-    let volume = Slow::new(true);
+    let volume = Gated::new(STOPS);
     let handle = start(&place, &volume, 0);
     let mut client = connect(&place);
     for number in 0..100 {
@@ -216,7 +132,7 @@ fn writes_of_a_client_that_left_are_done() {
     assert_eq!(volume.writes.load(SeqCst), 100);
     let mut bytes = vec![0; 100 << 12];
     let context = RequestContext::default();
-    volume.inner.read(context, 0, &mut bytes).unwrap();
+    volume.memory.read(context, 0, &mut bytes).unwrap();
     assert!(bytes.iter().all(|byte| *byte == 7));
 }
 
@@ -224,7 +140,7 @@ fn writes_of_a_client_that_left_are_done() {
 #[test]
 fn a_client_that_takes_nothing_costs_what_is_under_way() {
     let place = Place::new();
-    let volume = Slow::new(false);
+    let volume = Gated::new(&[]);
     let options = ServerOptions {
         pool_bytes: 0,
         stall_limit: Duration::from_millis(300),
@@ -251,7 +167,7 @@ fn modest_clients_wait_for_one_large_request_not_for_all() {
     const GREEDY: u64 = 6;
     const ROUNDS: u64 = 12;
     let place = Place::new();
-    let volume = Slow::new(false);
+    let volume = Gated::new(&[]);
     let _handle = start(&place, &volume, 0);
     let greedy: Vec<Client> = (0..GREEDY)
         .map(|_| {

@@ -7,7 +7,7 @@ use crate::test_client::{Client, serving, session};
 use crate::wire::requests::{Command, Request, encode};
 use std::sync::atomic::AtomicUsize;
 use std::thread;
-use volume::{Durability, Extent, MemoryVolume, RequestContext, Volume, VolumeError, VolumeInfo};
+use volume::{MemoryVolume, Operation, Slow, Volume};
 
 fn exports() -> Arc<dyn Exports> {
     Arc::new(FixedExports::default().with("disk", Arc::new(MemoryVolume::new(1 << 20))))
@@ -156,93 +156,37 @@ fn a_deep_queue_is_answered_in_few_sends() {
     assert_eq!(buckets.iter().sum::<u64>(), 1000);
 }
 
-/// A device that is never cached and counts how many reads are inside it at once.
-struct Slow {
-    inner: MemoryVolume,
-    inside: AtomicUsize,
-    most: AtomicUsize,
-    panics: bool,
+/// A device that is never cached, and how many reads were inside it at once.
+fn slow(panics: bool) -> (Arc<dyn Volume>, Arc<AtomicUsize>) {
+    let most = Arc::new(AtomicUsize::new(0));
+    let (inside, seen) = (AtomicUsize::new(0), Arc::clone(&most));
+    let volume = Slow::new(MemoryVolume::new(1 << 20), move |request| {
+        if request.operation == Operation::Read {
+            seen.fetch_max(inside.fetch_add(1, Relaxed) + 1, Relaxed);
+            thread::sleep(Duration::from_millis(5));
+            inside.fetch_sub(1, Relaxed);
+            assert!(!panics, "a bug in the volume");
+        }
+    });
+    (Arc::new(volume), most)
 }
 
-impl Slow {
-    fn new(panics: bool) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryVolume::new(1 << 20),
-            inside: AtomicUsize::new(0),
-            most: AtomicUsize::new(0),
-            panics,
-        })
-    }
-}
-
-impl Volume for Slow {
-    fn info(&self) -> VolumeInfo {
-        self.inner.info()
-    }
-    fn read(&self, context: RequestContext, at: u64, into: &mut [u8]) -> Result<(), VolumeError> {
-        let inside = self.inside.fetch_add(1, Relaxed) + 1;
-        self.most.fetch_max(inside, Relaxed);
-        thread::sleep(Duration::from_millis(5));
-        self.inside.fetch_sub(1, Relaxed);
-        assert!(!self.panics, "a bug in the volume");
-        self.inner.read(context, at, into)
-    }
-    fn write(
-        &self,
-        context: RequestContext,
-        at: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.inner.write(context, at, data, durability)
-    }
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.inner.flush(context)
-    }
-    fn discard(&self, context: RequestContext, at: u64, len: u64) -> Result<(), VolumeError> {
-        self.inner.discard(context, at, len)
-    }
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        at: u64,
-        len: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.inner
-            .write_zeroes(context, at, len, may_free, durability)
-    }
-    fn extents(
-        &self,
-        context: RequestContext,
-        at: u64,
-        len: u64,
-        visit: &mut dyn FnMut(Extent) -> std::ops::ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.inner.extents(context, at, len, visit)
-    }
-    fn is_cached(&self, _: RequestContext, _: u64, _: u64) -> bool {
-        false
-    }
-}
-
-fn reads_under_way(client: &mut Client, volume: &Slow, count: u64) {
+fn reads_under_way(client: &mut Client, most: &AtomicUsize, count: u64) {
     let asked: Vec<u64> = (0..count)
         .map(|n| client.ask(Command::Read, 0, n * 4096, 4096))
         .collect();
     let mut answered: Vec<u64> = (0..count).map(|_| client.reply(4096).cookie).collect();
     answered.sort_unstable();
     assert_eq!(answered, asked);
-    let most = volume.most.load(Relaxed);
+    let most = most.load(Relaxed);
     assert!(most >= 16, "only {most} reads at once");
 }
 
 #[test]
 fn slow_reads_are_under_way_together() {
-    let volume = Slow::new(false);
-    let (mut client, thread, counters) = serving(volume.clone(), &[]);
-    reads_under_way(&mut client, &volume, 128);
+    let (volume, most) = slow(false);
+    let (mut client, thread, counters) = serving(volume, &[]);
+    reads_under_way(&mut client, &most, 128);
     client.ask(Command::Disconnect, 0, 0, 0);
     assert_eq!(thread.join().unwrap(), End::Clean);
     assert_eq!(counters.snapshot().requests_total[0], 128);
@@ -250,8 +194,7 @@ fn slow_reads_are_under_way_together() {
 
 #[test]
 fn goodbye_waits_for_what_is_under_way() {
-    let volume = Slow::new(false);
-    let (mut client, thread, _) = serving(volume, &[]);
+    let (mut client, thread, _) = serving(slow(false).0, &[]);
     for n in 0..20 {
         client.ask(Command::Read, 0, n * 4096, 4096);
     }
@@ -265,7 +208,7 @@ fn goodbye_waits_for_what_is_under_way() {
 
 #[test]
 fn a_panic_in_the_volume_ends_the_connection() {
-    let (mut client, thread, _) = serving(Slow::new(true), &[]);
+    let (mut client, thread, _) = serving(slow(true).0, &[]);
     for n in 0..4 {
         client.ask(Command::Read, 0, n * 4096, 4096);
     }

@@ -9,6 +9,8 @@ use clap::Args;
 Examples:
   quintet status
   quintet status --json
+  quintet status --memory-plan
+  quintet status --memory-plan --memory 4G
   quintet status -q || mail -s 'the pool needs help' root
 
 The worst of what is found is the state and the exit code:
@@ -24,4 +26,8 @@ pub struct StatusArgs {
     /// Everything should have been verified within this time (30d, 8w; 0: do not ask)
     #[arg(long, value_name = "TIME", default_value = "45d", value_parser = PeriodArg::parse)]
     pub verify_within: PeriodArg,
+    /// Show who gets how much of --memory: of the server that holds the pool, with what is in use, or of one
+    /// that would be started with the --memory given here
+    #[arg(long)]
+    pub memory_plan: bool,
 }

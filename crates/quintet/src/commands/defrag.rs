@@ -10,8 +10,8 @@ mod words;
 
 pub(super) use words::{line, object};
 
-use super::gc::Opened;
 use super::invocation::Invocation;
+use super::opened::Opened;
 use crate::cli::{DefragArgs, DefragCommand, DefragRunArgs};
 use crate::exit::Exit;
 use crate::held::{DefragStatus, Held, Outcome};

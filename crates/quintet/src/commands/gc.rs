@@ -5,10 +5,11 @@
 
 use super::backup::REGION_BYTES;
 use super::invocation::Invocation;
+use super::opened::Opened;
 use super::{failure, full};
 use crate::cli::GcArgs;
 use crate::exit::Exit;
-use crate::held::{Held, OpenVolumes, fold, steps_of_a_turn};
+use crate::held::{Held, fold, steps_of_a_turn};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
@@ -122,14 +123,6 @@ pub(super) fn run(invocation: &Invocation, args: &GcArgs) -> anyhow::Result<Exit
 /// Those who store something new are refused, or will be soon.
 fn is_nearly_full(pool: &Pool) -> bool {
     pool.reserved().is_some_and(|r| r.is_nearly_full())
-}
-
-/// What a collector works on.
-pub(super) enum Opened {
-    /// A pool without volumes.
-    Pool(Box<Pool>),
-    /// Its volumes too: they know what their journal needs.
-    Volumes(OpenVolumes),
 }
 
 struct Run<'a> {

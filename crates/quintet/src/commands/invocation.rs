@@ -1,16 +1,15 @@
 //! One run of the program: its settings, its streams, and the way into the pool.
 
-use super::gc::Opened;
+use super::opened::Opened;
 use super::readers;
 use super::unlocking::{Door, Opening, Visit};
 use crate::caller::Caller;
 use crate::console::Console;
 use crate::control::{IN_A_TURN_LIMIT, Leases};
 use crate::exit::Exit;
-use crate::held::{
-    Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes, pool_memory,
-};
+use crate::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes};
 use crate::interrupt::{Interrupt, Interrupted};
+use crate::memory_plan::MemoryPlan;
 use crate::progress::Progress;
 use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_compression};
 use anyhow::{Context, anyhow};
@@ -208,9 +207,8 @@ impl Invocation {
     }
 
     /// As [`Invocation::open_for_volumes`], for a server: who uses the device takes turns.
-    pub fn open_behind(&self, queue: &Arc<DeviceQueue>) -> anyhow::Result<Pool> {
-        let memory = pool_memory(self.settings.memory_bytes);
-        let pool = self.open_own(Some(queue), OpenMode::Write, memory)?;
+    pub fn open_behind(&self, queue: &Arc<DeviceQueue>, plan: &MemoryPlan) -> anyhow::Result<Pool> {
+        let pool = self.open_own(Some(queue), OpenMode::Write, plan.pool_bytes)?;
         self.tell_notes(&pool);
         Ok(pool)
     }
@@ -391,7 +389,7 @@ impl Invocation {
             return Ok(OpenVolumes::of_server(held));
         }
         let pool = self.open_for_volumes()?;
-        let volumes = self.volumes_of(pool, JOURNAL_BYTES_DEFAULT)?;
+        let volumes = self.volumes_of(pool, &self.memory_plan(), JOURNAL_BYTES_DEFAULT)?;
         Ok(OpenVolumes::own(volumes))
     }
 
@@ -405,20 +403,29 @@ impl Invocation {
         if pool.volumes()?.is_empty() {
             return Ok(Opened::Pool(Box::new(pool)));
         }
-        let volumes = self.volumes_of(pool, JOURNAL_BYTES_DEFAULT)?;
+        let volumes = self.volumes_of(pool, &self.memory_plan(), JOURNAL_BYTES_DEFAULT)?;
         Ok(Opened::Volumes(OpenVolumes::own(volumes)))
+    }
+
+    /// How this process divides its memory when it opens volumes for one command.
+    pub fn memory_plan(&self) -> MemoryPlan {
+        MemoryPlan::of(self.settings.memory_bytes, JOURNAL_BYTES_DEFAULT)
     }
 
     /// Opens the pool for writing, in this process, and leaves memory for its volumes.
     pub fn open_for_volumes(&self) -> anyhow::Result<Pool> {
-        self.open_within(OpenMode::Write, pool_memory(self.settings.memory_bytes))
+        self.open_within(OpenMode::Write, self.memory_plan().pool_bytes)
     }
 
     /// Opens the volumes of that pool; says what the journal has lost.
-    pub fn volumes_of(&self, pool: Pool, journal_bytes: u64) -> anyhow::Result<Volumes> {
-        let memory = self.settings.memory_bytes;
+    pub fn volumes_of(
+        &self,
+        pool: Pool,
+        plan: &MemoryPlan,
+        journal_bytes: u64,
+    ) -> anyhow::Result<Volumes> {
         let compression = self.settings.compression;
-        let volumes = open_volumes(Arc::new(pool), memory, journal_bytes, compression)?;
+        let volumes = open_volumes(Arc::new(pool), plan, journal_bytes, compression)?;
         for lost in lost_writes(&volumes) {
             self.console.warn(format_args!("{lost}"));
         }

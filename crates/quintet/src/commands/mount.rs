@@ -16,8 +16,8 @@ use super::serve;
 use super::snapshot_choice::SnapshotFilter;
 use crate::cli::MountArgs;
 use crate::exit::Exit;
-use crate::held::directory_memory;
 use crate::json::Object;
+use crate::memory_plan::MemoryPlan;
 use crate::mount::Directories;
 use crate::systemd::Notifier;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
         (None, false) => return serve::run_for_mount(invocation, &settings),
         (None, true) => {
             let memory_bytes = invocation.settings.memory_bytes;
-            let for_directories = directory_memory(memory_bytes);
-            let pool = invocation.open_within(OpenMode::Read, memory_bytes - for_directories)?;
+            let plan = MemoryPlan::of_mount(memory_bytes);
+            let pool = invocation.open_within(OpenMode::Read, plan.pool_bytes)?;
             let reader = Arc::clone(pool.reader());
             Pools {
                 pool: Arc::new(pool),
                 held: None,
-                directories: Arc::new(Directories::new(reader, for_directories)),
+                directories: Arc::new(Directories::new(reader, plan.mounts)),
             }
         }
     };

@@ -5,6 +5,7 @@
 //! one list ([`crate::findings`]).
 
 mod holds;
+mod memory;
 mod server;
 mod upkeep;
 
@@ -109,6 +110,15 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     if let Some((held, live)) = &live {
         message = message.object("server", server::object(held, live));
     }
+    let used = live.as_ref().map(|(_, live)| live.memory);
+    let used = used.as_ref().map_or(&[][..], |used| &used[..]);
+    let plan = args.memory_plan.then(|| match invocation.held() {
+        Some(held) => held.memory,
+        None => invocation.memory_plan(),
+    });
+    if let Some(plan) = &plan {
+        message = message.object("memory_plan", memory::object(plan, used));
+    }
     console.message(message)?;
     let local = |time| calendar::local(time, &invocation.zone);
     let line = |name: &str, value: &str| console.line(format!("{name:>9}: {value}"));
@@ -182,6 +192,9 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         for (name, value) in server::lines(held, live, &invocation.zone) {
             line(name, &value)?;
         }
+    }
+    for text in plan.iter().flat_map(|plan| plan.lines(used)) {
+        line("plan", &text)?;
     }
     Ok(worst.exit())
 }

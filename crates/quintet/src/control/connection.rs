@@ -5,8 +5,8 @@
 //! wish to stop. The client's descriptors are closed before it hears the exit code. One thread for who
 //! wants leases. Those who do leave room for commands.
 
+use super::commands::Commands;
 use super::lessor;
-use super::server::Commands;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Opening, Request, Wish};
 use crate::caller::Caller;

@@ -5,11 +5,9 @@
 //! starts this.
 
 use super::address::Place;
+use super::commands::Commands;
 use super::connection::{self, Connections};
 use super::view::View;
-use super::wire::Request;
-use crate::caller::Caller;
-use crate::exit::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,23 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::DeviceQueue;
 
 /// How long to rest when the system has no more descriptors or threads.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// What a server does for its clients.
-pub trait Commands: Send + Sync + 'static {
-    /// Looks at a request before it runs: an error is why it will not. `own` is which files this
-    /// process sees.
-    fn admit(&self, request: &Request, own: &View) -> Result<(), String>;
-
-    /// Runs an admitted command to its end, on a thread that is in the client's directory.
-    fn run(&self, caller: Caller, request: Request) -> Exit;
-
-    /// Where clients that read the pool themselves take turns.
-    fn device(&self) -> &DeviceQueue;
-}
 
 /// A socket that clients can connect to; they wait until [`ControlSocket::serve`].
 pub struct ControlSocket {

@@ -1,7 +1,8 @@
 mod leases;
 
 use super::address;
-use super::server::{Commands, Control, ControlSocket};
+use super::commands::Commands;
+use super::server::{Control, ControlSocket};
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
 use crate::caller::{Caller, Lent, Streams};

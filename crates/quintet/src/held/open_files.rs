@@ -6,10 +6,9 @@
 
 use super::lock;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use volume::{
-    Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, FastPath, Layer, Request, RequestContext, Volume, VolumeError, VolumeErrorKind,
 };
 
 /// Held for reading by requests; true when they are not wanted any more.
@@ -90,32 +89,36 @@ impl<V> Drop for OpenFile<V> {
     }
 }
 
-impl<V: Volume> Volume for OpenFile<V> {
-    fn info(&self) -> VolumeInfo {
-        self.volume.info()
+impl<V: Volume> Layer for OpenFile<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.volume
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.volume.size_bytes()
-    }
-
-    fn read(
+    fn around(
         &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        into: &mut [u8],
+        _request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        self.pass(|v| v.read(context, offset_bytes, into))
+        self.pass(go)
     }
 
-    fn write(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.pass(|v| v.write(context, offset_bytes, data, durability))
+    /// Every ability is named: one that is new has to end with the file. A file has no use for
+    /// changes, and what was handed out could not be taken back.
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: below.fast_path.map(|_| self as &dyn FastPath),
+            changes: None,
+            prefetch: below.prefetch,
+        }
+    }
+}
+
+impl<V: Volume> FastPath for OpenFile<V> {
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.volume.capabilities();
+        below.is_cached(context, offset_bytes, len_bytes)
     }
 
     fn write_now(
@@ -124,56 +127,16 @@ impl<V: Volume> Volume for OpenFile<V> {
         offset_bytes: u64,
         data: &[u8],
     ) -> Result<bool, VolumeError> {
-        self.pass(|v| v.write_now(context, offset_bytes, data))
-    }
-
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.pass(|v| v.flush(context))
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        self.pass(|v| v.discard(context, offset_bytes, len_bytes))
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.pass(|v| v.write_zeroes(context, offset_bytes, len_bytes, may_free, durability))
-    }
-
-    fn extents(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.pass(|v| v.extents(context, offset_bytes, len_bytes, visit))
-    }
-
-    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        self.volume.is_cached(context, offset_bytes, len_bytes)
-    }
-
-    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        self.volume.prefetch(context, offset_bytes, len_bytes);
+        self.pass(|v| v.capabilities().write_now(context, offset_bytes, data))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use volume::MemoryVolume;
+    use super::OpenFiles;
+    use conformance::volume::abilities_suite;
+    use std::sync::Arc;
+    use volume::{MemoryVolume, RequestContext, Volume, VolumeErrorKind};
 
     #[test]
     fn clients_are_counted_and_sent_away() {
@@ -182,13 +145,20 @@ mod tests {
         let (one, two, other) = (open("a"), open("a"), open("b"));
         let context = RequestContext::default();
         assert_eq!((files.count("a"), files.count("b")), (2, 1));
-        assert!(one.write_now(context, 0, b"x").is_ok());
+        assert!(one.capabilities().write_now(context, 0, b"x").is_ok());
         assert_eq!(files.disconnect("a"), 2);
         let refused = two.read(context, 0, &mut [0]).unwrap_err();
         assert_eq!(refused.kind, VolumeErrorKind::Failed);
-        assert!(one.write_now(context, 0, b"x").is_err());
+        assert!(one.capabilities().write_now(context, 0, b"x").is_err());
         assert!(other.flush(context).is_ok());
         drop((one, two));
         assert_eq!((files.count("a"), files.count("b")), (0, 1));
+    }
+
+    #[test]
+    fn files_have_no_history_and_else_what_their_volume_has() {
+        let files = Arc::new(OpenFiles::default());
+        let open = |volume| OpenFiles::open(&files, "a", volume);
+        abilities_suite(&|volume| Box::new(open(volume)), &["changes"]);
     }
 }

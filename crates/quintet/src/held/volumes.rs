@@ -4,6 +4,7 @@
 //! which keeps them open, and by commands that change volumes without a server.
 
 use super::Held;
+use crate::memory_plan::MemoryPlan;
 use chunking::Compression;
 use format::volume::VolumeRecord;
 use std::ops::Deref;
@@ -28,61 +29,32 @@ const CONTAINER_BYTES_MIN: usize = 4 << 20;
 const CONTAINER_BYTES_MAX: usize = 16 << 20;
 /// ... so that this many are the memory: some are filled, some wait for the disk.
 const CONTAINERS: usize = 64;
-/// Sixteenths of the memory that the pool gets: index, directories, regions. What clients read is
-/// in the page cache of the volumes, which gets the rest.
-const POOL_SHARE: usize = 6;
-/// Sixteenths for the directories of mounts.
-const DIRECTORIES_SHARE: usize = 1;
-
-/// Large requests of one NBD socket and kind get no more, bytes: more does not make them faster.
-const REQUESTS_BYTES_MAX: usize = 256 << 20;
-
-/// The part of the memory that a pool with open volumes gets, bytes.
-pub fn pool_memory(memory_bytes: usize) -> usize {
-    memory_bytes / 16 * POOL_SHARE
-}
-
-/// The part that directories of mounts get, bytes.
-pub fn directory_memory(memory_bytes: usize) -> usize {
-    memory_bytes / 16 * DIRECTORIES_SHARE
-}
-
-/// What one of so many NBD sockets may take for large reads, and as much again for large writes, bytes: a quarter of the
-/// memory for all of them, unless the largest requests need more.
-pub fn request_memory(memory_bytes: usize, sockets: usize) -> u64 {
-    (memory_bytes / 8 / sockets.max(1)).min(REQUESTS_BYTES_MAX) as u64
-}
-
 /// The size at which containers of volumes are closed, bytes.
 fn container_bytes(memory_bytes: usize) -> usize {
     let whole_mib = (memory_bytes / CONTAINERS) >> 20 << 20;
     whole_mib.clamp(CONTAINER_BYTES_MIN, CONTAINER_BYTES_MAX)
 }
 
-/// Opens the volumes of a pool that was opened for writing with [`pool_memory`]; replays the
-/// journal.
+/// Opens the volumes of a pool that was opened for writing, as the plan says; replays the journal.
 pub fn open_volumes(
     pool: Arc<Pool>,
-    memory_bytes: usize,
+    plan: &MemoryPlan,
     journal_bytes: u64,
     compression: Compression,
 ) -> store::Result<Volumes> {
-    let left = (memory_bytes - pool_memory(memory_bytes) - directory_memory(memory_bytes)) as u64;
-    // Of the journal's own memory some is in use most of the time.
-    let buffer_bytes = (left / 16).clamp(4 << 20, 32 << 20);
     let slot_bytes = (journal_bytes / SLOTS).max(SLOT_BYTES_MIN) / BLOCK_BYTES * BLOCK_BYTES;
     let options = VolumesOptions {
         journal: JournalOptions {
             bytes_max: journal_bytes,
             slot_bytes,
-            buffer_bytes: buffer_bytes as usize,
+            buffer_bytes: plan.journal,
         },
-        memory_bytes: left.saturating_sub(buffer_bytes),
+        memory_bytes: plan.volumes_bytes,
         thresholds: Thresholds::default(),
         lane: LaneOptions {
             compression,
             region_bytes: REGION_BYTES,
-            container_bytes: container_bytes(memory_bytes),
+            container_bytes: container_bytes(plan.all),
         },
         direct: DirectLimits::default(),
         access: AccessOptions::default(),
@@ -187,24 +159,5 @@ impl Deref for OpenVolumes {
 
     fn deref(&self) -> &Volumes {
         &self.volumes
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_take_a_part_of_the_memory_whatever_the_sockets() {
-        for (memory_mib, sockets) in [(256, 1), (1024, 3), (8192, 1), (32, 2)] {
-            let memory = memory_mib << 20;
-            let all = 2 * sockets as u64 * request_memory(memory, sockets);
-            assert!(
-                all <= memory as u64 / 4,
-                "{memory_mib} MiB, {sockets} sockets"
-            );
-        }
-        assert_eq!(request_memory(64 << 30, 1), 256 << 20);
-        assert_eq!(request_memory(1 << 30, 1), 128 << 20);
     }
 }

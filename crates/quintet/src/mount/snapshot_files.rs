@@ -158,7 +158,10 @@ impl FileSystem for SnapshotFiles {
         len_bytes: u64,
     ) -> bool {
         let file = self.open.get(handle);
-        file.is_ok_and(|file| file.is_cached(context, offset, len_bytes))
+        file.is_ok_and(|file| {
+            let able = file.capabilities();
+            able.is_cached(context, offset, len_bytes)
+        })
     }
 
     fn forget(&self, node: NodeId, lookups: u64) {

@@ -7,7 +7,7 @@
 use super::SettingError;
 use super::environment::{self, Environment};
 use super::recovery_key::RecoveryKey;
-use super::terminal;
+use super::terminal::{self, TerminalError};
 use crate::caller::Caller;
 use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
 use std::ffi::OsString;
@@ -72,6 +72,16 @@ pub enum PasswordError {
     /// The terminal failed.
     #[error("terminal: {0}")]
     Terminal(io::Error),
+}
+
+impl From<TerminalError> for PasswordError {
+    fn from(e: TerminalError) -> Self {
+        match e {
+            TerminalError::Absent => Self::NoSource,
+            TerminalError::Interrupted => Self::Interrupted,
+            TerminalError::Failed(e) => Self::Terminal(e),
+        }
+    }
 }
 
 impl From<SettingError> for PasswordError {

@@ -3,6 +3,7 @@
 //! Invariant: what is shown can be set again as it is; a value out of its range is refused by name and
 //! changes nothing. Called by `serve` and `qos`.
 
+use super::number::number;
 use super::{SettingError, Upkeep};
 use crate::cli::PeriodArg;
 use qos::{DeviceKind, Flow, Plan};
@@ -164,16 +165,6 @@ fn has(what: &str, flow: Flow) -> bool {
         "latency" => !flow.is_maintenance(),
         _ => false,
     }
-}
-
-pub(super) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, String> {
-    let refuse = || format!("a number from {least} to {most}");
-    let number: u64 = text.parse().map_err(|_| refuse())?;
-    let within = (least..=most).contains(&number);
-    T::try_from(number)
-        .ok()
-        .filter(|_| within)
-        .ok_or_else(refuse)
 }
 
 /// Percent, perhaps with a tenth.

@@ -3,29 +3,39 @@
 //! Invariant: nothing typed is shown, and the terminal is as before when the question ends, however
 //! it ends. Uses the controlling terminal, not standard input, which may be a pipe with data.
 
-use super::password::PasswordError;
 use crate::caller::Caller;
 use crate::interrupt::Interrupt;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 const PASSWORD_BYTES_MAX: usize = 4096;
 
+/// Why nothing was typed.
+#[derive(Debug)]
+pub(super) enum TerminalError {
+    /// There is none.
+    Absent,
+    /// The user stopped.
+    Interrupted,
+    /// It failed.
+    Failed(io::Error),
+}
+
 /// Shows `prompt` and reads one line without showing it.
-pub(super) fn ask(prompt: &str, caller: &Caller) -> Result<Vec<u8>, PasswordError> {
-    let mut terminal = caller.terminal().ok_or(PasswordError::NoSource)?;
+pub(super) fn ask(prompt: &str, caller: &Caller) -> Result<Vec<u8>, TerminalError> {
+    let mut terminal = caller.terminal().ok_or(TerminalError::Absent)?;
     let _silence = Silence::begin(&terminal)?;
-    write!(terminal, "{prompt}: ").map_err(PasswordError::Terminal)?;
+    write!(terminal, "{prompt}: ").map_err(TerminalError::Failed)?;
     let line = read_line(&terminal, &caller.interrupt);
     // The user's own line end was not shown either.
-    writeln!(terminal).map_err(PasswordError::Terminal)?;
+    writeln!(terminal).map_err(TerminalError::Failed)?;
     line
 }
 
-fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, PasswordError> {
+fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, TerminalError> {
     let mut line = Vec::new();
     let mut byte = [0];
     // What is typed after the wish to stop is no answer.
@@ -35,10 +45,10 @@ fn read_line(terminal: &File, interrupt: &Interrupt) -> Result<Vec<u8>, Password
             Ok(_) if byte == *b"\n" => return Ok(line),
             Ok(_) if line.len() < PASSWORD_BYTES_MAX => line.extend(byte),
             Ok(_) | Err(Errno::INTR) => {}
-            Err(e) => return Err(PasswordError::Terminal(e.into())),
+            Err(e) => return Err(TerminalError::Failed(e.into())),
         }
     }
-    Err(PasswordError::Interrupted)
+    Err(TerminalError::Interrupted)
 }
 
 /// Echo is off while this lives.
@@ -48,13 +58,13 @@ struct Silence {
 }
 
 impl Silence {
-    fn begin(terminal: &File) -> Result<Self, PasswordError> {
-        let fail = |e: Errno| PasswordError::Terminal(e.into());
+    fn begin(terminal: &File) -> Result<Self, TerminalError> {
+        let fail = |e: Errno| TerminalError::Failed(e.into());
         let before = termios::tcgetattr(terminal).map_err(fail)?;
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);
         termios::tcsetattr(terminal, OptionalActions::Flush, &silent).map_err(fail)?;
-        let terminal = terminal.try_clone().map_err(PasswordError::Terminal)?;
+        let terminal = terminal.try_clone().map_err(TerminalError::Failed)?;
         Ok(Self { terminal, before })
     }
 }

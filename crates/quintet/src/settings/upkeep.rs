@@ -2,7 +2,7 @@
 //!
 //! Invariant: as of [`super::shares`], whose keys stand beside these. Called by it.
 
-use super::shares::number;
+use super::number::number;
 use crate::sizes;
 use maintenance::CollectLimits;
 

@@ -3,6 +3,7 @@
 //! Invariant: a chunk's bytes are appended once; a region is compressed and sealed once, under a
 //! nonce (its number) that its container's key never sees again.
 
+use super::nonce::nonce_of;
 use super::reader::ProvenRegion;
 use crate::superblock::MasterKey;
 use chunking::{Compressor, Packed, SealKey};
@@ -298,11 +299,4 @@ impl ContainerBuilder {
 /// What a container takes with its parity, bytes.
 fn with_parity(bytes: usize, percent: u8) -> usize {
     ParityShape::plan(bytes, percent).map_or(bytes, |shape| shape.blob_bytes().max(bytes))
-}
-
-/// Nonce of a region: its number. The key is the container's own.
-pub(super) fn nonce_of(index: u16) -> [u8; 12] {
-    let mut nonce = [0; 12];
-    nonce[..2].copy_from_slice(&index.to_le_bytes());
-    nonce
 }

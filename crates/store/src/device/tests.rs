@@ -331,14 +331,14 @@ fn who_waits_for_idle_time_hears_that_the_last_user_has_left() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let one = || {
         let user = queue.enter(RANDOM, Direction::Read, false, 4096);
-        let mut scrub = queue.ask(Flow::Scrub, STEP);
-        // Its floor was had.
-        while scrub.wait(NOW) {
-            scrub = queue.ask(Flow::Scrub, STEP);
-        }
         let (send, waits) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(move || {
+            let waiter = scope.spawn(|| {
+                let mut scrub = queue.ask(Flow::Scrub, STEP);
+                // Its floor was had.
+                while scrub.wait(NOW) {
+                    scrub = queue.ask(Flow::Scrub, STEP);
+                }
                 send.send(()).expect("somebody listens");
                 assert!(scrub.wait(Duration::from_secs(3600)));
                 std::time::Instant::now()

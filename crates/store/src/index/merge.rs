@@ -6,7 +6,7 @@
 //! again: merging twice changes nothing. Called by insert (delta full) and commit, seated.
 
 use super::delta::{Delta, PLACES_MAX};
-use super::grow::size_for;
+use super::size::size_for;
 use super::table::{Standing, Table};
 use super::{Coverage, FingerprintIndex};
 use crate::Result;
@@ -153,7 +153,7 @@ impl FingerprintIndex {
             .mark_unclean(standing)
             .and_then(|()| table.mark_clean(standing, tail))
             .inspect_err(|_| self.state.write().tail_changed = true);
-        self.meters.stands(standing);
+        self.meters.stands(standing.entries, standing.bytes());
         written
     }
 

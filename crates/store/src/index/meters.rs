@@ -2,7 +2,6 @@
 //!
 //! Invariant: counting never blocks; the numbers of one moment need not belong together.
 
-use super::table::{Standing, Table};
 use std::fmt::Display;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -61,11 +60,10 @@ impl Meters {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// The file was written.
-    pub(super) fn stands(&self, standing: &Standing) {
-        self.file_entries.store(standing.entries, Relaxed);
-        self.file_bytes
-            .store(Table::bytes_of(&standing.header), Relaxed);
+    /// The file was written: so many entries are in it, so many bytes it is.
+    pub(super) fn stands(&self, entries: u64, bytes: u64) {
+        self.file_entries.store(entries, Relaxed);
+        self.file_bytes.store(bytes, Relaxed);
     }
 
     /// Adds what is counted here to what the caller knows.

@@ -104,7 +104,8 @@ impl FingerprintIndex {
         let meters = Meters::default();
         let (standing, found) = match loaded {
             Ok(loaded) => {
-                meters.stands(&loaded.standing);
+                let standing = &loaded.standing;
+                meters.stands(standing.entries, standing.bytes());
                 state.table = Some(Arc::new(loaded.table));
                 state.numbers = loaded.numbers;
                 state.overflow.load(loaded.overflow);

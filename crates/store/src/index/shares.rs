@@ -88,7 +88,7 @@ impl Shares {
 /// Size of a new file for so many entries; at least the smallest.
 pub(super) fn first_size(entries: u64) -> Geometry {
     let mut log2 = Geometry::BASE_MIN;
-    let full = |log2: u8| super::grow::size_for(Geometry::first(log2), entries, 0);
+    let full = |log2: u8| super::size::size_for(Geometry::first(log2), entries, 0);
     while log2 < Geometry::BASE_MAX && full(log2) != Geometry::first(log2) {
         log2 += 1;
     }

@@ -34,6 +34,13 @@ pub(super) struct Standing {
     pub(super) failed: bool,
 }
 
+impl Standing {
+    /// Bytes of the file.
+    pub(super) fn bytes(&self) -> u64 {
+        Table::bytes_of(&self.header)
+    }
+}
+
 impl Table {
     /// Over a file of this geometry.
     pub(super) fn new(

@@ -8,7 +8,7 @@
 use super::damage::JournalDamage;
 use super::reach::{self, Keeper};
 use super::replay::{End, Ended, Take, Walk};
-use super::ring::{Live, Ring};
+use super::ring::{Live, Ring, SLOTS_MAX};
 use super::slot_bytes::{SlotBytes, WINDOW_BYTES};
 use super::slot_use::{DIR, SlotUse, slot_name};
 use super::state::State;
@@ -28,8 +28,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{JournalPosition, PoolId};
 
-/// Most slots: their names have at least two digits and few more.
-pub(super) const SLOTS_MAX: u64 = 4096;
 /// Smallest buffer: two batches of the largest record.
 const BUFFER_BYTES_MIN: usize = 4 * RECORD_DATA_BYTES_MAX;
 

@@ -14,9 +14,7 @@ use crate::superblock::format_error;
 use format::bytes::Fault;
 use format::config::Seal;
 use format::journal::{RecordHeader, RecordKind};
-use format::reach::{
-    REACH_BYTES_MAX, REACH_LOSSES_MAX, REACH_VOLUMES_MAX, ReachRange, ReachRecord,
-};
+use format::reach::{REACH_BYTES_MAX, REACH_LOSSES_MAX, ReachRange, ReachRecord};
 use media::{Barrier, MediaError, MediaErrorKind, Need};
 use units::{JournalPosition, VolumeId};
 
@@ -294,39 +292,6 @@ pub(super) fn missing(
         list.push(damage(None));
     }
     list
-}
-
-/// Volumes that were written in one use of a slot, and where.
-#[derive(Default)]
-pub(super) struct Touched {
-    ranges: Vec<ReachRange>,
-    more: bool,
-}
-
-impl Touched {
-    pub(super) fn note(&mut self, header: &RecordHeader) {
-        let is_chunks = header.kind == RecordKind::Chunks;
-        let end = header.start.saturating_add(header.len);
-        let same = |r: &&mut ReachRange| r.volume == header.volume && r.is_chunks == is_chunks;
-        if let Some(range) = self.ranges.iter_mut().find(same) {
-            let end = range.start.saturating_add(range.len).max(end);
-            range.start = range.start.min(header.start);
-            range.len = end - range.start;
-        } else if self.ranges.len() < REACH_VOLUMES_MAX {
-            self.ranges.push(ReachRange {
-                volume: header.volume,
-                start: header.start,
-                len: header.len,
-                is_chunks,
-            });
-        } else {
-            self.more = true;
-        }
-    }
-
-    pub(super) fn get(&self) -> (Vec<ReachRange>, bool) {
-        (self.ranges.clone(), self.more)
-    }
 }
 
 /// An acknowledged write that is lost, for people and programs.

@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use units::JournalPosition;
 
+/// Most slots: their names have at least two digits and few more.
+pub(super) const SLOTS_MAX: u64 = 4096;
+
 /// A slot whose records are needed.
 pub(super) struct Live {
     pub(super) slot_use: Arc<SlotUse>,

@@ -3,7 +3,7 @@
 //! Invariant: the salt is random, so a key belongs to one use for ever and a position, the nonce,
 //! seals at most once under it. Called by all of the journal.
 
-use super::reach::Touched;
+use super::touched::Touched;
 use crate::error::{Result, StoreError};
 use crate::superblock::MasterKey;
 use chunking::SealKey;

@@ -4,8 +4,7 @@
 //! and leave from the front when they are written. Called by the journal's face.
 
 use super::batch::Batch;
-use super::open::SLOTS_MAX;
-use super::ring::Ring;
+use super::ring::{Ring, SLOTS_MAX};
 use super::slot_use::SlotUse;
 use super::writer::Costs;
 use super::{Record, Site};

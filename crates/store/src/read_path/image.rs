@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use units::Fingerprint;
 use volume::{
-    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, Changes, Durability, Extent, FastPath, RequestContext, TrackChanges, Volume,
+    VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// A snapshot of an image, stream or file, served in place.
@@ -334,6 +335,16 @@ impl Volume for ImageVolume {
         Ok(())
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: Some(self),
+            prefetch: None,
+        }
+    }
+}
+
+impl TrackChanges for ImageVolume {
     fn baselines(&self, count_max: usize) -> Vec<String> {
         let history = self.history.as_ref();
         history.map_or_else(Vec::new, |history| history.names(count_max))
@@ -349,9 +360,19 @@ impl Volume for ImageVolume {
             }) as Arc<dyn Changes>
         })
     }
+}
 
+impl FastPath for ImageVolume {
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         let end = offset_bytes.saturating_add(len_bytes);
         self.is_known(offset_bytes, end, &|_| false)
+    }
+    fn write_now(
+        &self,
+        _context: RequestContext,
+        _offset_bytes: u64,
+        _data: &[u8],
+    ) -> std::result::Result<bool, VolumeError> {
+        Err(VolumeErrorKind::ReadOnly.into())
     }
 }

@@ -15,8 +15,10 @@ use super::decisions::{AccessOptions, Meters};
 use super::direct::{DirectLanes, DirectLimits};
 use super::fetcher::Fetcher;
 use super::live::LiveVolume;
+use super::overlay::PIECE_BYTES;
 use super::restraint::Restraint;
 use super::tracing::Tracer;
+use crate::budget::VolumesMemory;
 use crate::error::{Result, StoreError};
 use crate::journal::{Journal, JournalDamage};
 use crate::pool::Pool;
@@ -109,7 +111,7 @@ impl Engine {
         journal: Journal,
         cache: PageCache,
         options: &VolumesOptions,
-        pieces_max: u64,
+        memory: &VolumesMemory,
     ) -> Self {
         let access = AccessOptions {
             // What was fetched and is not used yet must not push out what is.
@@ -125,7 +127,7 @@ impl Engine {
             cache,
             thresholds: options.thresholds,
             lane: options.lane,
-            pieces: Pieces::new(pieces_max),
+            pieces: Pieces::new(memory.pieces / PIECE_BYTES as u64),
             registry: Mutex::default(),
             driver: Mutex::default(),
             direct: DirectLanes::default(),
@@ -133,7 +135,7 @@ impl Engine {
             access,
             meters: Meters::default(),
             fetcher: Fetcher::new(access.fetch_bytes_max),
-            tracer: Tracer::new(access.switches.trace, options.memory_bytes / 128),
+            tracer: Tracer::new(access.switches.trace, memory.trace),
             restraint: Restraint::default(),
             admission: Admission::default(),
             damage: Mutex::default(),

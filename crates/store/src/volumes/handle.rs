@@ -14,7 +14,8 @@ use media::MediaErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use volume::{
-    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, Changes, Durability, Extent, FastPath, Prefetch, RequestContext, TrackChanges,
+    Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
 /// An open writable volume.
@@ -94,17 +95,6 @@ impl Volume for VolumeHandle {
             .map_err(volume_error)
     }
 
-    fn write_now(
-        &self,
-        _context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-    ) -> std::result::Result<bool, VolumeError> {
-        self.volume
-            .write_now(&self.engine, offset_bytes, data)
-            .map_err(volume_error)
-    }
-
     fn flush(&self, _context: RequestContext) -> std::result::Result<(), VolumeError> {
         self.engine.flush().map_err(volume_error)
     }
@@ -148,6 +138,33 @@ impl Volume for VolumeHandle {
         Ok(())
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: Some(self),
+            prefetch: Some(self),
+        }
+    }
+}
+
+impl FastPath for VolumeHandle {
+    fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        self.volume.is_cached(&self.engine, offset_bytes, len_bytes)
+    }
+
+    fn write_now(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> std::result::Result<bool, VolumeError> {
+        self.volume
+            .write_now(&self.engine, offset_bytes, data)
+            .map_err(volume_error)
+    }
+}
+
+impl TrackChanges for VolumeHandle {
     fn baselines(&self, count_max: usize) -> Vec<String> {
         self.states.names(count_max)
     }
@@ -162,11 +179,9 @@ impl Volume for VolumeHandle {
             }) as Arc<dyn Changes>
         })
     }
+}
 
-    fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        self.volume.is_cached(&self.engine, offset_bytes, len_bytes)
-    }
-
+impl Prefetch for VolumeHandle {
     fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
         let engine = &self.engine;
         self.volume.prefetch(engine, offset_bytes, len_bytes);

@@ -23,7 +23,8 @@ use page_cache::Place;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use volume::{
-    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, Durability, Extent, FastPath, Prefetch, RequestContext, Volume, VolumeError,
+    VolumeErrorKind, VolumeInfo,
 };
 
 /// An object served in place through the volumes' page cache.
@@ -229,6 +230,16 @@ impl Volume for View {
         image.extents(context, offset_bytes, len_bytes, visit)
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: Some(&self.viewed.image),
+            prefetch: Some(self),
+        }
+    }
+}
+
+impl FastPath for View {
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         let end = offset_bytes.saturating_add(len_bytes);
         let in_cache = |f: &units::Fingerprint| self.engine.cache.is_content_resident(f);
@@ -249,14 +260,17 @@ impl Volume for View {
             })
     }
 
-    fn baselines(&self, count_max: usize) -> Vec<String> {
-        self.viewed.image.baselines(count_max)
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> std::result::Result<bool, VolumeError> {
+        self.viewed.image.write_now(context, offset_bytes, data)
     }
+}
 
-    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
-        self.viewed.image.changes_since(baseline)
-    }
-
+impl Prefetch for View {
     fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
         self.submit(&super::fetcher::hinted(offset_bytes, len_bytes));
     }

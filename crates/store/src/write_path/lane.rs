@@ -1,7 +1,7 @@
 //! One thread's way into the pool: its own open regions and containers, nothing shared but the
 //! chunk map and the numbers.
 
-use super::session::Shared;
+use super::session_state::Shared;
 use crate::catalog::InventoryEntry;
 use crate::chunk_map::Near;
 use crate::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};

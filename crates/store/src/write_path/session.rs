@@ -1,14 +1,13 @@
 //! A writer's session: hands lanes out, takes them back, commits once.
 
 use super::lane::{Lane, LaneOptions};
+use super::session_state::{Counters, Shared};
 use crate::catalog::{Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits};
-use crate::chunk_map::{ChunkMap, Claims};
-use crate::container::ContainerBuilder;
+use crate::chunk_map::ChunkMap;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{Reader, node_error};
 use crate::superblock::{MasterKey, commit_root};
-use chunking::FingerprintKey;
-use format::config::{Config, FEATURE_INCOMPAT_X86};
+use format::config::Config;
 use format::container::ContainerClass;
 use format::map_node::MapNode;
 use format::root::RootRecord;
@@ -19,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{AddAssign, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use units::{ContainerId, Fingerprint, Generation, WriterId};
+use units::{Fingerprint, Generation, WriterId};
 
 /// More rounds than entering containers into the catalog ever takes.
 const CATALOG_ROUNDS_MAX: usize = 16;
@@ -65,82 +64,6 @@ impl Sub for WriteCounts {
 
     fn sub(self, before: Self) -> Self {
         self.with(before, |a, b| a - b)
-    }
-}
-
-#[derive(Default)]
-pub(super) struct Counters {
-    pub logical_bytes: AtomicU64,
-    pub new_bytes: AtomicU64,
-    pub chunks_new: AtomicU64,
-    pub chunks_known: AtomicU64,
-    stored_bytes: AtomicU64,
-}
-
-/// What lanes share.
-pub(super) struct Shared {
-    pub media: Media,
-    pub chunks: Arc<ChunkMap>,
-    pub claims: Claims,
-    pub fingerprints: FingerprintKey,
-    pub counts: Counters,
-    config: Config,
-    master: MasterKey,
-    writer: WriterId,
-    generation: Generation,
-    next_sequence: Arc<AtomicU64>,
-    need: Mutex<Need>,
-    parity_percent: u8,
-    finished: Mutex<Vec<InventoryEntry>>,
-    /// Chunks are gone that others may have deduplicated against.
-    lost_chunks: AtomicBool,
-    /// Dropped with the last lane: tells the pool that the session is over.
-    _token: Arc<dyn Any + Send + Sync>,
-}
-
-impl Shared {
-    pub fn chunk_bytes_average(&self) -> usize {
-        self.config.chunk_bytes_average as usize
-    }
-
-    /// What puts may take of the reserve.
-    pub fn need(&self) -> Need {
-        *self.need.lock()
-    }
-
-    /// Every reader of the pool knows the x86 branch filter.
-    pub fn may_filter(&self) -> bool {
-        self.config.features_incompat & FEATURE_INCOMPAT_X86 != 0
-    }
-
-    /// A lane was dropped and not taken back, or a container could not be put: nothing of this session can be
-    /// committed.
-    pub fn lose_chunks(&self) {
-        self.lost_chunks.store(true, Ordering::Relaxed);
-    }
-
-    pub fn new_container(&self, class: ContainerClass, capacity: usize) -> ContainerBuilder {
-        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
-        ContainerBuilder::new(
-            self.config.pool,
-            ContainerId::new(self.writer, sequence),
-            class,
-            self.generation,
-            self.config.seal,
-            &self.master,
-            &*self.media.random,
-            self.media.blobs.buffer(),
-            capacity,
-            self.parity_percent,
-        )
-    }
-
-    /// A container was put: the next commit names it.
-    pub fn finished(&self, container: InventoryEntry) {
-        self.counts
-            .stored_bytes
-            .fetch_add(container.blob_bytes, Ordering::Relaxed);
-        self.finished.lock().push(container);
     }
 }
 

@@ -127,7 +127,9 @@ fn read_object(pool: &Pool, root: &ObjectRoot) -> bool {
         let context = RequestContext::default();
         if from <= last {
             let _ = volume.read(context, from, &mut bytes);
-            let _ = volume.is_cached(context, from, bytes.len() as u64);
+            let _ = volume
+                .capabilities()
+                .is_cached(context, from, bytes.len() as u64);
         }
         let mut extents = 0;
         let _ = volume.extents(context, from, bytes.len() as u64, &mut |_| {

@@ -1,7 +1,11 @@
 //! What [`Checked`] refuses, and that it refuses it before the volume behind sees it.
 
-use super::*;
-use crate::{Counted, Counts, MemoryVolume, ReadOnly};
+use super::{Checked, ContractBroken};
+use crate::{
+    Capabilities, Counted, Counts, Durability, Extent, MemoryVolume, Prefetch, ReadOnly,
+    RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -48,8 +52,13 @@ fn empty_requests_never_reach_the_volume() {
     volume
         .write_zeroes(CONTEXT, 0, 0, true, Durability::Volatile)
         .unwrap();
-    volume.prefetch(CONTEXT, 0, 0);
     assert_eq!(counts.total(), 0);
+    let liar = Checked::new(Counted::new(Liar(Vec::new()), counts.clone()));
+    liar.capabilities().prefetch(CONTEXT, 0, 0);
+    liar.capabilities().prefetch(CONTEXT, 999, 2);
+    assert_eq!(counts.total(), 0);
+    liar.capabilities().prefetch(CONTEXT, 999, 1);
+    assert_eq!(counts.prefetches.load(Relaxed), 1);
 }
 
 #[test]
@@ -75,6 +84,9 @@ struct Liar(Vec<Extent>);
 impl Volume for Liar {
     fn info(&self) -> VolumeInfo {
         MemoryVolume::new(1000).info()
+    }
+    fn size_bytes(&self) -> u64 {
+        1000
     }
     fn read(&self, _: RequestContext, _: u64, _: &mut [u8]) -> Result<(), VolumeError> {
         Ok(())
@@ -112,6 +124,16 @@ impl Volume for Liar {
         }
         Ok(())
     }
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            prefetch: Some(self),
+            ..Capabilities::NONE
+        }
+    }
+}
+
+impl Prefetch for Liar {
+    fn prefetch(&self, _: RequestContext, _: u64, _: u64) {}
 }
 
 fn piece(offset_bytes: u64, len_bytes: u64) -> Extent {

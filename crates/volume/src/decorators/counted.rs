@@ -3,8 +3,10 @@
 //! Invariant: counting never changes an answer. Tests assert what an operation costs; metrics
 //! read the same numbers.
 
-use crate::{Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
-use std::ops::ControlFlow;
+use crate::{
+    Capabilities, Durability, FastPath, Layer, Operation, Prefetch, Request, RequestContext,
+    Volume, VolumeError,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -52,11 +54,25 @@ impl Counts {
         .sum()
     }
 
-    fn outcome(&self, result: Result<(), VolumeError>) -> Result<(), VolumeError> {
-        if result.is_err() {
-            self.errors.fetch_add(1, Relaxed);
+    fn begun(&self, request: Request) {
+        let count = match request.operation {
+            Operation::Read => {
+                self.read_bytes.fetch_add(request.len_bytes, Relaxed);
+                &self.reads
+            }
+            Operation::Write => {
+                self.write_bytes.fetch_add(request.len_bytes, Relaxed);
+                &self.writes
+            }
+            Operation::Flush => &self.flushes,
+            Operation::Discard => &self.discards,
+            Operation::WriteZeroes => &self.write_zeroes,
+            Operation::Extents => &self.extents,
+        };
+        count.fetch_add(1, Relaxed);
+        if request.durability == Durability::Durable {
+            self.durable_writes.fetch_add(1, Relaxed);
         }
-        result
     }
 }
 
@@ -72,49 +88,41 @@ impl<V: Volume> Counted<V> {
     pub fn new(inner: V, counts: Arc<Counts>) -> Self {
         Self { inner, counts }
     }
+}
 
-    fn note_durability(&self, durability: Durability) {
-        if durability == Durability::Durable {
-            self.counts.durable_writes.fetch_add(1, Relaxed);
+impl<V: Volume> Layer for Counted<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.inner
+    }
+
+    fn around(
+        &self,
+        request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        self.counts.begun(request);
+        let result = go(&self.inner);
+        if result.is_err() {
+            self.counts.errors.fetch_add(1, Relaxed);
+        }
+        result
+    }
+
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: below.fast_path.map(|_| self as &dyn FastPath),
+            prefetch: below.prefetch.map(|_| self as &dyn Prefetch),
+            ..below
         }
     }
 }
 
-impl<V: Volume> Volume for Counted<V> {
-    fn info(&self) -> VolumeInfo {
-        self.inner.info()
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-
-    fn read(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        into: &mut [u8],
-    ) -> Result<(), VolumeError> {
-        self.counts.reads.fetch_add(1, Relaxed);
-        let bytes = into.len() as u64;
-        self.counts.read_bytes.fetch_add(bytes, Relaxed);
-        let result = self.inner.read(context, offset_bytes, into);
-        self.counts.outcome(result)
-    }
-
-    fn write(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.counts.writes.fetch_add(1, Relaxed);
-        let bytes = data.len() as u64;
-        self.counts.write_bytes.fetch_add(bytes, Relaxed);
-        self.note_durability(durability);
-        let result = self.inner.write(context, offset_bytes, data, durability);
-        self.counts.outcome(result)
+impl<V: Volume> FastPath for Counted<V> {
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.inner.capabilities();
+        below.is_cached(context, offset_bytes, len_bytes)
     }
 
     /// Counted when it was done; if not, the write follows by the other way.
@@ -124,7 +132,8 @@ impl<V: Volume> Volume for Counted<V> {
         offset_bytes: u64,
         data: &[u8],
     ) -> Result<bool, VolumeError> {
-        let result = self.inner.write_now(context, offset_bytes, data);
+        let below = self.inner.capabilities();
+        let result = below.write_now(context, offset_bytes, data);
         if !matches!(result, Ok(false)) {
             self.counts.writes.fetch_add(1, Relaxed);
             let bytes = data.len() as u64;
@@ -135,72 +144,21 @@ impl<V: Volume> Volume for Counted<V> {
         }
         result
     }
+}
 
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.counts.flushes.fetch_add(1, Relaxed);
-        self.counts.outcome(self.inner.flush(context))
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        self.counts.discards.fetch_add(1, Relaxed);
-        let result = self.inner.discard(context, offset_bytes, len_bytes);
-        self.counts.outcome(result)
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.counts.write_zeroes.fetch_add(1, Relaxed);
-        self.note_durability(durability);
-        let inner = &self.inner;
-        let result = inner.write_zeroes(context, offset_bytes, len_bytes, may_free, durability);
-        self.counts.outcome(result)
-    }
-
-    fn extents(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.counts.extents.fetch_add(1, Relaxed);
-        let result = self.inner.extents(context, offset_bytes, len_bytes, visit);
-        self.counts.outcome(result)
-    }
-
-    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        self.inner.is_cached(context, offset_bytes, len_bytes)
-    }
-
-    fn baselines(&self, count_max: usize) -> Vec<String> {
-        self.inner.baselines(count_max)
-    }
-
-    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
-        self.inner.changes_since(baseline)
-    }
-
+impl<V: Volume> Prefetch for Counted<V> {
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
         self.counts.prefetches.fetch_add(1, Relaxed);
-        self.inner.prefetch(context, offset_bytes, len_bytes);
+        let below = self.inner.capabilities();
+        below.prefetch(context, offset_bytes, len_bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::MemoryVolume;
+    use super::{Arc, Counted, Counts, Relaxed};
+    use crate::{Durability, MemoryVolume, RequestContext, Volume};
+    use std::ops::ControlFlow;
 
     #[test]
     fn every_operation_is_counted_once() {
@@ -219,8 +177,7 @@ mod tests {
         volume
             .extents(context, 0, 1, &mut |_| ControlFlow::Continue(()))
             .unwrap();
-        volume.prefetch(context, 0, 1);
-        assert_eq!(counts.total(), 7);
+        assert_eq!(counts.total(), 6);
         assert_eq!(counts.read_bytes.load(Relaxed), 300);
         assert_eq!(counts.write_bytes.load(Relaxed), 200);
         assert_eq!(counts.durable_writes.load(Relaxed), 1);

@@ -4,33 +4,16 @@
 //! one does. Tests of front ends use this to see each error kind on the wire.
 
 use crate::{
-    Changes, Durability, Extent, RequestContext, Volume, VolumeError, VolumeErrorKind, VolumeInfo,
+    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
+    VolumeErrorKind,
 };
 use parking_lot::Mutex;
-use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
-
-/// What can be made to fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// [`Volume::read`].
-    Read,
-    /// [`Volume::write`].
-    Write,
-    /// [`Volume::flush`]; the range of the failure does not matter.
-    Flush,
-    /// [`Volume::discard`].
-    Discard,
-    /// [`Volume::write_zeroes`].
-    WriteZeroes,
-    /// [`Volume::extents`].
-    Extents,
-}
+use std::ops::Range;
 
 /// One prepared failure.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which operation fails.
+    /// Which operation fails; the range does not matter to flushes.
     pub operation: Operation,
     /// Which bytes it has to touch.
     pub bytes: Range<u64>,
@@ -56,7 +39,7 @@ impl Failure {
 }
 
 /// Fails what its list says; the first match counts. Writes never go through
-/// [`Volume::write_now`], so each is matched once.
+/// [`FastPath::write_now`], so each is matched once.
 #[derive(Debug)]
 pub struct Faulty<V> {
     inner: V,
@@ -102,96 +85,46 @@ impl<V: Volume> Faulty<V> {
     }
 }
 
-impl<V: Volume> Volume for Faulty<V> {
-    fn info(&self) -> VolumeInfo {
-        self.inner.info()
+impl<V: Volume> Layer for Faulty<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.inner
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-
-    fn read(
+    fn around(
         &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        into: &mut [u8],
+        request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        self.check(Operation::Read, offset_bytes, into.len() as u64)?;
-        self.inner.read(context, offset_bytes, into)
+        self.check(request.operation, request.offset_bytes, request.len_bytes)?;
+        go(&self.inner)
     }
 
-    fn write(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        data: &[u8],
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.check(Operation::Write, offset_bytes, data.len() as u64)?;
-        self.inner.write(context, offset_bytes, data, durability)
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: below.fast_path.map(|_| self as &dyn FastPath),
+            ..below
+        }
     }
+}
 
-    fn flush(&self, context: RequestContext) -> Result<(), VolumeError> {
-        self.check(Operation::Flush, 0, 0)?;
-        self.inner.flush(context)
-    }
-
-    fn discard(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-    ) -> Result<(), VolumeError> {
-        self.check(Operation::Discard, offset_bytes, len_bytes)?;
-        self.inner.discard(context, offset_bytes, len_bytes)
-    }
-
-    fn write_zeroes(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        may_free: bool,
-        durability: Durability,
-    ) -> Result<(), VolumeError> {
-        self.check(Operation::WriteZeroes, offset_bytes, len_bytes)?;
-        let inner = &self.inner;
-        inner.write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
-    }
-
-    fn extents(
-        &self,
-        context: RequestContext,
-        offset_bytes: u64,
-        len_bytes: u64,
-        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
-    ) -> Result<(), VolumeError> {
-        self.check(Operation::Extents, offset_bytes, len_bytes)?;
-        self.inner.extents(context, offset_bytes, len_bytes, visit)
-    }
-
+impl<V: Volume> FastPath for Faulty<V> {
     fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        self.inner.is_cached(context, offset_bytes, len_bytes)
+        let below = self.inner.capabilities();
+        below.is_cached(context, offset_bytes, len_bytes)
     }
 
-    fn baselines(&self, count_max: usize) -> Vec<String> {
-        self.inner.baselines(count_max)
-    }
-
-    fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>> {
-        self.inner.changes_since(baseline)
-    }
-
-    fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        self.inner.prefetch(context, offset_bytes, len_bytes);
+    /// Never: the write comes as [`Volume::write`], and is matched once.
+    fn write_now(&self, _: RequestContext, _: u64, _: &[u8]) -> Result<bool, VolumeError> {
+        Ok(false)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::MemoryVolume;
+    use super::{Failure, Faulty};
+    use crate::{MemoryVolume, Operation, RequestContext, Volume, VolumeErrorKind};
 
     #[test]
     fn fails_where_when_and_as_often_as_told() {

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 const ROOM: &str = "store";
 const ROOT: &str = "crates/store/src/lib.rs";
 /// Left to right.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 19] = [
     "error",
+    "budget",
     "device",
     "superblock",
     "container",

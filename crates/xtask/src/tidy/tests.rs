@@ -1,5 +1,6 @@
 //! Canaries: each rule must fail on a bad sample and accept a good one.
 
+mod circles;
 mod papers;
 
 use super::{Finding, Tree, check};

@@ -2,6 +2,7 @@
 //!
 //! Invariant: no rule reads a file itself; samples of the canaries are trees too.
 
+use super::circles::CIRCLES;
 use super::lexer::{self, Lexed};
 use super::manifest::Manifest;
 use std::collections::BTreeSet;
@@ -44,6 +45,8 @@ pub struct Tree {
     pub texts: Vec<(String, String)>,
     /// What no committed file may name: the checkout's own place on this machine.
     pub private_paths: Vec<String>,
+    /// Circles between files that are known: files of each, sorted.
+    pub circles: &'static [&'static [&'static str]],
 }
 
 impl Tree {
@@ -54,6 +57,7 @@ impl Tree {
         files.sort();
         let mut tree = Self::of(files);
         tree.private_paths = private_paths(root);
+        tree.circles = CIRCLES;
         Ok(tree)
     }
 

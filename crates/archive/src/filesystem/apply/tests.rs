@@ -1,5 +1,6 @@
 use super::*;
 use crate::filesystem::capture::{Captured, Directory};
+use crate::filesystem::overwrite::Placement;
 use format::recipe::ObjectRoot;
 use format::tree::EntryKind;
 use std::fs;

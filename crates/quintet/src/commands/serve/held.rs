@@ -18,7 +18,8 @@ use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::console::Console;
 use crate::control::ControlSocket;
 use crate::exit::Exit;
-use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, Replica, directory_memory};
+use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, Replica};
+use crate::memory_plan::MemoryPlan;
 use crate::metrics::Endpoint;
 use crate::settings::Shares;
 use crate::systemd::{Notifier, watchdog_interval};
@@ -86,15 +87,15 @@ fn hold(
     let device = DeviceQueue::new(shares.plan, Arc::new(SystemTicks::default()))?;
     let device = Arc::new(device);
     notifier.say("STATUS=opening the pool");
-    let pool = invocation.open_behind(&device)?;
+    let memory = MemoryPlan::of(invocation.settings.memory_bytes, args.journal);
+    let pool = invocation.open_behind(&device, &memory)?;
     // Who comes from here on waits, instead of finding the pool locked.
     let socket = ControlSocket::bind(invocation.settings.pool()?).context("control socket")?;
     notifier.say("STATUS=replaying the journal");
-    let volumes = invocation.volumes_of(pool, args.journal)?;
+    let volumes = invocation.volumes_of(pool, &memory, args.journal)?;
     volumes.trace(!args.no_trace);
-    let directory_bytes_max = directory_memory(invocation.settings.memory_bytes);
     let path = std::path::absolute(invocation.settings.pool()?)?;
-    let held = Held::new(path, volumes, device, shares, directory_bytes_max);
+    let held = Held::new(path, volumes, device, shares, memory);
     // It may be away for a while: volumes are served without it.
     match Replica::of(invocation, &args.replica) {
         Ok(Some(replica)) => held.scrub.repair_from(replica),

@@ -11,7 +11,7 @@ use crate::commands::known_snapshots::KnownSnapshots;
 use crate::commands::snapshot_choice::{SnapshotFilter, choose, short_id, split_path};
 use crate::commands::tree::{Found, lookup, normal, top};
 use crate::exit::Exit;
-use crate::held::request_memory;
+use crate::memory_plan::MemoryPlan;
 use crate::systemd::Notifier;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
@@ -24,7 +24,8 @@ use std::sync::Arc;
 use store::{ImageVolume, OpenMode, Pool};
 
 pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exit> {
-    let pool = invocation.open(OpenMode::Read)?;
+    let plan = MemoryPlan::of_images(invocation.settings.memory_bytes);
+    let pool = Arc::new(invocation.open_within(OpenMode::Read, plan.pool_bytes)?);
     let snapshots = KnownSnapshots::of(invocation, &pool)?;
     let file = |name: &str| Source::file(&pool, &snapshots, name);
     let chosen = snapshots.found(chosen(&snapshots, &args.export, &file))?;
@@ -37,7 +38,7 @@ pub(super) fn run(invocation: &Invocation, args: &NbdArgs) -> anyhow::Result<Exi
     }
     let options = ServerOptions {
         connections_max: args.connections.max(1).into(),
-        pool_bytes: request_memory(invocation.settings.memory_bytes, 1),
+        pool_bytes: plan.requests_of_socket(1),
         ..ServerOptions::default()
     };
     let exports = Arc::new(exports);

@@ -5,7 +5,7 @@
 
 use crate::cli::ServeHeldArgs;
 use crate::commands::invocation::Invocation;
-use crate::held::{Held, request_memory};
+use crate::held::Held;
 use crate::systemd::listening_sockets;
 use anyhow::bail;
 use nbd::{Exports, Server, ServerOptions};
@@ -37,7 +37,7 @@ pub fn start_nbd(
     let sockets = own + from_manager.len();
     let options = ServerOptions {
         connections_max: args.connections.max(1).into(),
-        pool_bytes: request_memory(invocation.settings.memory_bytes, sockets),
+        pool_bytes: held.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
     let exports = || Arc::clone(exports);

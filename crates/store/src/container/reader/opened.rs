@@ -7,7 +7,7 @@
 //! since: whoever seals it again asks. Called by the container reader and the collector.
 
 use super::{ContainerReader, ReadBy, RegionPlace, Shape, place_error, verify_stored};
-use crate::container::builder::nonce_of;
+use crate::container::nonce::nonce_of;
 use crate::error::Result;
 use chunking::{Decompressor, Packed};
 use format::config::Codec;

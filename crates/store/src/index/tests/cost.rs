@@ -187,7 +187,7 @@ fn few_entries_for_a_large_file_wait() {
 fn a_first_size_needs_no_growth() {
     for entries in [0, 1, 15_231, 15_233, 1_000_000, 1 << 34] {
         let size = shares::first_size(entries);
-        assert_eq!(grow::size_for(size, entries, 0), size);
+        assert_eq!(size::size_for(size, entries, 0), size);
     }
     assert_eq!(shares::first_size(0).log2(), 6);
     let disk = TestDisk::new();

@@ -1,0 +1,90 @@
+//! A device for the tests: in memory, behind a gate that holds up what it is told to.
+//!
+//! Invariant: a request is counted as it begins, before it waits; nothing waits once the gate is
+//! open. Tests of sessions and servers share it.
+
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use volume::{MemoryVolume, Operation, Request, Slow, Volume};
+
+/// Much longer than an answer takes, much shorter than a wait for ever.
+pub(crate) const SOON: Duration = Duration::from_secs(5);
+
+/// The device, and what was asked of it.
+pub(crate) struct Gated {
+    /// What it holds, past the gate.
+    pub(crate) memory: MemoryVolume,
+    stops: &'static [Operation],
+    gate: Mutex<Gate>,
+    moved: Condvar,
+    /// Reads that began.
+    pub(crate) reads: AtomicU64,
+    /// Of those, the ones of the largest size.
+    pub(crate) large_reads: AtomicU64,
+    /// Writes that began.
+    pub(crate) writes: AtomicU64,
+}
+
+struct Gate {
+    open: bool,
+    waiting: usize,
+}
+
+impl Gated {
+    /// Whatever `stops` names waits until the gate is open.
+    pub(crate) fn new(stops: &'static [Operation]) -> Arc<Self> {
+        let open = stops.is_empty();
+        Arc::new(Self {
+            memory: MemoryVolume::new(64 << 20),
+            stops,
+            gate: Mutex::new(Gate { open, waiting: 0 }),
+            moved: Condvar::new(),
+            reads: AtomicU64::new(0),
+            large_reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        })
+    }
+
+    /// The device as servers see it; reads at the offsets that are `cached` need no thread.
+    pub(crate) fn volume(self: &Arc<Self>, cached: fn(u64) -> bool) -> Arc<dyn Volume> {
+        let gated = Arc::clone(self);
+        let slow = Slow::new(self.memory.clone(), move |request| gated.pass(request));
+        Arc::new(slow.except(move |request| {
+            request.operation == Operation::Read && cached(request.offset_bytes)
+        }))
+    }
+
+    fn pass(&self, request: Request) {
+        match request.operation {
+            Operation::Read => {
+                let large = request.len_bytes == u64::from(crate::REQUEST_BYTES_MAX);
+                self.large_reads.fetch_add(u64::from(large), SeqCst);
+                self.reads.fetch_add(1, SeqCst);
+            }
+            Operation::Write => drop(self.writes.fetch_add(1, SeqCst)),
+            _ => {}
+        }
+        if !self.stops.contains(&request.operation) {
+            return;
+        }
+        let mut gate = self.gate.lock().unwrap();
+        gate.waiting += 1;
+        self.moved.notify_all();
+        let mut gate = self.moved.wait_while(gate, |gate| !gate.open).unwrap();
+        gate.waiting -= 1;
+    }
+
+    pub(crate) fn open(&self) {
+        self.gate.lock().unwrap().open = true;
+        self.moved.notify_all();
+    }
+
+    /// Returns when that many requests wait.
+    pub(crate) fn wait_for(&self, waiting: usize) {
+        let gate = self.gate.lock().unwrap();
+        let fewer = |gate: &mut Gate| gate.waiting < waiting;
+        let (_gate, waited) = self.moved.wait_timeout_while(gate, SOON, fewer).unwrap();
+        assert!(!waited.timed_out(), "too few requests are under way");
+    }
+}

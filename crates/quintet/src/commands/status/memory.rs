@@ -1,0 +1,20 @@
+//! The part of `status` that says who gets how much memory, for programs.
+
+use crate::json::Object;
+use crate::memory_plan::MemoryPlan;
+
+/// A plan; `used` knows what some of its owners have in use.
+pub fn object(plan: &MemoryPlan, used: &[(&str, u64)]) -> Object {
+    let shares = plan.shares().into_iter().map(|(name, bytes)| {
+        let share = Object::new()
+            .text("owner", name)
+            .integer("planned_bytes", bytes);
+        match used.iter().find(|(owner, _)| *owner == name) {
+            Some((_, used)) => share.integer("used_bytes", *used),
+            None => share,
+        }
+    });
+    Object::new()
+        .integer("memory_bytes", plan.all as u64)
+        .objects("shares", shares.collect::<Vec<_>>())
+}

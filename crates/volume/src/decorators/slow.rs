@@ -1,0 +1,80 @@
+//! A volume that takes its time.
+//!
+//! Invariant: every request of the core is told before it reaches the volume behind, and waits for as
+//! long as whoever is told takes. Tests and examples of front ends use this: to count what is under
+//! way, to hold it up, to see what passes it.
+
+use crate::{
+    Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
+};
+
+type Told = Box<dyn Fn(Request) + Send + Sync>;
+type Asked = Box<dyn Fn(Request) -> bool + Send + Sync>;
+
+/// Tells of each request before it begins.
+pub struct Slow<V> {
+    inner: V,
+    before: Told,
+    ready: Asked,
+}
+
+impl<V: Volume> Slow<V> {
+    /// `before` may block, count or panic. Nothing is cached and no write is done at once.
+    pub fn new(inner: V, before: impl Fn(Request) + Send + Sync + 'static) -> Self {
+        Self {
+            inner,
+            before: Box::new(before),
+            ready: Box::new(|_| false),
+        }
+    }
+
+    /// Reads for which `ready` is true are cached, writes for which it is true need not wait;
+    /// those are not told.
+    pub fn except(self, ready: impl Fn(Request) -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            ready: Box::new(ready),
+            ..self
+        }
+    }
+}
+
+impl<V: Volume> Layer for Slow<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.inner
+    }
+
+    fn around(
+        &self,
+        request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        (self.before)(request);
+        go(&self.inner)
+    }
+
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: Some(self),
+            ..below
+        }
+    }
+}
+
+impl<V: Volume> FastPath for Slow<V> {
+    fn is_cached(&self, _: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        (self.ready)(Request::new(Operation::Read, offset_bytes, len_bytes))
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        let request = Request::new(Operation::Write, offset_bytes, data.len() as u64);
+        let below = self.inner.capabilities();
+        Ok((self.ready)(request) && below.write_now(context, offset_bytes, data)?)
+    }
+}

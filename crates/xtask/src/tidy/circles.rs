@@ -1,0 +1,199 @@
+//! No two files of a room use each other, directly or around a corner.
+//!
+//! A file that uses the file above or below it makes no circle. A name counts as the file that it comes
+//! from, however often it is exported again. Tests do not count. Circles that were there when the rule
+//! came are in a table, which may only shrink: one that is not in it is refused, and so is one that is
+//! in it and not there any more.
+
+mod paths;
+mod table;
+
+use super::{Finding, SourceFile, Tree};
+use paths::{Import, imports};
+use std::collections::{BTreeMap, BTreeSet};
+pub use table::CIRCLES;
+
+/// Steps from one exported name to the next.
+const EXPORTS_MAX: usize = 16;
+
+/// See the module's head.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let circles = circles(tree);
+    let mut findings = Vec::new();
+    for circle in &circles {
+        let members: Vec<&str> = circle.iter().map(|(member, _)| *member).collect();
+        if tree.circles.contains(&members.as_slice()) {
+            continue;
+        }
+        let edges: Vec<String> = circle.iter().map(|(_, edge)| edge.clone()).collect();
+        let first = members.first().copied().unwrap_or_default();
+        let message = format!(
+            "files that use each other, {}: move what they share to a file of its own ({})",
+            members.join(", "),
+            edges.join("; ")
+        );
+        findings.push(Finding::refuse(first, 0, message));
+    }
+    for known in tree.circles {
+        let is_known = |c: &Vec<(&str, String)>| c.iter().map(|m| m.0).eq(known.iter().copied());
+        if !circles.iter().any(is_known) {
+            let first = known.first().copied().unwrap_or_default();
+            let message = "this circle is gone, or smaller: take it out of xtask's CIRCLES";
+            findings.push(Finding::refuse(first, 0, message));
+        }
+    }
+    findings
+}
+
+/// Paths of the files of each circle, sorted, each with what it uses of the others.
+fn circles(tree: &Tree) -> Vec<Vec<(&str, String)>> {
+    let mut rooms: BTreeMap<&str, Room<'_>> = BTreeMap::new();
+    for source in &tree.sources {
+        let is_code = source.path.split('/').nth(2) == Some("src") && !source.is_test;
+        if is_code && !source.room.is_empty() {
+            rooms.entry(&source.room).or_default().add(source);
+        }
+    }
+    rooms.values().flat_map(Room::circles).collect()
+}
+
+/// Files of a room by their modules (`a::b`; the root is empty), and what they import.
+#[derive(Default)]
+struct Room<'a> {
+    files: BTreeMap<String, (&'a SourceFile, Vec<Import>)>,
+}
+
+/// Which modules each module uses, and in which line.
+type Edges = BTreeMap<String, BTreeMap<String, usize>>;
+
+impl<'a> Room<'a> {
+    fn add(&mut self, source: &'a SourceFile) {
+        let module = source.module_path().join("::");
+        // Beside a library, the program is another room.
+        if source.path.ends_with("/src/main.rs") && self.files.contains_key(&module) {
+            return;
+        }
+        self.files.insert(module, (source, imports(source)));
+    }
+
+    /// The module that a path leads to, as seen from another.
+    fn target(&self, from: &str, path: &[String], steps: usize) -> Option<String> {
+        let mut at = String::new();
+        let mut rest = path;
+        match path.first()?.as_str() {
+            "crate" => rest = path.get(1..)?,
+            "self" | "super" => {
+                from.clone_into(&mut at);
+                while let Some(first @ ("self" | "super")) = rest.first().map(String::as_str) {
+                    if first == "super" {
+                        at = at
+                            .rsplit_once("::")
+                            .map_or("", |(above, _)| above)
+                            .to_owned();
+                    }
+                    rest = rest.get(1..)?;
+                }
+            }
+            // A module below, or another room.
+            below => {
+                from.clone_into(&mut at);
+                self.below(from, below)?;
+            }
+        }
+        while let Some(name) = rest.first() {
+            rest = rest.get(1..)?;
+            if let Some(below) = self.below(&at, name) {
+                at = below;
+                continue;
+            }
+            let (_, imports) = self.files.get(&at)?;
+            let exported = imports.iter().find(|i| i.is_item && i.name == *name);
+            if let Some(import) = exported.filter(|_| steps > 0) {
+                let path: Vec<String> = import.path.iter().chain(rest).cloned().collect();
+                // `None` for a name of another room, which is none of ours.
+                return self.target(&at, &path, steps - 1);
+            }
+            break;
+        }
+        Some(at)
+    }
+
+    /// The module of that name in another.
+    fn below(&self, module: &str, name: &str) -> Option<String> {
+        let below = match module {
+            "" => name.to_owned(),
+            above => format!("{above}::{name}"),
+        };
+        self.files.contains_key(&below).then_some(below)
+    }
+
+    /// Leaves out what is above or below.
+    fn edges(&self) -> Edges {
+        let edges_of = |(module, (_, imports)): (&String, &(&SourceFile, Vec<Import>))| {
+            let mut used = BTreeMap::new();
+            for import in imports {
+                let target = self.target(module, &import.path, EXPORTS_MAX);
+                let beside = |t: &String| !is_above(t, module) && !is_above(module, t);
+                if let Some(target) = target.filter(beside) {
+                    used.entry(target).or_insert(import.line);
+                }
+            }
+            (module.clone(), used)
+        };
+        self.files.iter().map(edges_of).collect()
+    }
+
+    fn circles(&self) -> Vec<Vec<(&'a str, String)>> {
+        let edges = self.edges();
+        let reached: BTreeMap<&str, _> = edges.keys().map(|m| (&**m, reach(m, &edges))).collect();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let mut circles = Vec::new();
+        for (module, reach) in &reached {
+            if seen.contains(module) || !reach.contains(module) {
+                continue;
+            }
+            let back = |other: &str| reached.get(other).is_some_and(|r| r.contains(module));
+            let members: Vec<&str> = reach.iter().copied().filter(|m| back(m)).collect();
+            seen.extend(&members);
+            let member = |module: &&str| self.member(module, &members, &edges);
+            let mut circle: Vec<_> = members.iter().map(member).collect();
+            circle.sort();
+            circles.push(circle);
+        }
+        circles
+    }
+
+    /// The path of a module, and what it uses of the others of its circle.
+    fn member(&self, module: &str, members: &[&str], edges: &Edges) -> (&'a str, String) {
+        let path = self
+            .files
+            .get(module)
+            .map_or("", |(file, _)| file.path.as_str());
+        let used = edges.get(module).into_iter().flatten();
+        let used = used.filter(|(other, _)| members.contains(&other.as_str()));
+        let used: Vec<String> = used
+            .map(|(other, line)| format!("{other} (line {line})"))
+            .collect();
+        (path, format!("{module} uses {}", used.join(", ")))
+    }
+}
+
+/// True if the second lies below the first, or is it.
+fn is_above(module: &str, other: &str) -> bool {
+    let rest = other.strip_prefix(module);
+    module.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Everything that a module uses, directly or not.
+fn reach<'e>(from: &str, edges: &'e Edges) -> BTreeSet<&'e str> {
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<&str> = vec![from];
+    while let Some(module) = next.pop() {
+        for used in edges.get(module).into_iter().flat_map(BTreeMap::keys) {
+            if reached.insert(used.as_str()) {
+                next.push(used);
+            }
+        }
+    }
+    reached
+}
