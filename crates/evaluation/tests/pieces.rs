@@ -52,7 +52,7 @@ impl World {
             is_sequential: flow.is_maintenance(),
             bytes,
         };
-        self.scheduler.offer(request, self.now).expect("room");
+        self.scheduler.offer(request).expect("room");
         self.id
     }
 

@@ -45,12 +45,12 @@ fn main() {
         let mut now = 0;
         // Sixteen wait all the time.
         for n in 0..16 {
-            let _ = scheduler.offer(request(n, flows), now).is_ok();
+            let _ = scheduler.offer(request(n, flows)).is_ok();
         }
         let mut handed_out = 0;
         let ns = best(|n| {
             now += 10_000;
-            let _ = black_box(scheduler.offer(request(n, flows), now)).is_ok();
+            let _ = black_box(scheduler.offer(request(n, flows))).is_ok();
             if let Some((request, _)) = black_box(scheduler.next(now)) {
                 scheduler.completed(request.flow, now, now);
                 handed_out += 1;

@@ -50,7 +50,7 @@ const GAIN_LEAST: f64 = 0.25;
 /// Waits of the ladder are this far apart.
 const RUNG: f64 = 1.4;
 /// Times between seeks, in seeks.
-const SPACES: [u64; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
+const SPACES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Of a mean, the weight of one new piece is one of so many.
 const PIECES: f64 = 32.0;
 
@@ -163,9 +163,14 @@ impl Grace {
         self.last_end_ns = now_ns;
     }
 
+    /// Time of the device that a request had which came then and is done now.
+    pub fn service_ns(&self, came_ns: u64, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.last_end_ns.max(came_ns))
+    }
+
     /// A user's request that came at `came_ns` is done.
     pub fn user_completed(&mut self, is_client: bool, came_ns: u64, now_ns: u64) {
-        let service_ns = now_ns.saturating_sub(self.last_end_ns.max(came_ns));
+        let service_ns = self.service_ns(came_ns, now_ns);
         self.last_end_ns = now_ns;
         // Never later than it was.
         let begin_ns = self.free_ns.max(came_ns);
@@ -409,7 +414,7 @@ mod tests {
         assert!(grace.harm() > 1.9, "{}", grace.harm());
         let cautious = (grace.ns(), grace.space_ns());
         assert!(
-            cautious > (Settings::DISK.grace.least_ns, 0),
+            cautious > (Settings::DISK.grace.least_ns, Settings::DISK.costs.seek_ns),
             "{cautious:?}"
         );
         serve(&mut grace, (5000..40_000).map(far), delay);

@@ -66,6 +66,9 @@ pub enum Grant {
     Floor,
 }
 
+/// A request that takes less than this part of a seek was not at the device.
+const IN_MEMORY: u64 = 16;
+
 /// Shares in time are counted in 2^-16 ns.
 const FRACTION: u32 = 16;
 
@@ -96,8 +99,6 @@ pub struct Scheduler {
     had: [u128; 2],
     /// When a user's request was last there.
     user_at_ns: Option<u64>,
-    /// When one came last.
-    user_came_ns: Option<u64>,
     /// Maintenance has had idle time since then: the head is where it left it.
     is_streaming: bool,
     /// In idle time the head moves for what is not contiguous at this time again.
@@ -117,7 +118,6 @@ impl Scheduler {
             lanes: Default::default(),
             had: [0; 2],
             user_at_ns: None,
-            user_came_ns: None,
             is_streaming: false,
             seek_at_ns: 0,
             grace: Grace::new(settings.grace, settings.costs.seek_ns),
@@ -142,7 +142,7 @@ impl Scheduler {
     }
 
     /// A request wants to go to the device.
-    pub fn offer(&mut self, request: Request, now_ns: u64) -> Result<(), QueueFull> {
+    pub fn offer(&mut self, request: Request) -> Result<(), QueueFull> {
         let Request { flow, .. } = request;
         let begins_at = self.had[usize::from(flow.is_maintenance())];
         let waiting_max = self.settings.waiting_max;
@@ -154,9 +154,6 @@ impl Scheduler {
             lane.had = lane.had.max(begins_at);
         }
         lane.queue.push(request);
-        if !flow.is_maintenance() {
-            self.saw_user(now_ns);
-        }
         Ok(())
     }
 
@@ -221,16 +218,19 @@ impl Scheduler {
             }
             self.left_at_ns = now_ns;
         } else {
-            self.user_at_ns = Some(now_ns);
             let is_client = flow <= Flow::ForegroundSequential;
-            self.grace.user_completed(is_client, came_ns, now_ns);
+            // The system had it in memory: the device, and who goes on there, was not disturbed.
+            let least_ns = self.settings.costs.seek_ns / IN_MEMORY;
+            if self.grace.service_ns(came_ns, now_ns) >= least_ns {
+                self.grace.user_completed(is_client, came_ns, now_ns);
+                self.saw_user(now_ns);
+            }
         }
     }
 
     /// A user has the device, past this queue.
     pub fn saw_user(&mut self, now_ns: u64) {
         self.user_at_ns = Some(now_ns);
-        self.user_came_ns = Some(now_ns);
         self.is_streaming = false;
     }
 

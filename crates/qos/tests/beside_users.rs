@@ -152,7 +152,7 @@ impl World {
             bytes,
         };
         self.came.insert(self.id, self.now);
-        self.scheduler.offer(request, self.now).expect("room");
+        self.scheduler.offer(request).expect("room");
     }
 
     fn step_bytes(&self, flow: Flow) -> u64 {

@@ -59,13 +59,7 @@ impl Model {
         flows.filter(|flow| flow.is_maintenance()).count()
     }
 
-    fn offer(
-        &mut self,
-        scheduler: &mut Scheduler,
-        numbers: &mut Numbers,
-        limits: &Settings,
-        now: u64,
-    ) {
+    fn offer(&mut self, scheduler: &mut Scheduler, numbers: &mut Numbers, limits: &Settings) {
         self.offered += 1;
         let flow = Flow::ALL[numbers.below(8) as usize];
         let is_read = numbers.below(3) > 0;
@@ -81,7 +75,7 @@ impl Model {
             bytes: numbers.below(1 << 20),
         };
         let is_full = self.waits(|f| f == flow) >= limits.waiting_max;
-        assert_eq!(scheduler.offer(request, now).is_err(), is_full);
+        assert_eq!(scheduler.offer(request).is_err(), is_full);
         if is_full {
             self.offered -= 1;
         } else {
@@ -126,7 +120,7 @@ fn every_request_goes_once_and_nobody_waits_for_ever() {
         let (mut model, mut now) = (Model::default(), 0);
         for _ in 0..1500 {
             match numbers.below(10) {
-                0..4 => model.offer(&mut scheduler, &mut numbers, &limits, now),
+                0..4 => model.offer(&mut scheduler, &mut numbers, &limits),
                 4..8 if !model.at_device.is_empty() => {
                     let nth = numbers.below(model.at_device.len() as u64) as usize;
                     let request = model.at_device.swap_remove(nth);

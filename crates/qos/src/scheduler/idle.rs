@@ -47,8 +47,8 @@ impl Scheduler {
         is_sequential: bool,
         (since_ns, now_ns): (u64, u64),
     ) -> bool {
-        let is_alone = self.moment() == Moment::Gap
-            && self.user_came_ns.is_none_or(|came_ns| came_ns < since_ns);
+        let is_alone =
+            self.moment() == Moment::Gap && self.user_at_ns.is_none_or(|at_ns| at_ns < since_ns);
         let may_seek = is_sequential || self.seek_at(now_ns) <= now_ns;
         is_alone && may_seek && !self.is_far_ahead(flow)
     }
@@ -73,7 +73,7 @@ impl Scheduler {
     /// When the head may move again in idle time, for what is not contiguous.
     pub(super) fn seek_at(&self, now_ns: u64) -> u64 {
         let is_absent = |came_ns: u64| now_ns.saturating_sub(came_ns) >= ABSENT_NS;
-        match self.user_came_ns.is_none_or(is_absent) {
+        match self.user_at_ns.is_none_or(is_absent) {
             true => 0,
             false => self.seek_at_ns,
         }

@@ -66,7 +66,7 @@ impl Device {
         let id = self.next_id;
         self.offered.insert(id, self.now_ns);
         let request = Request { id, ..request };
-        self.scheduler.offer(request, self.now_ns).expect("room");
+        self.scheduler.offer(request).expect("room");
     }
 
     fn run(&mut self, until_ns: u64) {
@@ -233,10 +233,10 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
     let at = |ms: u64| 10 * S + ms * MS;
     let client = random(Flow::ForegroundNonSequential);
     let scrub = stream(Flow::Scrub);
-    scheduler.offer(client, at(0)).expect("room");
+    scheduler.offer(client).expect("room");
     assert!(scheduler.next(at(0)).is_some());
     scheduler.completed(client.flow, at(0), at(8));
-    scheduler.offer(scrub, at(8)).expect("room");
+    scheduler.offer(scrub).expect("room");
     assert_eq!(scheduler.next(at(9)), None, "it may come back at once");
     let begins = scheduler.wakes_at(at(9)).expect("it waits");
     assert!((at(12)..=at(16)).contains(&begins), "{begins}");
@@ -250,12 +250,10 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
     assert!(!scheduler.go_on(Flow::Scrub, false, 65536, (since, since + 101 * MS)));
     assert!(scheduler.go_on(Flow::Scrub, true, 65536, (since, since + 101 * MS)));
     // Another task waits until this one has not come back for a moment.
-    scheduler
-        .offer(stream(Flow::Collect), since + 101 * MS)
-        .expect("room");
+    scheduler.offer(stream(Flow::Collect)).expect("room");
     scheduler.completed(Flow::Scrub, since, since + 102 * MS);
     assert_eq!(scheduler.next(since + 103 * MS), None);
-    scheduler.offer(scrub, since + 103 * MS).expect("room");
+    scheduler.offer(scrub).expect("room");
     let (next, grant) = scheduler.next(since + 103 * MS).expect("its turn");
     assert_eq!(
         (next.flow, grant),
@@ -266,7 +264,7 @@ fn a_task_goes_on_until_a_user_comes_and_seeks_now_and_then_only() {
     let (next, _) = scheduler.next(other).expect("its turn");
     assert_eq!(next.flow, Flow::Collect);
     // A client comes: nobody goes on.
-    scheduler.offer(client, other + MS).expect("room");
+    scheduler.offer(client).expect("room");
     assert!(!scheduler.go_on(Flow::Collect, true, 65536, (other, other + MS)));
 }
 
@@ -275,9 +273,9 @@ fn a_floor_looks_for_a_gap_between_users_and_not_for_ever() {
     let mut scheduler = Scheduler::new(Settings::DISK).expect("the default");
     let now = |ms: u64| ms * S / 1000;
     scheduler
-        .offer(random(Flow::ForegroundNonSequential), now(0))
+        .offer(random(Flow::ForegroundNonSequential))
         .expect("room");
-    scheduler.offer(random(Flow::Scrub), now(0)).expect("room");
+    scheduler.offer(random(Flow::Scrub)).expect("room");
     let is_scrub = |next: Option<(Request, Grant)>| next.map(|(r, _)| r.flow == Flow::Scrub);
     assert_eq!(is_scrub(scheduler.next(now(0))), Some(false));
     // It has earned its turn, and the user is still there.
@@ -288,9 +286,9 @@ fn a_floor_looks_for_a_gap_between_users_and_not_for_ever() {
     assert_eq!(is_scrub(scheduler.next(now(2))), Some(true));
     scheduler.completed(Flow::Scrub, now(0), now(10));
     // No gap comes.
-    scheduler.offer(random(Flow::Scrub), now(10)).expect("room");
+    scheduler.offer(random(Flow::Scrub)).expect("room");
     scheduler
-        .offer(random(Flow::ForegroundNonSequential), now(10))
+        .offer(random(Flow::ForegroundNonSequential))
         .expect("room");
     assert_eq!(is_scrub(scheduler.next(now(10))), Some(false));
     let latest = scheduler.wakes_at(now(10)).expect("it waits");
@@ -336,14 +334,14 @@ fn queues_have_an_end() {
     };
     let mut scheduler = Scheduler::new(settings).expect("good settings");
     let backup = stream(Flow::Backup);
-    (0..3).for_each(|_| scheduler.offer(backup, 0).expect("room"));
+    (0..3).for_each(|_| scheduler.offer(backup).expect("room"));
     let flow = Flow::Backup;
-    assert_eq!(scheduler.offer(backup, 0), Err(QueueFull { flow }));
-    assert!(scheduler.offer(stream(Flow::Restore), 0).is_ok());
+    assert_eq!(scheduler.offer(backup), Err(QueueFull { flow }));
+    assert!(scheduler.offer(stream(Flow::Restore)).is_ok());
     let both = [scheduler.next(0), scheduler.next(0)].map(|next| next.map(|(r, _)| r.flow));
     assert_eq!(both, [Some(Flow::Restore), Some(Flow::Backup)]);
     assert_eq!(scheduler.next(0), None, "two are at the device");
     scheduler.completed(Flow::Restore, 0, 1);
-    assert!(scheduler.offer(backup, 1).is_ok());
+    assert!(scheduler.offer(backup).is_ok());
     assert!(scheduler.next(1).is_some());
 }

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SKIPPED_BYTES: u64 = 128 << 10;
 /// What maintenance reads in order comes in windows that begin at multiples of this: what a turn is for.
 const WINDOW_BYTES: u64 = 256 << 10;
+/// What is read past the cache begins and ends at multiples of this.
+const SECTOR_BYTES: u64 = 4096;
 
 /// Whether writes take turns too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +143,7 @@ impl PacedFile {
                 is_sequential: goes_on,
             };
             let may = self.queue.before_piece(flow, kind, left.len() as u64);
-            let may = usize::try_from(may).unwrap_or(usize::MAX).max(1);
-            let (piece, rest) = left.split_at_mut(may.min(left.len()));
+            let (piece, rest) = left.split_at_mut(piece_len(offset, may, left.len()));
             let done = read(offset, piece, goes_on);
             self.queue.after_piece(flow);
             done?;
@@ -265,6 +266,20 @@ impl DiskFile for PacedFile {
     }
 }
 
+/// Of `left` bytes at `offset`, so many are read at once where `may` may be: reads past the cache are of whole sectors, and one
+/// that is read twice costs a disk a whole turn.
+fn piece_len(offset: u64, may: u64, left: usize) -> usize {
+    let may = usize::try_from(may).unwrap_or(usize::MAX).max(1);
+    if may >= left {
+        return left;
+    }
+    let into_sector = (offset.wrapping_add(may as u64) % SECTOR_BYTES) as usize;
+    match may.checked_sub(into_sector) {
+        Some(0) | None => may,
+        Some(whole) => whole,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Turn;
@@ -342,5 +357,20 @@ mod tests {
             assert_eq!(read(across), Some((80 << 10) - PART as u64));
         }
         assert_eq!(read(0), None, "the system's business");
+    }
+
+    #[test]
+    fn pieces_end_where_sectors_do() {
+        let whole = 64 << 10;
+        assert_eq!(piece_len(8192, whole, 1 << 20), 64 << 10);
+        assert_eq!(piece_len(8192 + 100, whole, 1 << 20), (64 << 10) - 100);
+        assert_eq!(
+            piece_len(100, whole, 64 << 10),
+            64 << 10,
+            "all that is left"
+        );
+        assert_eq!(piece_len(4095, 1, 10), 1);
+        assert_eq!(piece_len(4097, 10, 100), 10, "within one");
+        assert_eq!(piece_len(u64::MAX, 0, 10), 1);
     }
 }

@@ -70,7 +70,7 @@ impl State {
             && let Some((_, step)) = self.line.outside.pop_front_if(|(at, _)| *at <= now_ns)
         {
             self.line.inside += 1;
-            if self.scheduler.offer(step, now_ns).is_err() {
+            if self.scheduler.offer(step).is_err() {
                 // More wait than there is room for; its turn ends without one.
                 self.line.inside -= 1;
                 self.line.outside.push_front((now_ns, step));
@@ -109,7 +109,7 @@ impl DeviceQueue {
             state.of(flow).held_back_ns += delay_ns;
             let at_ns = came_ns.saturating_add(delay_ns);
             state.line.outside.push_back((at_ns, request));
-        } else if state.scheduler.offer(request, came_ns).is_err() {
+        } else if state.scheduler.offer(request).is_err() {
             // Tasks are few: cannot be.
             state.waiting.remove(&id);
             waiter.grant(Grant::Floor);

@@ -214,7 +214,7 @@ impl RequestQueue for DeviceQueue {
             is_sequential,
             bytes,
         };
-        let offered = state.scheduler.offer(request, entered_ns);
+        let offered = state.scheduler.offer(request);
         state.count(flow, direction, bytes);
         // More wait than there is room for: nobody is kept from the device for ever.
         offered.ok()?;

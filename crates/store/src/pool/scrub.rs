@@ -249,6 +249,10 @@ impl Pool {
                 verification.cached_bytes += bytes;
             } else {
                 if verification.next >= ahead_to {
+                    // What is left is for less than a run: a lone region costs as much of a disk.
+                    if left < budget_bytes / 2 {
+                        break;
+                    }
                     if let Some(read) = ahead.take() {
                         self.containers.reuse_ahead(read);
                     }
