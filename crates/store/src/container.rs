@@ -15,7 +15,7 @@ pub(crate) use builder::{ContainerBuilder, RegionBuilder};
 pub(crate) use reader::flip;
 pub(crate) use reader::{
     Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
-    ProvenRegion, ReadBy,
+    ProvenRegion, ReadBy, Tail,
 };
 pub use reader::{Region, RegionPlace};
 

@@ -5,7 +5,7 @@ mod by;
 mod opened;
 mod restoring;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use ahead::{Ahead, Tail};
 pub(crate) use by::{Copies, ReadBy};
 #[cfg(test)]
 pub(crate) use opened::flip;

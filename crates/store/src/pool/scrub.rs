@@ -10,7 +10,7 @@ use crate::catalog::{
 };
 use crate::check::Checked;
 use crate::chunk_map::Near;
-use crate::container::{Ahead, Copies, RegionPlace};
+use crate::container::{Ahead, Copies, RegionPlace, Tail};
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::write_path::{LaneOptions, WriteCounts};
 use duet::Duet;
@@ -78,6 +78,7 @@ pub struct Verification {
     /// Places that were set aside and are as they were written: they count again.
     pub taken_back: Vec<RegionPlace>,
     is_sound: bool,
+    tail: Option<Tail>,
 }
 
 /// A place that was found damaged.
@@ -173,6 +174,7 @@ impl Pool {
             damaged: Vec::new(),
             taken_back: Vec::new(),
             is_sound: false,
+            tail: None,
         };
         let Some(entry) = self.inventory_of(id)? else {
             return Ok(verification);
@@ -263,7 +265,8 @@ impl Pool {
                         &mut |sector| is_verified(RegionPlace { sector, ..place }),
                     );
                     ahead_to = verification.next + run.regions;
-                    ahead = self.containers.ahead(place, run.bytes);
+                    let tail = &mut verification.tail;
+                    ahead = self.containers.ahead(place, run.bytes, tail);
                 }
                 match self.verify(ahead.as_ref(), place, region)? {
                     None => {
@@ -287,6 +290,7 @@ impl Pool {
                             if let Some(stale) = ahead.take() {
                                 self.containers.reuse_ahead(stale);
                             }
+                            verification.tail = None;
                             verification.damaged.push(restored);
                         } else {
                             let damaged = self.set_aside_damaged(place, why, chunks)?;

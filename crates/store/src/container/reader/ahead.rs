@@ -10,6 +10,17 @@ use super::{
 use crate::error::Result;
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
 
+/// Reads past the cache are of whole blocks of the device: one that two of them need is read by the first. Read twice, it
+/// costs a disk a whole turn.
+const BLOCK_BYTES: u64 = 4096;
+
+/// The part of the last block that lies after what was read.
+pub(crate) struct Tail {
+    /// Of the container.
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
 /// Bytes of one container from a region on, not verified.
 pub(crate) struct Ahead {
     from: RegionPlace,
@@ -27,15 +38,30 @@ impl Ahead {
 }
 
 impl ContainerReader {
-    /// Reads so many bytes from a region on. `None` where that fails: each region says what is wrong
-    /// with it.
-    pub fn ahead(&self, from: RegionPlace, len: usize) -> Option<Ahead> {
-        let mut bytes = self.spare.take(len);
-        bytes.resize(len, 0);
+    /// Reads so many bytes from a region on, those left out that are in the `tail` of the read before. `None` where
+    /// that fails: each region says what is wrong with it.
+    pub fn ahead(&self, from: RegionPlace, len: usize, tail: &mut Option<Tail>) -> Option<Ahead> {
         let at = u64::from(from.sector) * u64::from(SECTOR_BYTES);
         let name = container_name(from.container);
-        let read = self.blobs.read_range_past_cache(&name, at, &mut bytes);
-        read.ok().map(|()| Ahead { from, bytes })
+        let whole = at.saturating_add(len as u64).next_multiple_of(BLOCK_BYTES) - at;
+        let whole = usize::try_from(whole).ok()?.max(len);
+        let mut bytes = self.spare.take(whole);
+        bytes.clear();
+        if let Some(tail) = tail.take().filter(|tail| tail.offset == at) {
+            bytes.extend_from_slice(tail.bytes.get(..len.min(tail.bytes.len()))?);
+        }
+        let known = bytes.len();
+        bytes.resize(whole, 0);
+        let unread = bytes.get_mut(known..)?;
+        let read = self
+            .blobs
+            .read_range_past_cache(&name, at.saturating_add(known as u64), unread);
+        read.ok()?;
+        *tail = Some(Tail {
+            offset: at.saturating_add(len as u64),
+            bytes: bytes.split_off(len),
+        });
+        Some(Ahead { from, bytes })
     }
 
     /// Takes the memory back.
