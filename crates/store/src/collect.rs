@@ -319,8 +319,8 @@ impl Collector {
     }
 
     fn mark_more(&mut self, pool: &Pool, basis: &mut Basis, references: u64) -> Result<bool> {
-        if let Some(from) = basis.cursor.take()
-            && !self.marking.is_full()
+        if !self.marking.is_full()
+            && let Some(from) = basis.cursor.take()
         {
             basis.cursor = self.mark_catalog(pool, basis, &from)?;
             return Ok(false);

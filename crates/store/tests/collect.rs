@@ -17,6 +17,7 @@ use store::{
     CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached, OpenMode, Pool,
     StoreErrorKind,
 };
+use units::UnixNanos;
 
 /// Nobody waits for anything, and containers go for any gain.
 fn at_once() -> GcPolicy {
@@ -371,6 +372,35 @@ fn pool_forget(
         Truth::of_bytes(again, bytes),
     ];
     is_sound(disk, pool, &truths);
+}
+
+/// The walk over the catalog pauses while marking's queue is full, and then goes on to the end:
+/// what the last snapshots need stays.
+#[test]
+fn a_catalog_of_many_snapshots_is_marked_to_its_end() {
+    let (_, pool) = new_pool();
+    let first = store_image(&pool, "first", &noise(1, 4096), Compression::None);
+    let last = store_image(&pool, "last", &noise(2, 4096), Compression::None);
+    let many: Vec<_> = (0..20_000)
+        .map(|n| Snapshot {
+            taken: UnixNanos(first.snapshot.taken.0 + n),
+            ..snapshot(&pool, SnapshotKind::Image, "many", first.snapshot.root)
+        })
+        .collect();
+    let end = Snapshot {
+        taken: UnixNanos(first.snapshot.taken.0 + 20_000),
+        ..snapshot(&pool, SnapshotKind::Image, "end", last.snapshot.root)
+    };
+    pool.forget(&[last.snapshot]).expect("forget");
+    for some in many.chunks(500).chain([std::slice::from_ref(&end)]) {
+        let session = pool.begin(options(Compression::None)).expect("begin");
+        pool.commit(session, some, &[]).expect("commit");
+    }
+    for _ in 0..2 {
+        collect(&pool, at_once());
+    }
+    let end = Truth::of_bytes(end, noise(2, 4096));
+    assert_eq!(end.restore(&pool).expect("as stored"), [].into());
 }
 
 #[test]
