@@ -28,6 +28,10 @@ pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
 pub use collect::{CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached};
+pub use collect::{
+    ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit, HeldCounts, Mark,
+    MarkSummary, MarkedContainer, Purged, Retired, RoundResult, SnapshotExpiry,
+};
 pub use container::{Region, RegionPlace};
 pub use defragment::{
     Copying, Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once,
