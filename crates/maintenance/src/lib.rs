@@ -1,10 +1,11 @@
-//! Maintenance: tasks over the one driver of `duet`.
+//! Maintenance: garbage collection runs, and tasks over the one driver of `duet`.
 //!
 //! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
 //! order; stopping it at any moment loses no data and little work. Nothing here sleeps, starts a
 //! thread or knows a clock but the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
+mod collect;
 mod defrag;
 mod mend;
 mod replicate;
@@ -12,6 +13,7 @@ mod scrub;
 mod slots;
 mod upkeep;
 
+pub use collect::{Collector, GcCounts, GcPolicy, GcStage};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, DefragStep, Defragmenter,
     Heat, RecordedDefrag, Toll,

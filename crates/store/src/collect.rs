@@ -40,14 +40,6 @@ pub use permit::GcPermit;
 pub use purge::Purged;
 pub use retire::Retired;
 
-mod choose;
-mod merge;
-mod policy;
-mod run;
-
-pub use policy::{GcCounts, GcPolicy};
-pub use run::{Collector, GcStage};
-
 use crate::error::{StoreError, StoreErrorKind};
 
 /// What a step did.
@@ -55,7 +47,7 @@ use crate::error::{StoreError, StoreErrorKind};
 pub enum GcStep {
     /// There is more to do.
     Working,
-    /// The run, or the primitive, is over.
+    /// It is over.
     Done,
 }
 

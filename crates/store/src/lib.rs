@@ -27,10 +27,10 @@ mod write_path;
 pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
-pub use collect::{CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached};
 pub use collect::{
-    ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit, HeldCounts, Mark,
-    MarkSummary, MarkedContainer, Purged, Retired, RoundResult, SnapshotExpiry,
+    CachedChunks, ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit,
+    GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, NothingCached, Purged, Retired,
+    RoundResult, SnapshotExpiry,
 };
 pub use container::{Region, RegionPlace};
 pub use defragment::{

@@ -9,13 +9,13 @@ use crate::commands::invocation::Invocation;
 use crate::console::Console;
 use crate::held::{Collection, Held, fold, seconds, steps_of_a_turn};
 use crate::interrupt::Interrupt;
-use maintenance::{CollectDecision, PoolSpace, Urgency};
+use maintenance::{CollectDecision, Collector, GcPolicy, GcStage, PoolSpace, Urgency};
 use media::Asker;
 use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Collector, Discarded, GcPolicy, GcStage, GcStep, LaneOptions, StoreError, Volumes};
+use store::{Discarded, GcStep, LaneOptions, StoreError, Volumes};
 use units::Origin;
 
 /// Between two looks at the disk.

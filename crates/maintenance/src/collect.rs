@@ -10,15 +10,17 @@
 //! is room for: a round that runs short of it commits what it has, and one that fails removes its
 //! copies.
 
-use super::choose::Candidate;
-use super::{
-    CachedChunks, CopyRound, Deletion, Expiry, GcCounts, GcPermit, GcPolicy, GcStep, Mark, Retired,
-    SnapshotExpiry,
+mod choose;
+mod merge;
+mod policy;
+
+pub use policy::{GcCounts, GcPolicy};
+
+use choose::Candidate;
+use store::{
+    CachedChunks, CopyRound, Deletion, Expiry, GcPermit, GcStep, LaneOptions, Mark, Pool, Result,
+    Retired, SnapshotExpiry, Volumes,
 };
-use crate::error::Result;
-use crate::pool::Pool;
-use crate::volumes::Volumes;
-use crate::write_path::LaneOptions;
 use units::{ContainerId, Generation};
 
 /// Containers that one commit gives up. What many small ones hold should fill a few.
@@ -52,12 +54,12 @@ struct Round {
 
 /// A run. See the module's head.
 pub struct Collector {
-    pub(super) policy: GcPolicy,
-    pub(super) lane: LaneOptions,
+    policy: GcPolicy,
+    lane: LaneOptions,
     trash_expiry: Expiry,
     snapshot_expiry: SnapshotExpiry,
     stage: GcStage,
-    pub(super) mark: Option<Mark>,
+    mark: Option<Mark>,
     deletion: Option<Deletion>,
     /// Chosen, the first to be copied last.
     plan: Vec<Candidate>,
@@ -65,8 +67,8 @@ pub struct Collector {
     retired: Option<Retired>,
     round: Option<Round>,
     /// There is no room for copies of all that is worth it.
-    pub(super) is_tight: bool,
-    pub(super) counts: GcCounts,
+    is_tight: bool,
+    counts: GcCounts,
     /// The oldest commit for whose trash this run was too early: somebody held an older commit.
     awaited: Option<Generation>,
     /// `None`: a dry run, which changes nothing that a run beside it relies on.

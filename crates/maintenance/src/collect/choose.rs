@@ -3,13 +3,12 @@
 //! Invariant: of containers that the mark's commit had entered, and of no others. Called by the
 //! collector.
 
+use super::Collector;
 use super::merge::{Small, to_merge};
 use super::policy::benefit;
-use super::{CachedChunks, Collector, ContainerUsage, Mark};
-use crate::error::Result;
-use crate::pool::Pool;
 use format::container::ContainerClass;
 use std::collections::HashSet;
+use store::{CachedChunks, ContainerUsage, Mark, Pool, Result};
 use units::ContainerId;
 
 /// A container that is worth it.

@@ -3,20 +3,19 @@
 //! Invariant: whatever was forgotten, used again or under way meanwhile, every snapshot restores and
 //! the pool checks as sound.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
+use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
 use specimen::restore::Truth;
 use specimen::{Specimen, new_pool, noise, options, put_image, snapshot, store_image};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached, OpenMode, Pool,
-    StoreErrorKind,
-};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
 use units::UnixNanos;
 
 /// Nobody waits for anything, and containers go for any gain.

@@ -1,11 +1,8 @@
 //! What the collector may do, and what it did.
 //!
-//! Invariant: nothing here reads or writes. Called by the collector and its users.
+//! Invariant: nothing here reads or writes. Called by runs and by whoever begins them.
 
-use super::{CopyCounts, MarkSummary};
-use crate::catalog::Discarded;
-use crate::catalog::TrashedContainer;
-use crate::space::MarkCounts;
+use store::{CopyCounts, Discarded, MarkCounts, MarkSummary, TrashedContainer};
 use units::Generation;
 
 /// Nanoseconds of a day.
