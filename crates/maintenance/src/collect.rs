@@ -13,6 +13,7 @@
 mod choose;
 mod merge;
 mod policy;
+mod urgency;
 
 pub use policy::{GcCounts, GcPolicy};
 

@@ -485,6 +485,30 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     assert_eq!(gone.unwrap_err().kind, StoreErrorKind::NotFound);
 }
 
+/// What a dry run would delete from the trash it does not count as put there once more.
+#[test]
+fn a_dry_run_counts_the_trash_once() {
+    let (_, pool) = new_pool();
+    store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
+    let gone = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
+    pool.forget(&[gone.snapshot]).expect("forget");
+    let trashed = collect(&pool, at_once()).containers_discarded;
+    let dry = GcPolicy {
+        dry_run: true,
+        ..at_once()
+    };
+    let told = collect(&pool, dry);
+    assert!(trashed > 2);
+    assert_eq!(told.containers_deleted, trashed);
+    // Commits leave old nodes of the catalog.
+    assert!(told.containers_discarded < 2, "{told:?}");
+    assert_eq!(
+        told.containers_in_trash, told.containers_discarded,
+        "{told:?}"
+    );
+    assert_eq!(collect(&pool, at_once()).containers_deleted, trashed);
+}
+
 #[test]
 fn a_dry_run_changes_nothing_and_needs_no_lock() {
     let specimen = Specimen::new(9, true);
