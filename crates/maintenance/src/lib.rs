@@ -1,10 +1,11 @@
-//! Maintenance: tasks over the one driver of `duet`.
+//! Maintenance: garbage collection runs, and tasks over the one driver of `duet`.
 //!
 //! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
 //! order; stopping it at any moment loses no data and little work. Nothing here sleeps, starts a
 //! thread or knows a clock but the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
+mod collect;
 mod controller;
 mod defrag;
 mod mend;
@@ -14,6 +15,7 @@ mod slots;
 mod task;
 mod upkeep;
 
+pub use collect::{Collector, GcCounts, GcPolicy, GcStage};
 pub use controller::{Advance, HeldTurn, Host, StepSizes, Stopped, advance};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,

@@ -4,12 +4,14 @@
 mod backed_up;
 
 use backed_up::{back_up, open};
-use maintenance::{CollectDecision, CollectMemory, CollectNote, PoolSpace, Urgency};
+use maintenance::{
+    CollectDecision, CollectMemory, CollectNote, Collector, GcPolicy, PoolSpace, Urgency,
+};
 use media::Room;
 use sim::pool_histories::{init_options, lane_options, media};
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::{Collector, GcPolicy, GcStep, NothingCached, Pool};
+use store::{GcStep, NothingCached, Pool};
 
 const GIB: u64 = 1 << 30;
 const DAY_S: u64 = 86_400;

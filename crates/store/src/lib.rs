@@ -29,7 +29,11 @@ pub use budget::{PoolMemory, VolumesMemory};
 pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
-pub use collect::{CachedChunks, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached};
+pub use collect::{
+    CachedChunks, ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit,
+    GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, NothingCached, Purged, Retired,
+    RoundResult, SnapshotExpiry,
+};
 pub use container::{Region, RegionPlace};
 pub use defragment::{
     Copying, Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once,

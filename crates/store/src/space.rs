@@ -7,7 +7,7 @@
 mod live;
 mod marking;
 
-pub(crate) use live::{LiveContainer, LiveMap};
+pub(crate) use live::LiveMap;
 pub use marking::MarkCounts;
 pub(crate) use marking::{Marking, Sources, Unfollowed};
 

@@ -8,14 +8,14 @@ use crate::disk::DiskModel;
 use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
-use maintenance::{DefragOptions, DefragSource, Defragmenter, MaintenanceTask, TaskStep};
+use maintenance::{
+    Collector, DefragOptions, DefragSource, Defragmenter, GcPolicy, MaintenanceTask, TaskStep,
+};
 use media::{DirBlobs, FixedClock, Media, SeededRandom, Syncing};
 use sim::{Image, SimDisk};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::{
-    Collector, GcPolicy, GcStep, InitOptions, LaneOptions, NothingCached, OpenMode, Pool, Result,
-};
+use store::{GcStep, InitOptions, LaneOptions, NothingCached, OpenMode, Pool, Result};
 use units::{SnapshotId, UnixNanos};
 
 /// The store's memory while restoring: far less than a generation.

@@ -13,13 +13,10 @@ use crate::held::{Held, fold, steps_of_a_turn};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
-use maintenance::{CollectMemory, CollectNote, Urgency};
+use maintenance::{CollectMemory, CollectNote, Collector, GcCounts, GcPolicy, GcStage, Urgency};
 use qos::Flow;
 use std::time::{Duration, Instant};
-use store::{
-    CachedChunks, Collector, Discarded, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions,
-    NothingCached, OpenMode, Pool, Volumes,
-};
+use store::{CachedChunks, Discarded, GcStep, LaneOptions, NothingCached, OpenMode, Pool, Volumes};
 
 /// Bytes of work between two looks at the clock and at the wish to stop.
 const STEP_BYTES: u64 = 16 << 20;

@@ -9,13 +9,12 @@ use crate::interrupt::Interrupt;
 use anyhow::bail;
 use format::collect::CollectRecord;
 use maintenance::{
-    CollectLimits, CollectMemory, CollectNote, CollectSchedule, NextCollect, Urgency,
+    CollectLimits, CollectMemory, CollectNote, CollectSchedule, Collector, GcCounts, GcStage,
+    NextCollect, Urgency,
 };
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use store::{
-    CachedChunks, Collector, Discarded, GcCounts, GcStage, GcStep, Pool, Step, StoreError, Volumes,
-};
+use store::{CachedChunks, Discarded, GcStep, Pool, Step, StoreError, Volumes};
 use units::UnixNanos;
 
 /// Waits for a run of the server to end, between looks at the wish to stop.

@@ -5,8 +5,7 @@
 
 use super::{CollectStatus, CopyState, DefragStatus, Held};
 use format::phase::TaskPhase;
-use maintenance::{DefragStage, ScrubStatus, ScrubTotals};
-use store::GcCounts;
+use maintenance::{DefragStage, GcCounts, ScrubStatus, ScrubTotals};
 
 /// Bytes by where they were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,14 +10,13 @@ use super::setup::{MEMORY_BYTES, at_once, init_options, lane_options, media, sna
 use super::source::Source;
 use crate::{Seed, SimDisk};
 use format::snapshot::Snapshot;
+use maintenance::Collector;
 use media::Disk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind, TrashedContainer,
-};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind, TrashedContainer};
 use units::{SnapshotId, UnixNanos};
 
 /// Name of the snapshots that examining makes: they may be there when recovery is explored.

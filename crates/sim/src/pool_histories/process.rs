@@ -14,13 +14,11 @@ use crate::history::Ticket;
 use crate::{History, Seed, SimDisk};
 use format::container::{ContainerClass, ContainerHeader, RegionHeader};
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES};
-use maintenance::{CopyNews, MaintenanceTask, Replication, TaskStep};
+use maintenance::{Collector, CopyNews, MaintenanceTask, Replication, TaskStep};
 use media::{Barrier, Disk, Media};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcStep, NewSecret, NothingCached, OpenMode, Pool, SecretKey, StoreError,
-};
+use store::{CheckDepth, GcStep, NewSecret, NothingCached, OpenMode, Pool, SecretKey, StoreError};
 
 /// Of an operation: a store's error, or words for what cannot be.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

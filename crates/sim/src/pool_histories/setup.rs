@@ -9,9 +9,10 @@ use crate::Seed;
 use chunking::Compression;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
+use maintenance::GcPolicy;
 use media::{Disk, Media};
 use std::sync::Arc;
-use store::{GcPolicy, InitOptions, LaneOptions, NewSecret, Pool};
+use store::{InitOptions, LaneOptions, NewSecret, Pool};
 use units::{SnapshotId, UnixNanos};
 
 /// Budget of an open pool: the least that the index takes.

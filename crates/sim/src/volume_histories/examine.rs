@@ -8,10 +8,11 @@ use super::setup::{CONTEXT, contents_of, open, read_volume};
 use crate::SimDisk;
 use crate::pool_histories::{at_once, lane_options};
 use format::snapshot::SnapshotKind;
+use maintenance::Collector;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, Collector, GcStep, NothingCached, Volumes};
+use store::{CheckDepth, GcStep, NothingCached, Volumes};
 use volume::{Durability, Volume};
 
 type Found = BTreeMap<String, Contents>;

@@ -8,10 +8,11 @@ use super::setup::{CONTEXT, bytes_of, init, open, pages_of, read_volume};
 use crate::pool_histories::{at_once, lane_options};
 use crate::{History, SimDisk};
 use format::snapshot::Snapshot;
+use maintenance::Collector;
 use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Collector, GcStep, Mover, NothingCached, Step, VolumeHandle, Volumes};
+use store::{GcStep, Mover, NothingCached, Step, VolumeHandle, Volumes};
 use volume::{Durability, Volume};
 
 /// A process that serves volumes. See the module's head.

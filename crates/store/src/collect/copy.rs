@@ -1,70 +1,150 @@
-//! Copying what is live out of containers, and putting those into the trash.
+//! Copying containers forward: what is live moves into new containers, and the old ones go into the
+//! trash. In rounds of one commit each.
 //!
 //! Invariant: containers are retired before the first chunk is copied, so nobody refers to them
 //! anew while they go; they are in the trash by the commit that enters the copies. A container
-//! whose live chunks cannot all be read stays. Copies take no more than there is room for: a round
-//! that runs short of it commits what it has, and one that fails removes its copies. Called by the
-//! collector.
+//! whose live chunks cannot all be read stays. A round that is not committed removes its copies.
+//! Called by garbage collection.
 
-use super::choose::Candidate;
 use super::lanes::Lanes;
+use super::mark::Mark;
 use super::opener::Opener;
 use super::region::SourceRegion;
-use super::{CachedChunks, Collector, GcStage};
+use super::retire::Retired;
+use super::{CachedChunks, GcStep};
 use crate::catalog::{Discarded, Edit, InventoryEntry, TrashedContainer, inventory_key};
-use crate::chunk_map::ChunkMap;
 use crate::container::{Contents, RegionPlace};
 use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use crate::space::LiveMap;
+use crate::write_path::LaneOptions;
 use format::container::ContainerClass;
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use units::ContainerId;
-
-/// Containers that one commit gives up. What many small ones hold should fill a few.
-const ROUND_CONTAINERS_MAX: usize = 4096;
-/// Plain bytes that are copied for one commit: what a crash loses of the work.
-const ROUND_BYTES_MAX: u64 = 1 << 30;
 
 /// Regions that are read before the one that is packed: another thread looks into them meanwhile.
 const REGIONS_AHEAD: usize = 2;
 /// What is free is counted by this much too high: a region that is on its way, and directories.
 const UNSEEN_BYTES: u64 = 1 << 20;
 
+/// What a round has copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyCounts {
+    /// Chunks.
+    pub chunks: u64,
+    /// Their plain bytes.
+    pub bytes: u64,
+    /// ... of which so many were in memory.
+    pub cached_bytes: u64,
+    /// ... of which so many are packed as they were: nobody decompressed or fingerprinted them.
+    pub as_stored_bytes: u64,
+    /// Containers that stay, because they cannot be read in full.
+    pub containers_kept_back: u64,
+}
+
+/// What a round has put into the trash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoundResult {
+    /// The containers.
+    pub containers: Vec<ContainerId>,
+    /// Their stored bytes.
+    pub stored_bytes: u64,
+}
+
 /// Containers between being retired and being in the trash.
-pub(super) struct Round {
+pub struct CopyRound {
     lanes: Lanes,
     /// The first container that its copies may be in.
     first_sequence: u64,
     opener: Opener,
     /// Of which regions were read that are not packed yet, the oldest first; only the last one may have more.
     under_way: VecDeque<Source>,
-    /// Still to be copied.
+    /// Still to be copied, the next one last.
     rest: Vec<Candidate>,
-    /// Copied.
+    /// Copied, and to go into the trash.
     done: Vec<ContainerId>,
-    /// ... of which so many were only small.
-    merged: u64,
+    counts: CopyCounts,
 }
 
-impl Round {
-    /// What is not copied yet stays where it is.
-    pub fn give_up_rest(&mut self) {
-        self.opener.clear();
-        self.under_way.clear();
-        self.rest.clear();
+/// A container that is to be copied.
+struct Candidate {
+    id: ContainerId,
+    /// Plain bytes to be copied.
+    live_bytes: u64,
+}
+
+impl CopyRound {
+    /// Begins a round over these containers, in this order. What is packed anew is packed as `lane`
+    /// says. Those that are not `retired` are copied and stay where they are: in the trash. `Invalid`
+    /// for a mark that proves nothing.
+    pub fn begin(
+        pool: &Pool,
+        lane: LaneOptions,
+        mark: &Mark,
+        containers: &[ContainerId],
+    ) -> Result<Self> {
+        mark.require_proof()?;
+        let candidate = |id: &ContainerId| Candidate {
+            id: *id,
+            live_bytes: mark.usage(*id).map_or(0, |usage| usage.live_bytes),
+        };
+        let lanes = Lanes::begin(pool, lane)?;
+        Ok(Self {
+            first_sequence: pool.next_sequence(Purpose::Collect),
+            lanes,
+            opener: Opener::new(pool.containers()),
+            under_way: VecDeque::new(),
+            rest: containers.iter().rev().map(candidate).collect(),
+            done: Vec::new(),
+            counts: CopyCounts::default(),
+        })
     }
 
-    /// Nothing of it is committed: its copies go.
-    pub fn remove(self, pool: &Pool) {
-        let first = self.first_sequence;
-        drop(self);
-        pool.remove_uncommitted(Purpose::Collect, first);
+    /// Copies about so many bytes. `Done`: nothing of the round is left to be copied. After an error
+    /// the round can only be discarded.
+    pub fn step(
+        &mut self,
+        pool: &Pool,
+        mark: &Mark,
+        retired: &mut Retired,
+        cached: &dyn CachedChunks,
+        budget_bytes: u64,
+    ) -> Result<GcStep> {
+        let until = self.counts.bytes.saturating_add(budget_bytes.max(1));
+        let mut read_bytes = 0;
+        loop {
+            while self.opener.len() <= REGIONS_AHEAD
+                && let Some(bytes) = self.read_next(pool, cached, mark.live())?
+            {
+                read_bytes += bytes;
+                if read_bytes >= budget_bytes && self.opener.len() <= REGIONS_AHEAD {
+                    return Ok(GcStep::Working);
+                }
+            }
+            if !self.pack_next(pool, mark, retired, cached)? {
+                return Ok(GcStep::Done);
+            }
+            if self.counts.bytes >= until {
+                return Ok(GcStep::Working);
+            }
+        }
     }
 
-    /// True when what is copied and not written yet takes about all that is left.
-    fn is_short_of_room(&mut self, pool: &Pool) -> bool {
+    /// What it has copied so far.
+    pub fn counts(&self) -> CopyCounts {
+        self.counts
+    }
+
+    /// Plain bytes that are still to be copied.
+    pub fn bytes_left(&self) -> u64 {
+        let rest = self.rest.iter().map(|candidate| candidate.live_bytes);
+        let under_way = self.under_way.iter();
+        let left = under_way.map(|s| s.candidate.live_bytes.saturating_sub(s.bytes));
+        rest.chain(left).sum()
+    }
+
+    /// True when what is copied and not written yet takes about all the room that is left.
+    pub fn is_short_of_room(&mut self, pool: &Pool) -> bool {
         let Some(reserved) = pool.reserved() else {
             return false;
         };
@@ -73,11 +153,70 @@ impl Round {
         reserved.for_copies() < open.saturating_add(unseen)
     }
 
-    pub fn bytes_left(&self) -> u64 {
-        let rest = self.rest.iter().map(|candidate| candidate.live_bytes);
-        let under_way = self.under_way.iter();
-        let left = under_way.map(|s| s.candidate.live_bytes.saturating_sub(s.bytes));
-        rest.chain(left).sum()
+    /// Copies no more: what is not copied yet stays where it is. How many containers were not begun.
+    pub fn give_up_rest(&mut self) -> u64 {
+        let unbegun = self.rest.len() as u64;
+        self.opener.clear();
+        self.under_way.clear();
+        self.rest.clear();
+        unbegun
+    }
+
+    /// Commits nothing of it: its copies are removed.
+    pub fn discard(self, pool: &Pool) {
+        let first = self.first_sequence;
+        drop(self);
+        pool.remove_uncommitted(Purpose::Collect, first);
+    }
+
+    /// Enters the copies and puts their old containers into the trash; durable on return. When it
+    /// fails, the copies are removed, unless the commit may stand.
+    pub fn commit(self, pool: &Pool, retired: &mut Retired) -> Result<RoundResult> {
+        let Self {
+            lanes,
+            first_sequence,
+            done,
+            ..
+        } = self;
+        // Before the commit, in which nobody waits for turns.
+        let session = match lanes.finish() {
+            Ok(session) => session,
+            Err(e) => {
+                pool.remove_uncommitted(Purpose::Collect, first_sequence);
+                return Err(e);
+            }
+        };
+        retired.give_up(&done);
+        let (generation, _) = pool.newest();
+        let mut stored_bytes = 0;
+        let committed = pool.commit_collected(first_sequence, |base| {
+            let since = Discarded {
+                by: base.generation,
+                at: pool.now(),
+            };
+            let mut edits = Vec::new();
+            for id in &done {
+                let is_counted = pool.has_key(base.record.catalog, &inventory_key(*id))?;
+                let entry = entry_of(pool, *id, is_counted);
+                stored_bytes += entry.blob_bytes;
+                edits.push(Edit {
+                    key: inventory_key(*id),
+                    value: None,
+                });
+                edits.push(TrashedContainer { entry, since }.edit());
+            }
+            session.commit(base, edits, 0)
+        });
+        if let Err(e) = committed {
+            if pool.is_still_at(generation) {
+                pool.chunks().quarantine.retired.take_back(&done);
+            }
+            return Err(e);
+        }
+        Ok(RoundResult {
+            containers: done,
+            stored_bytes,
+        })
     }
 
     /// Reads the next region. Its stored bytes; `None`: there is none.
@@ -104,6 +243,57 @@ impl Round {
             let bytes = region.len() as u64;
             self.opener.push(region);
             return Ok(Some(bytes));
+        }
+    }
+
+    /// Packs the oldest region that was read, or ends its container. False: all are done.
+    fn pack_next(
+        &mut self,
+        pool: &Pool,
+        mark: &Mark,
+        retired: &mut Retired,
+        cached: &dyn CachedChunks,
+    ) -> Result<bool> {
+        let Some(source) = self.under_way.front_mut() else {
+            return Ok(false);
+        };
+        if source.waiting == 0 {
+            if let Some(source) = self.under_way.pop_front() {
+                self.end(source, mark, retired);
+            }
+            return Ok(true);
+        }
+        source.waiting -= 1;
+        let looked = self.opener.pop()?;
+        let (Some(looked), Some(contents)) = (looked, &source.contents) else {
+            return Ok(true);
+        };
+        if source.is_lost {
+            return Ok(true);
+        }
+        let chunks = looked.chunks_wanted() as u64;
+        match looked.pack(pool, cached, self.lanes.of(contents)?) {
+            Err(e) if e.is_corruption() => source.is_lost = true,
+            copied => {
+                let copied = copied?;
+                source.bytes += copied.bytes;
+                self.counts.chunks += chunks;
+                self.counts.bytes += copied.bytes;
+                self.counts.cached_bytes += copied.cached_bytes;
+                self.counts.as_stored_bytes += copied.as_stored_bytes;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Nothing more of a container is to be copied.
+    fn end(&mut self, source: Source, mark: &Mark, retired: &mut Retired) {
+        let id = source.candidate.id;
+        if !source.is_copied(mark.live()) {
+            self.counts.containers_kept_back += 1;
+            retired.take_back(id);
+        } else if retired.holds(id) {
+            self.done.push(id);
         }
     }
 }
@@ -187,247 +377,6 @@ impl Source {
     fn is_copied(&self, live: &LiveMap) -> bool {
         let live = live.of(self.candidate.id);
         live.is_none_or(|live| !self.is_lost && self.bytes == live.live_bytes)
-    }
-}
-
-/// Containers of the plan, from its start on. Dropped, it takes those back that no commit gives up.
-pub(super) struct RetiredForNow {
-    chunks: Arc<ChunkMap>,
-    containers: BTreeSet<ContainerId>,
-}
-
-impl RetiredForNow {
-    pub fn new(pool: &Pool, plan: &[Candidate]) -> Self {
-        let new = plan.iter().filter(|candidate| !candidate.in_trash);
-        let containers: BTreeSet<_> = new.map(|candidate| candidate.id).collect();
-        let chunks = Arc::clone(pool.chunks());
-        chunks.quarantine.retired.add(containers.iter().copied());
-        Self { chunks, containers }
-    }
-
-    fn take_back(&mut self, id: ContainerId) {
-        if self.containers.remove(&id) {
-            self.chunks.quarantine.retired.take_back(&[id]);
-        }
-    }
-
-    /// The commit that gives them up begins: it may stand, whatever is told of it.
-    fn give_up(&mut self, ids: &[ContainerId]) {
-        ids.iter().for_each(|id| {
-            self.containers.remove(id);
-        });
-    }
-}
-
-impl Drop for RetiredForNow {
-    fn drop(&mut self) {
-        let containers: Vec<_> = self.containers.iter().copied().collect();
-        self.chunks.quarantine.retired.take_back(&containers);
-    }
-}
-
-impl Collector {
-    pub(super) fn copy(
-        &mut self,
-        pool: &Pool,
-        cached: &dyn CachedChunks,
-        budget_bytes: u64,
-    ) -> Result<()> {
-        let Some(mut round) = self.round.take() else {
-            if self.plan.is_empty() {
-                self.counts.containers_in_trash += self.counts.containers_discarded;
-                self.counts.trash_bytes += self.counts.discarded_bytes;
-                self.stage = GcStage::Done;
-                return Ok(());
-            }
-            self.round = Some(self.begin_round(pool)?);
-            return Ok(());
-        };
-        let copies = round.bytes_left() > 0;
-        if copies && round.is_short_of_room(pool) {
-            self.counts.containers_without_room += self.plan.len() as u64 + round.rest.len() as u64;
-            self.plan.clear();
-            round.give_up_rest();
-        }
-        match self.copy_some(pool, cached, budget_bytes, &mut round) {
-            Ok(true) => self.discard(pool, round),
-            Ok(false) => {
-                self.round = Some(round);
-                Ok(())
-            }
-            Err(e) => {
-                round.remove(pool);
-                Err(e)
-            }
-        }
-    }
-
-    /// True when nothing of the round is left to be copied.
-    fn copy_some(
-        &mut self,
-        pool: &Pool,
-        cached: &dyn CachedChunks,
-        budget_bytes: u64,
-        round: &mut Round,
-    ) -> Result<bool> {
-        let until = self.counts.copied_bytes.saturating_add(budget_bytes.max(1));
-        let mut read_bytes = 0;
-        loop {
-            let live = &self.marking.live;
-            while round.opener.len() <= REGIONS_AHEAD
-                && let Some(bytes) = round.read_next(pool, cached, live)?
-            {
-                read_bytes += bytes;
-                if read_bytes >= budget_bytes && round.opener.len() <= REGIONS_AHEAD {
-                    return Ok(false);
-                }
-            }
-            if !self.pack_next(pool, cached, round)? {
-                return Ok(true);
-            }
-            if self.counts.copied_bytes >= until {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Packs the oldest region that was read, or ends its container. False: all are done.
-    fn pack_next(
-        &mut self,
-        pool: &Pool,
-        cached: &dyn CachedChunks,
-        round: &mut Round,
-    ) -> Result<bool> {
-        let Some(source) = round.under_way.front_mut() else {
-            return Ok(false);
-        };
-        if source.waiting == 0 {
-            if let Some(source) = round.under_way.pop_front() {
-                self.end(source, round);
-            }
-            return Ok(true);
-        }
-        source.waiting -= 1;
-        let looked = round.opener.pop()?;
-        let (Some(looked), Some(contents)) = (looked, &source.contents) else {
-            return Ok(true);
-        };
-        if source.is_lost {
-            return Ok(true);
-        }
-        let chunks = looked.chunks_wanted() as u64;
-        match looked.pack(pool, cached, round.lanes.of(contents)?) {
-            Err(e) if e.is_corruption() => source.is_lost = true,
-            copied => {
-                let copied = copied?;
-                source.bytes += copied.bytes;
-                self.counts.chunks_copied += chunks;
-                self.counts.copied_bytes += copied.bytes;
-                self.counts.cached_bytes += copied.cached_bytes;
-                self.counts.as_stored_bytes += copied.as_stored_bytes;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Nothing more of a container is to be copied.
-    fn end(&mut self, source: Source, round: &mut Round) {
-        let Candidate {
-            id,
-            in_trash,
-            is_small,
-            ..
-        } = source.candidate;
-        if !source.is_copied(&self.marking.live) {
-            self.counts.containers_kept_back += 1;
-            if let Some(retired) = &mut self.retired {
-                retired.take_back(id);
-            }
-        } else if !in_trash {
-            round.done.push(id);
-            round.merged += u64::from(is_small);
-        }
-    }
-
-    fn begin_round(&mut self, pool: &Pool) -> Result<Round> {
-        let mut rest: Vec<Candidate> = Vec::new();
-        let mut bytes = 0;
-        while let Some(candidate) = self.plan.last()
-            && rest.len() < ROUND_CONTAINERS_MAX
-            && (rest.is_empty() || bytes + candidate.live_bytes <= ROUND_BYTES_MAX)
-        {
-            // What needs no copying is given up before anything is copied, when there is little
-            // room.
-            let is_first = |rest: &[Candidate]| rest.first().is_none_or(|c| c.live_bytes == 0);
-            if self.is_tight && is_first(&rest) && !rest.is_empty() && candidate.live_bytes > 0 {
-                break;
-            }
-            bytes += candidate.live_bytes;
-            rest.extend(self.plan.pop());
-        }
-        rest.reverse();
-        let lanes = Lanes::begin(pool, self.lane)?;
-        Ok(Round {
-            first_sequence: pool.next_sequence(Purpose::Collect),
-            lanes,
-            opener: Opener::new(pool.containers()),
-            under_way: VecDeque::new(),
-            rest,
-            done: Vec::new(),
-            merged: 0,
-        })
-    }
-
-    /// Enters the copies and puts their old containers into the trash; durable on return.
-    fn discard(&mut self, pool: &Pool, round: Round) -> Result<()> {
-        let Round {
-            lanes,
-            first_sequence,
-            done,
-            merged,
-            ..
-        } = round;
-        // Before the commit, in which nobody waits for turns.
-        let session = match lanes.finish() {
-            Ok(session) => session,
-            Err(e) => {
-                pool.remove_uncommitted(Purpose::Collect, first_sequence);
-                return Err(e);
-            }
-        };
-        if let Some(retired) = &mut self.retired {
-            retired.give_up(&done);
-        }
-        let (generation, _) = pool.newest();
-        let mut discarded = 0;
-        let committed = pool.commit_collected(first_sequence, |base| {
-            let since = Discarded {
-                by: base.generation,
-                at: pool.now(),
-            };
-            let mut edits = Vec::new();
-            for id in &done {
-                let is_counted = pool.has_key(base.record.catalog, &inventory_key(*id))?;
-                let entry = entry_of(pool, *id, is_counted);
-                discarded += entry.blob_bytes;
-                edits.push(Edit {
-                    key: inventory_key(*id),
-                    value: None,
-                });
-                edits.push(TrashedContainer { entry, since }.edit());
-            }
-            session.commit(base, edits, 0)
-        });
-        if let Err(e) = committed {
-            if pool.is_still_at(generation) {
-                pool.chunks().quarantine.retired.take_back(&done);
-            }
-            return Err(e);
-        }
-        self.counts.containers_discarded += done.len() as u64;
-        self.counts.containers_merged += merged;
-        self.counts.discarded_bytes += discarded;
-        Ok(())
     }
 }
 

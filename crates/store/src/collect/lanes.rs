@@ -1,7 +1,7 @@
 //! Where a round's copies are packed.
 //!
 //! Invariant: what lay in small regions, to be read here and there, is packed into small regions again, and
-//! never beside data of large ones. Called by the collector's copying.
+//! never beside data of large ones. Called by copying.
 
 use crate::container::Contents;
 use crate::error::Result;

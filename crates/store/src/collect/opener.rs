@@ -2,7 +2,7 @@
 //!
 //! Invariant: they come out in the order in which they went in, and nothing but time depends on the thread: it
 //! asks neither device nor pool. Small regions it does not get, since handing them over takes as long as looking
-//! into them; without large ones there is no thread. Called by the collector's copying.
+//! into them; without large ones there is no thread. Called by copying.
 
 use super::region::{LookedRegion, ReadRegion};
 use crate::container::ContainerReader;

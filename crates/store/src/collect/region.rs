@@ -4,7 +4,7 @@
 //! read. A region of which all is live goes as it is stored, and its payload is compared once more,
 //! by checksum, in the place from which it is sealed; of others the live chunks are packed anew.
 //! What was found damaged goes only by the second way. Looking into a region asks neither device
-//! nor pool, so that another thread may do it. Called by the collector's copying.
+//! nor pool, so that another thread may do it. Called by copying.
 
 use super::CachedChunks;
 use super::lanes::FINE_REGION_BYTES;

@@ -1,12 +1,14 @@
 //! Memory that fails while a region is copied: no damage is sealed as good data.
 
-use super::*;
+use super::CopyCounts;
+use super::whole;
 use crate::container::flip::{self, When};
-use crate::pool::small;
+use crate::pool::{Pool, small};
 use crate::recipe::ObjectBuilder;
 use crate::write_path::LaneOptions;
 use chunking::Compression;
 use format::recipe::Layout;
+use format::snapshot::{Snapshot, SnapshotKind};
 use media::{Random, SeededRandom};
 use sim::SimDisk;
 use units::SnapshotId;
@@ -53,24 +55,9 @@ fn image(pool: &Pool, with: Compression, bytes: &[u8]) -> Snapshot {
     snapshot
 }
 
-fn collect(pool: &Pool, strike: Option<When>) -> GcCounts {
-    let policy = GcPolicy {
-        live_percent_max: 100,
-        unused_percent_max: 0,
-        merge_ratio_min: 0,
-        ..GcPolicy::with_trash_period(0)
-    };
-    let mut run = Collector::new(pool, policy, small::LANE).expect("alone");
-    let mut strike = strike;
-    loop {
-        if run.stage() == GcStage::Copying {
-            strike.take().into_iter().for_each(flip::next);
-        }
-        let step = run.step(pool, None, &NothingCached, 1 << 20);
-        if step.expect("step") == GcStep::Done {
-            return run.counts();
-        }
-    }
+fn collect(pool: &Pool, strike: Option<When>) -> CopyCounts {
+    let before_copying = || strike.into_iter().for_each(flip::next);
+    whole::collect(pool, None, small::LANE, before_copying)
 }
 
 /// Every second pair of chunks is still needed: regions of two, each live as a whole or not at all.

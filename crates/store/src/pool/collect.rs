@@ -35,7 +35,7 @@ impl Pool {
     }
 
     /// The oldest commit that somebody holds, in this process or as a reader in another one.
-    pub(crate) fn held_oldest(&self) -> Option<Generation> {
+    pub fn held_oldest(&self) -> Option<Generation> {
         let readers = self.readers();
         let read = readers.iter().map(|reader| reader.generation);
         read.chain(self.holds.oldest()).min()

@@ -9,13 +9,13 @@ use crate::commands::invocation::Invocation;
 use crate::console::Console;
 use crate::held::{Collection, Held, fold, seconds, steps_of_a_turn};
 use crate::interrupt::Interrupt;
-use maintenance::{CollectDecision, PoolSpace, Urgency};
+use maintenance::{CollectDecision, Collector, GcPolicy, GcStage, PoolSpace, Urgency};
 use media::Asker;
 use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Collector, Discarded, GcPolicy, GcStage, GcStep, LaneOptions, StoreError, Volumes};
+use store::{Discarded, GcStep, LaneOptions, StoreError, Volumes};
 use units::Origin;
 
 /// Between two looks at the disk.
@@ -26,10 +26,6 @@ const TRASH_EVERY: Duration = Duration::from_secs(30);
 const STEP_BYTES: u64 = 256 << 10;
 /// ... and when little is free.
 const STEP_BYTES_URGENT: u64 = 1 << 20;
-/// Less than this is not worth a commit, bytes.
-const GAIN_BYTES_MIN: u64 = 64 << 10;
-/// Percent of what is needed that may stay unused in containers when little is free.
-const UNUSED_PERCENT_URGENT: u64 = 1;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: u64 = 86_400;
 
@@ -163,10 +159,8 @@ impl Work {
             fold(&self.held.volumes, &self.interrupt);
         }
         let pool = &self.held.pool;
-        let policy = GcPolicy {
-            ahead: self.held.collecting.ahead(),
-            ..self.policy(urgency)
-        };
+        let ahead = self.held.collecting.ahead();
+        let policy = GcPolicy::of_server(urgency, self.copy_room(urgency), ahead);
         let mut collector = Collector::new(pool, policy, self.lane)?;
         match self.steps(collection, urgency, &mut collector) {
             Ok(true) => Ok(true),
@@ -231,42 +225,10 @@ impl Work {
         urgency == Urgency::WhenIdle && pressed.is_some()
     }
 
-    /// The promise of `undelete` is kept whatever is free; containers that were given up stay for processes
-    /// that read the pool as long as can be afforded. What is copied has to have room.
-    fn policy(&self, urgency: Urgency) -> GcPolicy {
-        let copy_bytes_max = self.copy_room(urgency).unwrap_or(u64::MAX);
-        let reader_s = i64::try_from(urgency.reader_period_s()).unwrap_or(i64::MAX);
-        GcPolicy {
-            reader_period_ns: reader_s.saturating_mul(SECOND_NS),
-            copy_bytes_max,
-            gain_bytes_min: GAIN_BYTES_MIN,
-            // Whoever needs room wants almost all that there is.
-            unused_percent_max: match urgency {
-                Urgency::WhenIdle => GcPolicy::default().unused_percent_max,
-                Urgency::Low | Urgency::Full => UNUSED_PERCENT_URGENT,
-            },
-            // Merging small containers gives little room, late, and takes some first.
-            merge_ratio_min: match urgency {
-                Urgency::WhenIdle => GcPolicy::default().merge_ratio_min,
-                Urgency::Low | Urgency::Full => 0,
-            },
-            ..GcPolicy::default()
-        }
-    }
-
-    /// Bytes that copies may take before they would be in the way of what is acknowledged; `None`: nobody
-    /// knows. On a full disk the reserve is for them.
+    /// Bytes that copies may take now; `None`: nobody knows.
     fn copy_room(&self, urgency: Urgency) -> Option<u64> {
-        let room = self.held.pool.room()?;
-        let journal = self.held.volumes.journal_usage();
-        let to_grow = journal.bytes_max.saturating_sub(journal.used_bytes);
         let limits = self.held.shares().upkeep.limits;
-        let floor = limits.copy_floor_bytes(room, to_grow);
-        let spare = room.free_bytes.saturating_sub(floor);
-        match (urgency, self.held.pool.reserved()) {
-            (Urgency::Full, Some(reserved)) => Some(spare.max(reserved.for_copies())),
-            _ => Some(spare),
-        }
+        limits.copy_room(&self.held.pool, &self.held.volumes, urgency)
     }
 
     fn say(&mut self, failure: String) {

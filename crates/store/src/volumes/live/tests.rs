@@ -1,10 +1,10 @@
 use super::*;
+use crate::collect::whole;
 use crate::journal::JournalOptions;
 use crate::pool::small::{LANE, make};
 use crate::volumes::direct::DirectLimits;
 use crate::volumes::engine::Step;
 use crate::volumes::{AccessOptions, Volumes, VolumesOptions};
-use crate::{Collector, GcPolicy, GcStep, NothingCached};
 use sim::SimDisk;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -105,15 +105,7 @@ fn pieces_take_no_more_memory_than_they_were_given() {
 }
 
 fn collect(volumes: &Volumes) {
-    let (pool, lane) = (volumes.pool(), volumes.engine.lane);
-    let policy = GcPolicy::with_trash_period(0);
-    let mut collector = Collector::new(pool, policy, lane).expect("alone");
-    let mut step = || {
-        collector
-            .step(pool, Some(volumes), &NothingCached, u64::MAX)
-            .expect("step")
-    };
-    while step() == GcStep::Working {}
+    whole::collect(volumes.pool(), Some(volumes), volumes.engine.lane, || ());
 }
 
 /// A writer has found a chunk that nobody else needs and has told no overlay yet. However many runs of the collector

@@ -2,14 +2,16 @@
 //!
 //! Invariant: each process has a clock of its own; what a run saw is handed to the next one, as its callers do.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcCounts, GcPolicy};
 use media::Media;
 use sim::SimDisk;
 use specimen::{new_pool, noise, options, store_image};
 use std::sync::Arc;
-use store::{Collector, Discarded, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+use store::{Discarded, GcStep, NothingCached, OpenMode, Pool};
 use units::UnixNanos;
 
 const DAY_NS: i64 = 86_400 * 1_000_000_000;

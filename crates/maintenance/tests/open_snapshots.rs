@@ -3,10 +3,12 @@
 //! Invariant: what a client has open restores from the disk alone, byte for byte; what nobody has
 //! open any more goes with the next collection.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
+use maintenance::{Collector, GcCounts, GcStage};
 use media::Clock;
 use parking_lot::Mutex;
 use sim::pool_histories::at_once;
@@ -16,10 +18,7 @@ use specimen::{MEMORY_BYTES, Specimen, media, noise, options, put_image, snapsho
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use store::{
-    Collector, GcCounts, GcStage, GcStep, Hold, HolderKind, NothingCached, OpenMode, OpenSnapshot,
-    Pool, SnapshotRoot,
-};
+use store::{GcStep, Hold, HolderKind, NothingCached, OpenMode, OpenSnapshot, Pool, SnapshotRoot};
 use units::UnixNanos;
 
 /// Bytes of a small step: two or three references.

@@ -3,19 +3,18 @@
 //! Invariant: they are packed in their order, each for its own container, and what is wrong in one keeps that
 //! container and no other.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES};
+use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, put_image, snapshot};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached,
-    OpenMode, Pool,
-};
+use store::{CheckDepth, GcStep, LaneOptions, NothingCached, OpenMode, Pool};
 
 const CHUNK: usize = 4096;
 const IN_REGION: usize = 64;

@@ -1,13 +1,15 @@
 //! The collector takes what is in memory from there (Duet, SOSP'15, table of tasks).
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcCounts, GcPolicy};
 use sim::SimDisk;
 use specimen::volumes::{CONTEXT, is_sound, made, open, write};
 use specimen::{noise, options};
 use std::sync::Arc;
-use store::{CachedChunks, Collector, GcCounts, GcPolicy, GcStep, NothingCached, Volumes};
+use store::{CachedChunks, GcStep, NothingCached, Volumes};
 use volume::Volume;
 
 const CHUNK: usize = 4096;

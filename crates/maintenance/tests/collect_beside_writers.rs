@@ -3,10 +3,12 @@
 //! Invariant: contents come from few blocks, so that what is dead comes again all the time; what is
 //! listed and what volumes hold is always what was written, and at the end nothing is over.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use format::snapshot::SnapshotKind;
+use maintenance::{Collector, GcCounts};
 use parking_lot::Mutex;
 use sim::Seed;
 use sim::pool_histories::at_once;
@@ -15,7 +17,7 @@ use specimen::{noise, options, put_image, snapshot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
-use store::{Collector, GcCounts, GcStep, NothingCached, Pool, Volumes};
+use store::{GcStep, NothingCached, Pool, Volumes};
 use units::SnapshotId;
 use volume::Volume;
 

@@ -1,8 +1,10 @@
 //! Writers that wait for room on the disk, beside a collector that makes it.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcPolicy};
 use media::Room;
 use sim::SimDisk;
 use specimen::volumes::{is_sound, made, open, read, small, write};
@@ -10,7 +12,7 @@ use specimen::{noise, options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::{Collector, GcPolicy, GcStep, Volumes};
+use store::{GcStep, Volumes};
 
 const SIZE: u64 = 4 << 20;
 /// More than the reserve of such a disk: writers who need not wait are not refused.

@@ -3,17 +3,16 @@
 //!
 //! Invariant: everything restores whatever was merged, and a run after one that merged copies nothing.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, options, store_image};
 use std::ops::ControlFlow;
-use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, LaneOptions, NothingCached,
-    OpenMode, Pool,
-};
+use store::{CheckDepth, GcStep, LaneOptions, NothingCached, OpenMode, Pool};
 
 const PAGE: usize = 4096;
 /// A full container, bytes.

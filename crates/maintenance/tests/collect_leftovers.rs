@@ -1,13 +1,15 @@
 //! What a session left that did not commit is found by the next run of the collector, in the same process and in
 //! another one: no later backup is needed for its space to come back.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcPolicy};
 use sim::SimDisk;
 use specimen::{Specimen, noise, options, put_image};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use store::{Collector, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+use store::{GcStep, NothingCached, OpenMode, Pool};
 
 fn at_once() -> GcPolicy {
     GcPolicy {

@@ -3,17 +3,12 @@
 //! Invariant: of containers that the mark's commit had entered, and of no others. Called by the
 //! collector.
 
-use super::copy::RetiredForNow;
+use super::Collector;
 use super::merge::{Small, to_merge};
 use super::policy::benefit;
-use super::{CachedChunks, Collector, GcStage, settled};
-use crate::container::visit_containers;
-use crate::error::Result;
-use crate::pool::Pool;
-use crate::space::LiveContainer;
 use format::container::ContainerClass;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ops::ControlFlow;
+use std::collections::HashSet;
+use store::{CachedChunks, ContainerUsage, Mark, Pool, Result};
 use units::ContainerId;
 
 /// A container that is worth it.
@@ -74,11 +69,15 @@ impl Collector {
     /// Makes the plan: what nothing needs, then the best first, as much as may be copied and until little enough is
     /// unused; then small ones, if there are many; then in the order of their numbers, the newest first, so that of
     /// several copies the newest stays.
-    pub(super) fn choose(&mut self, pool: &Pool, cached: &dyn CachedChunks) -> Result<()> {
+    pub(super) fn chosen(
+        &mut self,
+        pool: &Pool,
+        cached: &dyn CachedChunks,
+    ) -> Result<Vec<Candidate>> {
         let (mut found, mut small) = self.candidates(pool, cached)?;
         found.sort_by_key(|c| (c.rank(), std::cmp::Reverse(c.benefit), c.id));
         let mut room = self.policy.copy_bytes_max;
-        let live = self.marking.live.bytes;
+        let live = self.counts().live_bytes;
         let may_stay = live.saturating_mul(self.policy.unused_percent_max) / 100;
         let mut unused: u64 = found.iter().map(|candidate| candidate.gain_bytes).sum();
         found.retain(|candidate| {
@@ -103,20 +102,7 @@ impl Collector {
         self.fit_in(pool, &mut found);
         let is_tight = self.is_tight;
         found.sort_by_key(|c| (is_tight && c.live_bytes == 0, c.id));
-        if self.policy.dry_run {
-            for candidate in found.iter().filter(|candidate| !candidate.in_trash) {
-                self.counts.containers_discarded += 1;
-                self.counts.containers_merged += u64::from(candidate.is_small);
-                let stored = pool.containers().stored_len(candidate.id).unwrap_or(0);
-                self.counts.discarded_bytes += stored;
-                self.counts.copied_bytes += candidate.live_bytes;
-            }
-            found.clear();
-        }
-        self.retired = Some(RetiredForNow::new(pool, &found));
-        self.plan = found;
-        self.stage = GcStage::Copying;
-        Ok(())
+        Ok(found)
     }
 
     /// Leaves those out that there is no room to copy: what gives most for the least goes first.
@@ -125,9 +111,9 @@ impl Collector {
             return;
         };
         for candidate in found.iter_mut().filter(|c| c.live_bytes > 0) {
-            let stored = pool.containers().stored_len(candidate.id).unwrap_or(0);
-            let live = self.marking.live.of(candidate.id);
-            let plain = live.map_or(0, |live| live.plain_bytes).max(1);
+            let stored = pool.container_bytes(candidate.id);
+            let usage = self.mark.as_ref().and_then(|mark| mark.usage(candidate.id));
+            let plain = usage.map_or(0, |usage| usage.plain_bytes).max(1);
             let share = u128::from(stored) * u128::from(candidate.live_bytes) / u128::from(plain);
             let share = u64::try_from(share).unwrap_or(u64::MAX);
             // Repacked in part it may shrink less.
@@ -158,92 +144,58 @@ impl Collector {
         pool: &Pool,
         cached: &dyn CachedChunks,
     ) -> Result<(Vec<Candidate>, Vec<Small>)> {
-        let Some(basis) = &self.basis else {
+        let Some(mark) = &self.mark else {
             return Ok((Vec::new(), Vec::new()));
         };
         let full_bytes = self.lane.container_bytes as u64;
         let small_bytes_max = full_bytes.saturating_mul(self.policy.small_percent_max) / 100;
-        let mut small = Vec::new();
-        let in_trash: BTreeSet<ContainerId> = self.trash.iter().map(|t| t.entry.id).collect();
-        let is_settled = settled(&basis.record.next_sequence);
-        let mut found = Vec::new();
+        let (mut found, mut small) = (Vec::new(), Vec::new());
         let mut seen = 0;
-        visit_containers(pool.containers().blobs(), &BTreeMap::new(), &mut |id| {
-            if !is_settled(id) {
-                return Ok(ControlFlow::Continue(()));
-            }
+        mark.visit_containers(pool, &mut |container| {
             seen += 1;
-            let live = self.marking.live.of(id);
-            if in_trash.contains(&id) {
-                if let Some(live) = live {
-                    found.push(Candidate {
-                        id,
-                        live_bytes: live.live_bytes,
-                        copy_bytes: 0,
-                        stored_bytes: 0,
-                        in_trash: true,
-                        is_small: false,
-                        is_full: false,
-                        goes_anyway: true,
-                        gain_bytes: 0,
-                        benefit: 0,
-                    });
-                }
-                return Ok(ControlFlow::Continue(()));
+            let (id, usage) = (container.id, container.usage);
+            if container.in_trash {
+                found.extend(usage.map(|usage| needed_again(id, usage)));
+                return Ok(());
             }
-            if let Some(live) = live.filter(|live| live.live_bytes < small_bytes_max) {
+            if let Some(usage) = usage.filter(|usage| usage.live_bytes < small_bytes_max) {
                 small.push(Small {
                     id,
-                    class: live.class,
-                    live_bytes: live.live_bytes,
+                    class: usage.class,
+                    live_bytes: usage.live_bytes,
                 });
             }
-            let age = basis.generation.0;
-            found.extend(self.candidate(pool, cached, id, live, age)?);
-            Ok(ControlFlow::Continue(()))
+            found.extend(match usage {
+                Some(usage) => self.sparse(pool, mark, cached, id, usage)?,
+                None => Some(unneeded(pool, id)),
+            });
+            Ok(())
         })?;
         self.counts.containers = seen;
         Ok((found, small))
     }
 
-    fn candidate(
+    /// A container of which a part is needed.
+    fn sparse(
         &self,
         pool: &Pool,
+        mark: &Mark,
         cached: &dyn CachedChunks,
         id: ContainerId,
-        live: Option<&LiveContainer>,
-        now: u64,
+        usage: ContainerUsage,
     ) -> Result<Option<Candidate>> {
-        let Some(live) = live else {
-            // Whatever it is: nothing needs it.
-            return Ok(Some(Candidate {
-                id,
-                live_bytes: 0,
-                copy_bytes: 0,
-                stored_bytes: 0,
-                in_trash: false,
-                is_small: false,
-                is_full: false,
-                goes_anyway: true,
-                gain_bytes: pool.containers().stored_len(id).unwrap_or(0),
-                benefit: u128::MAX,
-            }));
-        };
-        let (plain, bytes) = (live.plain_bytes, live.live_bytes);
+        let (plain, bytes) = (usage.plain_bytes, usage.live_bytes);
         if bytes >= plain {
             return Ok(None);
         }
-        let in_memory = match cached.is_empty() {
-            true => 0,
-            false => cached_bytes(pool, cached, id, live)?,
-        };
+        let in_memory = mark.cached_bytes(pool, cached, id)?;
         let to_copy = bytes - in_memory.min(bytes);
         let is_full =
             to_copy.saturating_mul(100) > plain.saturating_mul(self.policy.live_percent_max);
-        let made = match pool.containers().shape(id) {
-            Err(e) if e.is_corruption() => return Ok(None),
-            shape => shape?.header.generation.0,
+        let Some(made) = pool.container_generation(id)? else {
+            return Ok(None);
         };
+        let age = mark.generation().0.saturating_sub(made.0) + 1;
         Ok(Some(Candidate {
             id,
             live_bytes: bytes,
@@ -252,29 +204,41 @@ impl Collector {
             in_trash: false,
             is_small: false,
             is_full,
-            goes_anyway: live.class == ContainerClass::Recipe && !is_full,
+            goes_anyway: usage.class == ContainerClass::Recipe && !is_full,
             gain_bytes: plain - bytes,
-            benefit: benefit(to_copy, plain, now.saturating_sub(made) + 1),
+            benefit: benefit(to_copy, plain, age),
         }))
     }
 }
 
-/// Plain bytes of the live chunks that are in memory.
-fn cached_bytes(
-    pool: &Pool,
-    cached: &dyn CachedChunks,
-    id: ContainerId,
-    live: &LiveContainer,
-) -> Result<u64> {
-    let directory = match pool.chunks().directory(id) {
-        Err(e) if e.is_corruption() => return Ok(0),
-        directory => directory?,
-    };
-    let mut bytes = 0;
-    directory.each(&mut |fingerprint, number, len| {
-        if live.holds(number) && cached.holds(fingerprint) {
-            bytes += u64::from(len);
-        }
-    });
-    Ok(bytes)
+/// A container in the trash that somebody needs again.
+fn needed_again(id: ContainerId, usage: ContainerUsage) -> Candidate {
+    Candidate {
+        id,
+        live_bytes: usage.live_bytes,
+        copy_bytes: 0,
+        stored_bytes: 0,
+        in_trash: true,
+        is_small: false,
+        is_full: false,
+        goes_anyway: true,
+        gain_bytes: 0,
+        benefit: 0,
+    }
+}
+
+/// Whatever it is: nothing needs it.
+fn unneeded(pool: &Pool, id: ContainerId) -> Candidate {
+    Candidate {
+        id,
+        live_bytes: 0,
+        copy_bytes: 0,
+        stored_bytes: 0,
+        in_trash: false,
+        is_small: false,
+        is_full: false,
+        goes_anyway: true,
+        gain_bytes: pool.container_bytes(id),
+        benefit: u128::MAX,
+    }
 }

@@ -3,19 +3,18 @@
 //! Invariant: the pool stays whole, copies that no commit entered go, and collections alone make a
 //! full disk usable again with every acknowledged byte.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcCounts, GcPolicy};
 use media::{Disk, Need};
 use sim::{Damage, Fault, Image, SimDisk};
 use specimen::restore::Truth;
 use specimen::{noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool, Step,
-    StoreError, Volumes,
-};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, Step, StoreError, Volumes};
 use volume::{Durability, Volume, VolumeErrorKind};
 
 const CHUNK: usize = 4096;

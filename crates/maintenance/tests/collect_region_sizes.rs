@@ -3,6 +3,7 @@
 //! Invariant: what is read here and there stays in small regions, whatever the collector's own options are; what lay
 //! in large ones, to be restored, is packed into large ones.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
@@ -10,10 +11,11 @@ use format::container::{
     HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, region_sectors,
 };
 use format::snapshot::SnapshotKind;
+use maintenance::{Collector, GcPolicy};
 use sim::SimDisk;
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, put_image, snapshot};
-use store::{Collector, GcPolicy, GcStep, LaneOptions, NothingCached, Pool};
+use store::{GcStep, LaneOptions, NothingCached, Pool};
 
 const CHUNK: usize = 4096;
 /// What volumes are written with, and backups.

@@ -3,13 +3,15 @@
 //! Invariant: while a reader lives, everything that the commit it opened reaches can be read; when it
 //! is gone, however that came, nothing of it keeps anything.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
+use maintenance::{Collector, GcCounts, GcPolicy};
 use sim::SimDisk;
 use specimen::{Specimen, options};
 use std::sync::Arc;
-use store::{CheckDepth, Collector, GcCounts, GcPolicy, GcStep, NothingCached, OpenMode, Pool};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool};
 
 const MEMORY_BYTES: usize = 8 << 20;
 

@@ -2,18 +2,18 @@
 //!
 //! Invariant: neither makes a pool that does not restore, nor a damaged chunk one that counts as sound.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use format::container::{HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader};
+use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::{Damage, SimDisk};
 use specimen::restore::Truth;
 use specimen::{new_pool, noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached, OpenMode, Pool,
-};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool};
 
 const CHUNK: usize = 4096;
 /// Two chunks fill a region of these tests.

@@ -1,14 +1,12 @@
-//! What the collector may do, what it did, and whom it asks what is in memory.
+//! What the collector may do, and what it did.
 //!
-//! Invariant: nothing here reads or writes. Called by the collector and its users.
+//! Invariant: nothing here reads or writes. Called by runs and by whoever begins them.
 
-use crate::catalog::Discarded;
-use crate::space::MarkCounts;
-use units::{Fingerprint, Generation};
+use store::{CopyCounts, Discarded, MarkCounts, MarkSummary, TrashedContainer};
+use units::Generation;
 
 /// Nanoseconds of a day.
-const DAY_NS: i64 = 86_400 * SECOND_NS;
-const SECOND_NS: i64 = 1_000_000_000;
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
 
 /// What a collection may do.
 #[derive(Clone, Copy, Debug)]
@@ -62,16 +60,6 @@ impl GcPolicy {
             trash_period_ns,
             reader_period_ns: trash_period_ns.min(DAY_NS),
             ..Self::default()
-        }
-    }
-
-    /// The same, and forgotten snapshots stay for so long at least.
-    pub(super) fn keeping_trash_for(self, seconds: u64) -> Self {
-        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-        let minimum_ns = seconds.saturating_mul(SECOND_NS);
-        Self {
-            trash_period_ns: self.trash_period_ns.max(minimum_ns),
-            ..self
         }
     }
 }
@@ -145,38 +133,48 @@ impl GcCounts {
             ..next
         }
     }
-}
 
-/// Who knows what is in memory: live chunks that are, cost no read to copy (Duet, SOSP'15). Nothing
-/// but cost depends on the answers.
-pub trait CachedChunks {
-    /// True when the chunk's bytes are in memory.
-    fn holds(&self, fingerprint: &Fingerprint) -> bool;
+    /// The same, with what the mark has found.
+    pub(super) fn with_mark(self, mark: &MarkSummary) -> Self {
+        Self {
+            marked: mark.read,
+            live_chunks: mark.live_chunks,
+            live_bytes: mark.live_bytes,
+            bit_bytes: mark.bit_bytes,
+            held_snapshots: mark.held.snapshots,
+            held_containers: mark.held.containers,
+            held_bytes: mark.held.bytes,
+            ..self
+        }
+    }
 
-    /// Replaces `bytes` by the chunk's; false when they are not in memory any more.
-    fn copy(&self, fingerprint: &Fingerprint, bytes: &mut Vec<u8>) -> bool;
+    /// The same, and what a round has copied.
+    pub(super) fn plus_copied(self, copied: &CopyCounts) -> Self {
+        Self {
+            chunks_copied: self.chunks_copied + copied.chunks,
+            copied_bytes: self.copied_bytes + copied.bytes,
+            cached_bytes: self.cached_bytes + copied.cached_bytes,
+            as_stored_bytes: self.as_stored_bytes + copied.as_stored_bytes,
+            containers_kept_back: self.containers_kept_back + copied.containers_kept_back,
+            ..self
+        }
+    }
 
-    /// True when it would say no to everything.
-    fn is_empty(&self) -> bool {
-        false
+    /// These containers were deleted.
+    pub(super) fn count_deleted(&mut self, deleted: &[TrashedContainer]) {
+        self.containers_deleted += deleted.len() as u64;
+        self.deleted_bytes += bytes_of(deleted);
+    }
+
+    /// The trash holds these, without those that a dry run would delete.
+    pub(super) fn count_trash(&mut self, trash: &[TrashedContainer], without: &[TrashedContainer]) {
+        self.containers_in_trash = (trash.len() - without.len()) as u64;
+        self.trash_bytes = bytes_of(trash) - bytes_of(without);
     }
 }
 
-/// Nothing is in memory.
-pub struct NothingCached;
-
-impl CachedChunks for NothingCached {
-    fn holds(&self, _: &Fingerprint) -> bool {
-        false
-    }
-
-    fn copy(&self, _: &Fingerprint, _: &mut Vec<u8>) -> bool {
-        false
-    }
-
-    fn is_empty(&self) -> bool {
-        true
-    }
+fn bytes_of(containers: &[TrashedContainer]) -> u64 {
+    containers.iter().map(|t| t.entry.blob_bytes).sum()
 }
 
 /// Benefit over cost of collecting a container (Rosenblum and Ousterhout, SOSP'91), times a million:

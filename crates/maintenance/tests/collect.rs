@@ -3,20 +3,20 @@
 //! Invariant: whatever was forgotten, used again or under way meanwhile, every snapshot restores and
 //! the pool checks as sound.
 
+#[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use format::snapshot::{Snapshot, SnapshotKind};
+use maintenance::{Collector, GcCounts, GcPolicy, GcStage};
 use sim::SimDisk;
 use specimen::restore::Truth;
 use specimen::{Specimen, new_pool, noise, options, put_image, snapshot, store_image};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    CheckDepth, Collector, GcCounts, GcPolicy, GcStage, GcStep, NothingCached, OpenMode, Pool,
-    StoreErrorKind,
-};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
+use units::UnixNanos;
 
 /// Nobody waits for anything, and containers go for any gain.
 fn at_once() -> GcPolicy {
@@ -373,6 +373,35 @@ fn pool_forget(
     is_sound(disk, pool, &truths);
 }
 
+/// The walk over the catalog pauses while marking's queue is full, and then goes on to the end:
+/// what the last snapshots need stays.
+#[test]
+fn a_catalog_of_many_snapshots_is_marked_to_its_end() {
+    let (_, pool) = new_pool();
+    let first = store_image(&pool, "first", &noise(1, 4096), Compression::None);
+    let last = store_image(&pool, "last", &noise(2, 4096), Compression::None);
+    let many: Vec<_> = (0..20_000)
+        .map(|n| Snapshot {
+            taken: UnixNanos(first.snapshot.taken.0 + n),
+            ..snapshot(&pool, SnapshotKind::Image, "many", first.snapshot.root)
+        })
+        .collect();
+    let end = Snapshot {
+        taken: UnixNanos(first.snapshot.taken.0 + 20_000),
+        ..snapshot(&pool, SnapshotKind::Image, "end", last.snapshot.root)
+    };
+    pool.forget(&[last.snapshot]).expect("forget");
+    for some in many.chunks(500).chain([std::slice::from_ref(&end)]) {
+        let session = pool.begin(options(Compression::None)).expect("begin");
+        pool.commit(session, some, &[]).expect("commit");
+    }
+    for _ in 0..2 {
+        collect(&pool, at_once());
+    }
+    let end = Truth::of_bytes(end, noise(2, 4096));
+    assert_eq!(end.restore(&pool).expect("as stored"), [].into());
+}
+
 #[test]
 fn a_step_looks_up_no_more_than_it_is_for() {
     let (_, pool) = new_pool();
@@ -454,6 +483,30 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     assert_eq!(collect(&pool, at_once()).snapshots_purged, 1);
     let gone = pool.undelete(&[truth.snapshot.id]);
     assert_eq!(gone.unwrap_err().kind, StoreErrorKind::NotFound);
+}
+
+/// What a dry run would delete from the trash it does not count as put there once more.
+#[test]
+fn a_dry_run_counts_the_trash_once() {
+    let (_, pool) = new_pool();
+    store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
+    let gone = store_image(&pool, "gone", &noise(2, 90_000), Compression::None);
+    pool.forget(&[gone.snapshot]).expect("forget");
+    let trashed = collect(&pool, at_once()).containers_discarded;
+    let dry = GcPolicy {
+        dry_run: true,
+        ..at_once()
+    };
+    let told = collect(&pool, dry);
+    assert!(trashed > 2);
+    assert_eq!(told.containers_deleted, trashed);
+    // Commits leave old nodes of the catalog.
+    assert!(told.containers_discarded < 2, "{told:?}");
+    assert_eq!(
+        told.containers_in_trash, told.containers_discarded,
+        "{told:?}"
+    );
+    assert_eq!(collect(&pool, at_once()).containers_deleted, trashed);
 }
 
 #[test]

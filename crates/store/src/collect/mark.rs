@@ -1,0 +1,275 @@
+//! The mark: what is live as of one commit, found in bounded steps (physical garbage collection,
+//! FAST'17).
+//!
+//! Snapshots that clients of this process have open count as live, purged or not (`held`).
+//!
+//! Invariant: a finished mark has seen everything that its commit names, everything that open
+//! volumes need and no commit names yet, and all open snapshots. Who holds a commit is noted before
+//! that, so whoever began later is covered by it. Called by garbage collection.
+
+use super::held::{HeldCounts, HeldRoots};
+use super::purge::is_unheld;
+use super::{GcStep, SnapshotExpiry, invalid};
+use crate::catalog::{Discarded, Forgotten, Trash, TrashedContainer, parse_trash, visit};
+use crate::error::{Result, StoreError};
+use crate::pool::Pool;
+use crate::space::{LiveMap, MarkCounts, Marking, Sources};
+use crate::volumes::{Needed, Volumes};
+use format::recipe::ObjectRoot;
+use format::root::RootRecord;
+use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
+use format::volume::{VOLUME_KEY_TAG, VolumeRecord};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use units::{ContainerId, Fingerprint, Generation, WriterId};
+
+/// Catalog entries that one step reads.
+const ENTRIES_A_STEP: usize = 4096;
+/// Bytes that a reference is worth when a budget of bytes is turned into references.
+const REFERENCE_BYTES: u64 = 4096;
+
+/// What a mark has found so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkSummary {
+    /// What marking read.
+    pub read: MarkCounts,
+    /// Live chunks and nodes.
+    pub live_chunks: u64,
+    /// Their plain bytes.
+    pub live_bytes: u64,
+    /// Memory of the bits that say what is live, bytes.
+    pub bit_bytes: u64,
+    /// What only open snapshots need.
+    pub held: HeldCounts,
+}
+
+/// See the module's head.
+pub struct Mark {
+    generation: Generation,
+    record: RootRecord,
+    /// The oldest commit that somebody held when marking began.
+    held_oldest: Option<Generation>,
+    /// What the trash held as of the commit.
+    trash: Vec<TrashedContainer>,
+    /// Of an estimate: forgotten snapshots that are over count as purged.
+    estimate: Option<SnapshotExpiry>,
+    /// Where the walk over the catalog goes on; `None`: it is over.
+    cursor: Option<Vec<u8>>,
+    pub(super) marking: Marking,
+    held: HeldRoots,
+    is_done: bool,
+}
+
+impl Mark {
+    /// Begins a mark of the newest commit. `volumes` are the pool's, if it has any: they must be
+    /// open, because their journal may need what no commit names. `Invalid` otherwise.
+    pub fn begin(pool: &Pool, volumes: Option<&Volumes>) -> Result<Self> {
+        Self::new(pool, volumes, None)
+    }
+
+    /// A mark for a dry run, as if expired snapshots were purged. Without `volumes` it ignores their
+    /// journal. Nothing can be deleted or copied by it.
+    pub fn estimate(
+        pool: &Pool,
+        volumes: Option<&Volumes>,
+        expiry: &SnapshotExpiry,
+    ) -> Result<Self> {
+        Self::new(pool, volumes, Some(*expiry))
+    }
+
+    /// The order matters: who holds what, then what volumes need, then the catalog: what one of them
+    /// commits meanwhile is in the next.
+    fn new(
+        pool: &Pool,
+        volumes: Option<&Volumes>,
+        estimate: Option<SnapshotExpiry>,
+    ) -> Result<Self> {
+        let held_oldest = pool.held_oldest();
+        let mut marking = Marking::default();
+        match volumes {
+            Some(volumes) if !std::ptr::eq::<Pool>(&**volumes.pool(), pool) => {
+                return Err(invalid("the volumes are of another pool"));
+            }
+            Some(volumes) => volumes.visit_unfolded(&mut marking)?,
+            // Their journal is not known: an estimate is made without it.
+            None if estimate.is_some() => {}
+            None if pool.has_open_volumes() || !pool.volumes()?.is_empty() => {
+                return Err(invalid("the pool has volumes, which are not open"));
+            }
+            None => {}
+        }
+        let (generation, record) = pool.newest();
+        // After the commit was chosen: see `pool::open_snapshots`.
+        let held = HeldRoots::of(pool);
+        let trash = pool.trash_of(record.catalog)?.1;
+        Ok(Self {
+            generation,
+            record,
+            held_oldest,
+            trash,
+            estimate,
+            cursor: Some(Vec::new()),
+            marking,
+            held,
+            is_done: false,
+        })
+    }
+
+    /// Marks about so many bytes' worth of references. After an error the mark is useless: what lies
+    /// below the damage is not known.
+    pub fn step(&mut self, pool: &Pool, budget_bytes: u64) -> Result<GcStep> {
+        if self.is_done {
+            return Ok(GcStep::Done);
+        }
+        if !self.marking.is_full()
+            && let Some(from) = self.cursor.take()
+        {
+            self.cursor = self.mark_catalog(pool, &from)?;
+            return Ok(GcStep::Working);
+        }
+        let settled = settled(&self.record.next_sequence);
+        let sources = Sources {
+            chunks: pool.chunks(),
+            reader: pool.reader(),
+            settled: &settled,
+        };
+        self.marking
+            .step(&sources, budget_bytes / REFERENCE_BYTES + 1)?;
+        if !self.marking.is_done() || self.cursor.is_some() {
+            return Ok(GcStep::Working);
+        }
+        // Last, so that what only they need can be counted, and damage below them stops nothing.
+        self.is_done = self.held.follow(&mut self.marking);
+        Ok(match self.is_done {
+            true => GcStep::Done,
+            false => GcStep::Working,
+        })
+    }
+
+    /// What it has found so far.
+    pub fn summary(&self) -> MarkSummary {
+        let live = &self.marking.live;
+        MarkSummary {
+            read: self.marking.counts,
+            live_chunks: live.chunks,
+            live_bytes: live.bytes,
+            bit_bytes: live.bit_bytes() as u64,
+            held: self.held.counts(),
+        }
+    }
+
+    /// The commit that is marked.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// What the trash held as of that commit, without what was deleted since.
+    pub fn trash(&self) -> &[TrashedContainer] {
+        &self.trash
+    }
+
+    pub(super) fn forget_deleted(&mut self, gone: &[TrashedContainer]) {
+        let gone: BTreeSet<ContainerId> = gone.iter().map(|t| t.entry.id).collect();
+        self.trash.retain(|t| !gone.contains(&t.entry.id));
+    }
+
+    /// True when somebody held a commit from before `since` when marking began.
+    pub(super) fn is_held(&self, since: Discarded) -> bool {
+        self.held_oldest.is_some_and(|held| held < since.by)
+    }
+
+    pub(super) fn live(&self) -> &LiveMap {
+        &self.marking.live
+    }
+
+    /// `Invalid` for a mark that proves nothing: an estimate, or one that is not done.
+    pub(super) fn require_proof(&self) -> Result<()> {
+        match self.is_done && self.estimate.is_none() {
+            true => Ok(()),
+            false => Err(invalid("garbage collection needs a finished mark")),
+        }
+    }
+
+    /// True for containers that the marked commit, or one before it, has entered.
+    pub(super) fn settled(&self) -> impl Fn(ContainerId) -> bool + '_ {
+        settled(&self.record.next_sequence)
+    }
+
+    /// Of an estimate: this one counts as purged.
+    fn is_purged(&self, pool: &Pool, forgotten: &Forgotten) -> bool {
+        let is_over = |expiry: SnapshotExpiry| expiry.is_over(pool, forgotten.since);
+        self.estimate.is_some_and(is_over) && is_unheld(self.held_oldest, forgotten)
+    }
+
+    /// Marks the nodes of the next part of the catalog and takes up the objects that it names. Where
+    /// to go on; `None` at the end.
+    fn mark_catalog(&mut self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        let catalog = self.record.catalog;
+        let (mut objects, mut named) = (Vec::new(), Vec::new());
+        let (mut count, mut next) = (0, None);
+        let mut nodes = Vec::new();
+        let mut load = |f: &Fingerprint| {
+            nodes.push(*f);
+            pool.reader().map_node(f)
+        };
+        let _ = visit(catalog, from, &mut load, &mut |key, value| {
+            if count == ENTRIES_A_STEP {
+                next = Some(key.to_vec());
+                return Ok(ControlFlow::Break(()));
+            }
+            count += 1;
+            let damaged = |e: format::bytes::FormatError| {
+                StoreError::corruption(e.what, catalog.unwrap_or_default(), e)
+            };
+            let mut of_snapshot = |s: &Snapshot| {
+                named.push((s.taken, s.id));
+                (s.root, s.kind == SnapshotKind::Tree)
+            };
+            match key.first() {
+                Some(&SNAPSHOT_KEY_TAG) => {
+                    let snapshot = Snapshot::decode(key, value).map_err(damaged)?;
+                    objects.push(of_snapshot(&snapshot));
+                }
+                Some(&VOLUME_KEY_TAG) => {
+                    let volume = VolumeRecord::decode(key, value).map_err(damaged)?;
+                    objects.push((volume.root, false));
+                }
+                _ => {
+                    if let Some(Trash::Snapshot(forgotten)) = parse_trash(key, value)?
+                        && !self.is_purged(pool, &forgotten)
+                    {
+                        objects.push(of_snapshot(&forgotten.snapshot));
+                    }
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for node in nodes {
+            self.marking.push_catalog_node(node);
+        }
+        named.iter().for_each(|name| self.held.is_named(*name));
+        for (root, is_tree) in objects {
+            self.marking.push(&root, is_tree);
+        }
+        Ok(next)
+    }
+}
+
+impl Needed for Marking {
+    fn object(&mut self, root: &ObjectRoot) {
+        self.push(root, false);
+    }
+
+    fn chunk(&mut self, fingerprint: Fingerprint) {
+        self.push_stray(fingerprint);
+    }
+}
+
+/// True for containers that the commit with these marks, or one before it, has entered.
+fn settled(marks: &BTreeMap<WriterId, u64>) -> impl Fn(ContainerId) -> bool + '_ {
+    |id| {
+        marks
+            .get(&id.writer())
+            .is_some_and(|next| id.sequence() < *next)
+    }
+}

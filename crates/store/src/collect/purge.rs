@@ -1,0 +1,103 @@
+//! Purging: forgotten snapshots whose trash period is over leave the catalog for good.
+//!
+//! Invariant: a snapshot is purged only if nobody holds a commit from before it was forgotten. One
+//! commit purges all of them, or none. Called by garbage collection.
+
+use super::{GcPermit, SnapshotExpiry};
+use crate::catalog::{Edit, Forgotten, forgotten_key};
+use crate::error::Result;
+use crate::pool::{Pool, Purpose};
+use crate::write_path::LaneOptions;
+use units::Generation;
+
+/// What a purge did, or would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purged {
+    /// Forgotten snapshots that were purged.
+    pub snapshots: u64,
+    /// The newest commit that trashed something at a time in the future.
+    pub ahead_by: Option<Generation>,
+    /// The oldest commit whose expired snapshots stay because somebody holds an older commit.
+    pub awaited: Option<Generation>,
+}
+
+impl Pool {
+    /// Purges all expired snapshots, durable on return. Makes leftovers of dead sessions visible to
+    /// garbage collection first.
+    pub fn purge(&self, _permit: &GcPermit, expiry: &SnapshotExpiry) -> Result<Purged> {
+        self.enter_leftovers()?;
+        let survey = Survey::of(self, expiry)?;
+        let mut purged = survey.purged;
+        if purged.snapshots == 0 {
+            return Ok(purged);
+        }
+        let session = self.begin_for(Purpose::Collect, LaneOptions::metadata())?;
+        self.commit_collected(self.next_sequence(Purpose::Collect), |base| {
+            // One that was taken back meanwhile is not there any more.
+            let (forgotten, _) = self.trash_of(base.record.catalog)?;
+            let expired = forgotten.iter().filter(|f| survey.is_expired(self, f));
+            let edits: Vec<_> = expired
+                .map(|f| Edit {
+                    key: forgotten_key(&f.snapshot),
+                    value: None,
+                })
+                .collect();
+            purged.snapshots = edits.len() as u64;
+            session.commit(base, edits, 0)
+        })?;
+        Ok(purged)
+    }
+
+    /// What [`Pool::purge`] would do now. Changes nothing.
+    pub fn estimate_purge(&self, expiry: &SnapshotExpiry) -> Result<Purged> {
+        Ok(Survey::of(self, expiry)?.purged)
+    }
+}
+
+/// The trash at one moment.
+struct Survey {
+    expiry: SnapshotExpiry,
+    /// Only what this commit has forgotten is purged: holds that begin later hold it or a later one.
+    seen: Generation,
+    held: Option<Generation>,
+    purged: Purged,
+}
+
+impl Survey {
+    fn of(pool: &Pool, expiry: &SnapshotExpiry) -> Result<Self> {
+        let (seen, _) = pool.newest();
+        let (forgotten, containers) = pool.trash()?;
+        let now = pool.now();
+        let since = forgotten.iter().map(|f| f.since);
+        let since = since.chain(containers.iter().map(|c| c.since));
+        let ahead = since.filter(|since| since.at > now);
+        let mut survey = Self {
+            expiry: *expiry,
+            seen,
+            purged: Purged {
+                ahead_by: ahead.map(|since| since.by).max(),
+                ..Purged::default()
+            },
+            // After the commit above was chosen.
+            held: pool.held_oldest(),
+        };
+        let waiting = forgotten
+            .iter()
+            .filter(|f| expiry.is_over(pool, f.since) && !is_unheld(survey.held, f));
+        survey.purged.awaited = waiting.map(|f| f.since.by).min();
+        let expired = forgotten.iter().filter(|f| survey.is_expired(pool, f));
+        survey.purged.snapshots = expired.count() as u64;
+        Ok(survey)
+    }
+
+    fn is_expired(&self, pool: &Pool, forgotten: &Forgotten) -> bool {
+        forgotten.since.by <= self.seen
+            && self.expiry.is_over(pool, forgotten.since)
+            && is_unheld(self.held, forgotten)
+    }
+}
+
+/// True when nobody held a commit from before the snapshot was forgotten.
+pub(super) fn is_unheld(held: Option<Generation>, forgotten: &Forgotten) -> bool {
+    held.is_none_or(|held| held >= forgotten.since.by)
+}
