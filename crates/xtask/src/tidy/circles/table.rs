@@ -35,6 +35,5 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/store/src/volumes/live.rs",
         "crates/store/src/volumes/restraint.rs",
         "crates/store/src/volumes/round.rs",
-        "crates/store/src/volumes/tracing.rs",
     ],
 ];
