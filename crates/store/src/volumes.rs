@@ -6,6 +6,7 @@
 
 mod administration;
 mod admission;
+mod backing;
 mod carrying;
 mod changes;
 mod crowding;
@@ -47,6 +48,7 @@ use crate::error::Result;
 use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
 use crate::pool::{Pool, key_of};
 use crate::write_path::LaneOptions;
+use backing::Backing;
 use duet::Duet;
 use engine::{Engine, Registered};
 use fetcher::FetchThreads;
@@ -113,7 +115,8 @@ impl Volumes {
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
             Arc::<Duet>::clone(&duet),
         );
-        let engine = Engine::new(pool, journal, cache, options, &memory);
+        let backing = Backing::new(pool, journal, cache, options, &memory);
+        let engine = Engine::new(Arc::new(backing), options, &memory);
         *engine.damage.lock() = damage;
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);
@@ -134,7 +137,7 @@ impl Volumes {
 
     /// The pool below.
     pub fn pool(&self) -> &Arc<Pool> {
-        &self.engine.pool
+        &self.engine.backing.pool
     }
 
     /// The volume of this name.
@@ -206,7 +209,7 @@ impl Volumes {
 
     /// How full the journal is and what it did.
     pub fn journal_usage(&self) -> JournalUsage {
-        self.engine.journal.usage()
+        self.engine.backing.journal.usage()
     }
 
     /// Bytes of writes that passed the journal by.
@@ -222,7 +225,10 @@ impl Volumes {
     /// What was decided by how volumes and views are accessed.
     pub fn decision_counters(&self) -> DecisionCounters {
         let engine = &self.engine;
-        engine.meters.counters(engine.pool.reader().counts())
+        engine
+            .backing
+            .meters
+            .counters(engine.backing.pool.reader().counts())
     }
 
     /// Fetches one part of what was planned on this thread, for who has no threads that do it.
@@ -238,23 +244,23 @@ impl Volumes {
 
     /// The pages that are in memory, for its sessions.
     pub fn present(&self) -> &dyn duet::Present {
-        &self.engine.cache
+        &self.engine.backing.cache
     }
 
     /// By object ([`crate::Fragmentable::key`]): what is read of it, as far as anybody remembers; ranges
     /// that are ascending and apart.
     pub fn heat(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
-        self.engine.tracer.heat(&self.engine.pool)
+        self.engine.backing.tracer.heat(&self.engine.backing.pool)
     }
 
     /// From now on what is read is remembered, or is not.
     pub fn trace(&self, is_on: bool) {
-        self.engine.tracer.switch(is_on);
+        self.engine.backing.tracer.switch(is_on);
     }
 
     /// Writes down what was read, for later runs of defragmentation. What fails costs heat only.
     pub fn store_trace(&self) -> std::result::Result<(), media::MediaError> {
-        self.engine.tracer.store(&self.engine.pool)
+        self.engine.backing.tracer.store(&self.engine.backing.pool)
     }
 
     /// The volumes, and their numbers in the page cache.
@@ -266,15 +272,15 @@ impl Volumes {
 
     /// What the page cache did.
     pub fn cache_counters(&self) -> page_cache::Counters {
-        self.engine.cache.counters()
+        self.engine.backing.cache.counters()
     }
 }
 
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
     let log2 = layout_log2(&record);
-    let object = engine.new_object();
+    let object = engine.backing.new_object();
     let overlay = overlay.tallied_by(&engine.pieces.active);
-    let recorder = engine.tracer.recorder(key_of(&record.id.0));
+    let recorder = engine.backing.tracer.recorder(key_of(&record.id.0));
     let volume = LiveVolume::new(record.id, object, log2, record.root, overlay, recorder);
     Registered {
         record,

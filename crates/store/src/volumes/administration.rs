@@ -115,13 +115,13 @@ impl Volumes {
         }
         let engine = &self.engine;
         let mut id = VolumeId::default();
-        engine.pool.fill_random(&mut id.0);
+        engine.backing.pool.fill_random(&mut id.0);
         let record = VolumeRecord {
             name: name.to_owned(),
             id,
             root,
-            made: engine.pool.now(),
-            folded: engine.journal.head(),
+            made: engine.backing.pool.now(),
+            folded: engine.backing.journal.head(),
             origin,
             changes: 0,
         };
@@ -149,7 +149,7 @@ impl Volumes {
         drop(state.active.take());
         (state.fresh, state.kept) = (false, None);
         drop(state);
-        engine.cache.forget_object(volume.object);
+        engine.backing.cache.forget_object(volume.object);
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Volumes {
         if self.find_snapshot(&full)?.is_some() {
             return Err(StoreError::new(StoreErrorKind::Exists, full));
         }
-        let started = engine.pool.now();
+        let started = engine.backing.pool.now();
         let mut made = None;
         let mut driver = engine.driver.lock();
         engine.checkpoint_of(&mut driver, &volume, None, &mut |records| {
@@ -174,8 +174,8 @@ impl Volumes {
                 return (Vec::new(), 0);
             };
             let snapshot = Snapshot {
-                id: engine.pool.new_snapshot_id(),
-                taken: engine.pool.now(),
+                id: engine.backing.pool.new_snapshot_id(),
+                taken: engine.backing.pool.now(),
                 kind: SnapshotKind::Volume,
                 root: record.root,
                 name: full.clone(),
@@ -188,7 +188,7 @@ impl Volumes {
                 directories: 0,
                 logical_bytes: record.root.len,
                 added_bytes: 0,
-                duration_ms: engine.pool.now().0.abs_diff(started.0) / 1_000_000,
+                duration_ms: engine.backing.pool.now().0.abs_diff(started.0) / 1_000_000,
                 parent: record.origin,
                 signature: Vec::new(),
                 missed: Default::default(),
@@ -208,7 +208,7 @@ impl Volumes {
 
     /// The snapshot called `volume@label`.
     pub fn find_snapshot(&self, full: &str) -> Result<Option<Snapshot>> {
-        let snapshots = self.engine.pool.snapshots()?;
+        let snapshots = self.engine.backing.pool.snapshots()?;
         let is_it = |s: &Snapshot| s.kind == SnapshotKind::Volume && s.name == full;
         Ok(snapshots.into_iter().find(is_it))
     }
@@ -250,12 +250,12 @@ impl Volumes {
             registered.ok_or_else(|| no_volume(name))?.record.clone()
         };
         record.root = snapshot.root;
-        record.folded = engine.journal.head();
+        record.folded = engine.backing.journal.head();
         record.origin = snapshot.id;
         record.changes += 1;
         commit(engine, &mut driver, vec![put(&record)], Need::Deletion)?;
         volume.state_mut().aliasing = false;
-        engine.cache.forget_object(volume.object);
+        engine.backing.cache.forget_object(volume.object);
         let mut state = volume.state_mut();
         state.size = record.root.len;
         state.root = record.root;
@@ -272,7 +272,7 @@ impl Volumes {
 
     /// Keeps what a snapshot reaches until a volume refers to it. `NotFound` when it was forgotten.
     fn hold_snapshot(&self, snapshot: &Snapshot) -> Result<Hold> {
-        let pool = &self.engine.pool;
+        let pool = &self.engine.backing.pool;
         let hold = pool.hold();
         match pool.has_key(pool.record().catalog, &snapshot.key())? {
             true => Ok(hold),

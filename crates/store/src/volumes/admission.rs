@@ -47,6 +47,7 @@ impl Engine {
         self.direct.settle(self)?;
         // Not with the reserve: that is for who gives room back.
         let is_room = self
+            .backing
             .pool
             .reserved()
             .is_some_and(|r| r.free_bytes >= self.owed_bytes());
@@ -60,7 +61,7 @@ impl Engine {
     }
 
     fn finds_room(&self, bytes: u64) -> bool {
-        let Some(reserved) = self.pool.reserved() else {
+        let Some(reserved) = self.backing.pool.reserved() else {
             // Nobody knows: whoever writes is told when the disk is full.
             self.admission.left_bytes.store(u64::MAX / 2, Relaxed);
             return true;
@@ -76,7 +77,7 @@ impl Engine {
     /// Bytes that a round may store, that begins now; `NoSpace` when that is too little for any. What is
     /// kept for collection and deletion stays: they make the room for the next round.
     pub fn room_of_round(&self) -> Result<u64> {
-        let Some(reserved) = self.pool.reserved() else {
+        let Some(reserved) = self.backing.pool.reserved() else {
             return Ok(u64::MAX);
         };
         let room = reserved.for_need(Need::Acknowledged);
@@ -87,6 +88,7 @@ impl Engine {
         // Large writes first: what of them is in no container yet is only known to be less than was counted.
         self.direct.settle(self)?;
         let room = self
+            .backing
             .pool
             .reserved()
             .map_or(room, |r| r.for_need(Need::Acknowledged));
@@ -103,7 +105,7 @@ impl Engine {
     fn owed_bytes(&self) -> u64 {
         let unfolded = match self.pieces.count() {
             0 => 0,
-            _ => self.journal.usage().used_bytes,
+            _ => self.backing.journal.usage().used_bytes,
         };
         // Chunks, and the nodes that name them.
         let folded = unfolded.saturating_add(unfolded / 8);

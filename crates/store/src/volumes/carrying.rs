@@ -35,7 +35,7 @@ pub(super) fn carry(
             }
         }
         // Behind no lock of the volume.
-        engine.journal.write_out()?;
+        engine.backing.journal.write_out()?;
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ fn enter(
     record: &Record<'_>,
     source: Source,
 ) -> Result<()> {
-    let position = engine.journal.append_kept(record)?;
+    let position = engine.backing.journal.append_kept(record)?;
     volume.state_mut().active.insert(Piece {
         offset: part.offset,
         len: part.len,
@@ -162,7 +162,7 @@ fn enter_lost(engine: &Engine, volume: &LiveVolume, part: &Piece) {
     volume.state_mut().active.insert(Piece {
         offset: part.offset,
         len: part.len,
-        position: engine.journal.head(),
+        position: engine.backing.journal.head(),
         source: Source::Lost,
     });
 }

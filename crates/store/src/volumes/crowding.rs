@@ -69,13 +69,17 @@ impl Pieces {
 impl Engine {
     /// How near a checkpoint is, percent.
     pub fn filled(&self) -> u64 {
-        let journal = self.journal.filled_percent();
+        let journal = self.backing.journal.filled_percent();
         journal.max(self.pieces.filled_with_active())
     }
 
     /// True when writers are asked to help.
     pub fn is_pressed(&self) -> bool {
-        let filled = self.journal.filled_percent().max(self.pieces.filled());
+        let filled = self
+            .backing
+            .journal
+            .filled_percent()
+            .max(self.pieces.filled());
         filled >= self.thresholds.help
     }
 
@@ -90,7 +94,7 @@ impl Engine {
 
     /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
     pub fn written(&self) -> Result<()> {
-        self.journal.write_out()?;
+        self.backing.journal.write_out()?;
         if self.wants_checkpoint(false) {
             self.press();
         }
@@ -141,7 +145,7 @@ impl Engine {
         when_idle: impl FnOnce(&mut Driver) -> Result<()>,
     ) -> Result<()> {
         self.note_full();
-        self.journal.write_out()?;
+        self.backing.journal.write_out()?;
         if may_wait {
             self.hold_back();
         }

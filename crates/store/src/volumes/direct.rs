@@ -88,7 +88,7 @@ impl DirectLanes {
         let open = one.lane.as_ref().map_or(0, Lane::open_bytes);
         let open = open + data.len() as u64;
         // Looked for only when a container may be full with this write: it takes system calls.
-        let may_put = open >= engine.lane.container_bytes as u64 / 8 * 7;
+        let may_put = open >= engine.backing.lane.container_bytes as u64 / 8 * 7;
         if may_put && !has_room(engine, open) {
             return Ok(None);
         }
@@ -117,9 +117,14 @@ impl DirectLanes {
         let mut session = self.session.lock();
         let session = match &mut *session {
             Some(session) => session,
-            none => none.insert(engine.pool.begin_for(Purpose::Direct, engine.lane)?),
+            none => none.insert(
+                engine
+                    .backing
+                    .pool
+                    .begin_for(Purpose::Direct, engine.backing.lane)?,
+            ),
         };
-        session.lane(engine.lane)
+        session.lane(engine.backing.lane)
     }
 
     /// True when a chunk may be in no container that can be read.
@@ -152,7 +157,7 @@ impl DirectLanes {
             self.open_bytes.store(0, Ordering::Relaxed);
         }
         let point = Barrier::ContainersBeforeJournal;
-        engine.pool.blobs_barrier(point)
+        engine.backing.pool.blobs_barrier(point)
     }
 
     /// Enters the containers into the pool's inventory, so that a root may reach them.
@@ -160,8 +165,13 @@ impl DirectLanes {
         let _one = self.settling.lock();
         let mut lanes = self.lanes.all();
         let mut session = self.session.lock();
-        if session.is_none() && engine.pool.has_adopted(Purpose::Direct) {
-            *session = Some(engine.pool.begin_for(Purpose::Direct, engine.lane)?);
+        if session.is_none() && engine.backing.pool.has_adopted(Purpose::Direct) {
+            *session = Some(
+                engine
+                    .backing
+                    .pool
+                    .begin_for(Purpose::Direct, engine.backing.lane)?,
+            );
         }
         let Some(session) = session.as_mut() else {
             return Ok(());
@@ -171,7 +181,7 @@ impl DirectLanes {
         }
         expect_room(engine, &mut lanes.iter_mut())?;
         let mut open: Vec<&mut Lane> = lanes.iter_mut().collect();
-        let committed = engine.pool.commit_with(Purpose::Direct, |base| {
+        let committed = engine.backing.pool.commit_with(Purpose::Direct, |base| {
             session.commit_more(base, Vec::new(), 0, &mut open)
         });
         self.note(committed)?;
@@ -206,7 +216,7 @@ impl DirectLanes {
 /// True when so many bytes can be put, and the commit that names them.
 fn has_room(engine: &Engine, bytes: u64) -> bool {
     let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
-    let reserved = engine.pool.reserved();
+    let reserved = engine.backing.pool.reserved();
     reserved.is_none_or(|r| r.for_need(Need::Acknowledged) >= needed)
 }
 

@@ -10,21 +10,17 @@ pub use checkpoint::Step;
 
 use super::VolumesOptions;
 use super::admission::Admission;
+use super::backing::Backing;
 use super::crowding::Pieces;
-use super::decisions::{AccessOptions, Meters};
 use super::direct::{DirectLanes, DirectLimits};
 use super::fetcher::Fetcher;
 use super::live::LiveVolume;
 use super::overlay::PIECE_BYTES;
 use super::restraint::Restraint;
-use super::tracing::Tracer;
 use crate::budget::VolumesMemory;
 use crate::error::{Result, StoreError};
-use crate::journal::{Journal, JournalDamage};
-use crate::pool::Pool;
-use crate::write_path::LaneOptions;
+use crate::journal::JournalDamage;
 use format::volume::VolumeRecord;
-use page_cache::PageCache;
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,28 +69,21 @@ pub(super) struct Registered {
 
 /// See the module's head.
 pub(crate) struct Engine {
-    pub pool: Arc<Pool>,
-    pub journal: Journal,
-    pub cache: PageCache,
+    pub backing: Arc<Backing>,
     pub thresholds: Thresholds,
-    pub lane: LaneOptions,
     /// What overlays hold, and may.
     pub pieces: Pieces,
     pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
     pub driver: Mutex<Driver>,
     pub direct: DirectLanes,
     pub direct_limits: DirectLimits,
-    pub access: AccessOptions,
-    pub meters: Meters,
     pub fetcher: Fetcher,
-    pub tracer: Tracer,
     pub restraint: Restraint,
     pub admission: Admission,
     /// Writes that the journal has lost.
     pub damage: Mutex<Vec<JournalDamage>>,
     /// Written since the last flush.
     unflushed_bytes: AtomicU64,
-    objects: AtomicU64,
     /// Held by who deduplicates and has not told the overlay yet.
     pub choosing: RwLock<()>,
     rounds: AtomicU64,
@@ -106,41 +95,20 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub fn new(
-        pool: Arc<Pool>,
-        journal: Journal,
-        cache: PageCache,
-        options: &VolumesOptions,
-        memory: &VolumesMemory,
-    ) -> Self {
-        let access = AccessOptions {
-            // What was fetched and is not used yet must not push out what is.
-            fetch_bytes_max: options
-                .access
-                .fetch_bytes_max
-                .min(options.memory_bytes / 16),
-            ..options.access
-        };
+    pub fn new(backing: Arc<Backing>, options: &VolumesOptions, memory: &VolumesMemory) -> Self {
         Self {
-            pool,
-            journal,
-            cache,
+            fetcher: Fetcher::new(backing.access.fetch_bytes_max),
+            backing,
             thresholds: options.thresholds,
-            lane: options.lane,
             pieces: Pieces::new(memory.pieces / PIECE_BYTES as u64),
             registry: Mutex::default(),
             driver: Mutex::default(),
             direct: DirectLanes::default(),
             direct_limits: options.direct,
-            access,
-            meters: Meters::default(),
-            fetcher: Fetcher::new(access.fetch_bytes_max),
-            tracer: Tracer::new(access.switches.trace, memory.trace),
             restraint: Restraint::default(),
             admission: Admission::default(),
             damage: Mutex::default(),
             unflushed_bytes: AtomicU64::new(0),
-            objects: AtomicU64::new(1),
             choosing: RwLock::default(),
             rounds: AtomicU64::new(0),
             destaged_bytes: AtomicU64::new(0),
@@ -148,11 +116,6 @@ impl Engine {
             pressed: Mutex::new(false),
             work: Condvar::new(),
         }
-    }
-
-    /// A number for the page cache that no object had before.
-    pub fn new_object(&self) -> u64 {
-        self.objects.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Held while chunks that are stored or found have no name in an overlay yet.
@@ -176,7 +139,7 @@ impl Engine {
     pub fn flush(&self) -> Result<()> {
         self.unflushed_bytes.store(0, Ordering::Relaxed);
         self.direct.settle(self)?;
-        self.journal.flush()
+        self.backing.journal.flush()
     }
 
     /// Counts a write. True when so much was written since the last flush that large ones may pass

@@ -101,7 +101,7 @@ impl Fetcher {
     fn fetch(&self, engine: &Engine, part: Part) {
         let Part { of, from, to } = part;
         let fetched = of.fetch(engine, from, to).unwrap_or(0);
-        Meters::add(&engine.meters.fetched_regions, fetched);
+        Meters::add(&engine.backing.meters.fetched_regions, fetched);
         let mut queue = self.queue.lock();
         queue.bytes = queue.bytes.saturating_sub(to - from);
     }

@@ -29,7 +29,7 @@ pub struct VolumeHandle {
 
 impl VolumeHandle {
     pub(super) fn new(engine: Arc<Engine>, volume: Arc<LiveVolume>, name: &str) -> Self {
-        let states = States::new(Arc::clone(&engine.pool), SnapshotKind::Volume, name);
+        let states = States::new(Arc::clone(&engine.backing.pool), SnapshotKind::Volume, name);
         Self {
             engine,
             volume,
@@ -227,7 +227,7 @@ impl VolumeHandle {
         to: u64,
         runs: &mut Runs<'_>,
     ) -> Result<ControlFlow<()>> {
-        let reader = self.engine.pool.reader();
+        let reader = self.engine.backing.pool.reader();
         let mut load = |f: &units::Fingerprint| reader.recipe_node(f);
         visit_leaves(root, from, to, &mut load, &mut |leaf| {
             let start = leaf.offset.max(from);

@@ -121,7 +121,7 @@ impl Engine {
                 pieces += kept.pieces;
             }
         }
-        self.journal.set_kept(bytes);
+        self.backing.journal.set_kept(bytes);
         self.pieces.set_kept(pieces);
     }
 
@@ -141,13 +141,17 @@ impl Engine {
             }),
             found: found.to_string(),
         };
-        let noted = self.journal.note_losses(std::slice::from_ref(&damage));
+        let noted = self
+            .backing
+            .journal
+            .note_losses(std::slice::from_ref(&damage));
         self.damage.lock().push(damage);
         noted
     }
 
     fn is_too_much(&self, kept: &Kept) -> bool {
-        kept.bytes > self.journal.bytes_max() / SHARE || kept.pieces > self.pieces.max / SHARE
+        kept.bytes > self.backing.journal.bytes_max() / SHARE
+            || kept.pieces > self.pieces.max / SHARE
     }
 }
 
@@ -189,7 +193,7 @@ impl Volumes {
     /// Acknowledged writes that are lost, and how many more there were, until somebody acknowledges
     /// that.
     pub fn lost_writes(&self) -> (Vec<LostWrites>, u32) {
-        self.engine.journal.losses()
+        self.engine.backing.journal.losses()
     }
 
     /// Somebody knows of the lost writes: they are not told any more.
@@ -197,7 +201,7 @@ impl Volumes {
         // Nothing of the journal is needed then that shows the loss again.
         self.checkpoint()?;
         self.engine.trim_all()?;
-        self.engine.journal.acknowledge_losses()?;
+        self.engine.backing.journal.acknowledge_losses()?;
         self.engine.damage.lock().clear();
         Ok(())
     }
@@ -205,7 +209,7 @@ impl Volumes {
     /// Flushes, and records exactly how far the journal reaches: for the end of a process.
     pub fn close(&self) -> Result<()> {
         self.engine.flush()?;
-        self.engine.journal.note_reach()
+        self.engine.backing.journal.note_reach()
     }
 
     /// What stays in the journal because it cannot be checkpointed, by name of the volume.

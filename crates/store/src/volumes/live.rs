@@ -158,7 +158,10 @@ impl LiveVolume {
         let chunks = data.chunks_exact(self.chunk_bytes() as usize);
         for (fingerprint, bytes) in fingerprints.iter().zip(chunks) {
             if !fingerprint.is_hole() {
-                engine.cache.insert(fingerprint, bytes, None, Use::Scan);
+                engine
+                    .backing
+                    .cache
+                    .insert(fingerprint, bytes, None, Use::Scan);
             }
         }
         let write = Write::Chunks(fingerprints.into());
@@ -184,7 +187,7 @@ impl LiveVolume {
     /// The same if nothing has to be waited for; false when something has, and nothing was written.
     pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
         let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
-        if !fits_one_record || engine.is_pressed() || engine.journal.is_write_out_due() {
+        if !fits_one_record || engine.is_pressed() || engine.backing.journal.is_write_out_due() {
             return Ok(false);
         }
         if !engine.is_admitted(data.len() as u64) {
@@ -258,7 +261,7 @@ impl LiveVolume {
                 }),
             ),
         };
-        let position = match engine.journal.append(&record) {
+        let position = match engine.backing.journal.append(&record) {
             Err(e) if e.kind == StoreErrorKind::JournalFull => return Ok(false),
             position => position?,
         };
@@ -299,6 +302,7 @@ impl LiveVolume {
         for (page, bytes) in (first..).zip(whole.chunks_exact(PAGE_BYTES as usize)) {
             if let Ok(bytes) = bytes.try_into() {
                 engine
+                    .backing
                     .cache
                     .put_unwritten(self.object, page, position.0, bytes);
             }
@@ -325,13 +329,14 @@ impl LiveVolume {
                 let step = self.chunk_bytes() as usize;
                 (0..piece.len).step_by(step).all(|at| {
                     let (fingerprint, _) = chunks.at(at);
-                    fingerprint.is_hole() || engine.cache.is_content_resident(&fingerprint)
+                    fingerprint.is_hole() || engine.backing.cache.is_content_resident(&fingerprint)
                 })
             }
             Source::Record { .. } => {
                 let pages = piece.offset / PAGE_BYTES..piece.end().div_ceil(PAGE_BYTES);
                 pages.into_iter().all(|page| {
                     engine
+                        .backing
                         .cache
                         .is_unwritten_resident(self.object, page, piece.position.0)
                 })
@@ -347,19 +352,19 @@ impl LiveVolume {
                     object: self.object,
                     chunk,
                 };
-                engine.cache.is_resident(place) || self.is_known_hole(engine, &root, chunk)
+                engine.backing.cache.is_resident(place) || self.is_known_hole(engine, &root, chunk)
             })
     }
 
     /// True when the recipe nodes in memory say that the chunk is a hole, or where it is cached.
     fn is_known_hole(&self, engine: &Engine, root: &ObjectRoot, chunk: u64) -> bool {
-        let reader = engine.pool.reader();
+        let reader = engine.backing.pool.reader();
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
         let offset = chunk << self.log2;
         let found = fixed_chunk(root, self.log2, offset, &mut |node: &Fingerprint| {
             reader.cached_chunk(node).ok_or_else(miss)
         });
-        found.is_ok_and(|f| f.is_hole() || engine.cache.is_content_resident(&f))
+        found.is_ok_and(|f| f.is_hole() || engine.backing.cache.is_content_resident(&f))
     }
 }
 

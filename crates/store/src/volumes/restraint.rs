@@ -52,7 +52,12 @@ impl Engine {
     /// True while writers should leave the rest of the disk to whoever makes room.
     pub fn is_held_back(&self) -> bool {
         let keep = self.restraint.keep_free_bytes.load(Relaxed);
-        keep > 0 && self.pool.room().is_some_and(|room| room.free_bytes < keep)
+        keep > 0
+            && self
+                .backing
+                .pool
+                .room()
+                .is_some_and(|room| room.free_bytes < keep)
     }
 
     /// Returns when writers need not wait, or after so long, about. True: they still have to.

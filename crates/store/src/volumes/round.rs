@@ -75,7 +75,7 @@ impl Member {
     pub fn freeze(engine: &Engine, volume: Arc<LiveVolume>, len: Option<u64>) -> Self {
         let (frozen_at, frozen, len, size) = {
             let _shut = volume.shut();
-            let frozen_at = engine.journal.head();
+            let frozen_at = engine.backing.journal.head();
             let mut state = volume.state_mut();
             let frozen = state.active.take().tallied_by(&engine.pieces.frozen);
             let frozen = Arc::new(frozen);
@@ -252,7 +252,7 @@ impl Member {
             end = piece.end();
         }
         let long = end - start >= PROBE_BYTES_MIN;
-        let unprobed = !long && engine.access.switches.unprobed_writes;
+        let unprobed = !long && engine.backing.access.switches.unprobed_writes;
         if unprobed != self.unprobed {
             self.store_batch(engine, lane)?;
             self.unprobed = unprobed;
@@ -299,12 +299,15 @@ impl Member {
         let names = lane.store_chunks(&chunks)?;
         let count = batch.chunks.len() as u64;
         Meters::add(
-            &engine.meters.chunks_unprobed,
+            &engine.backing.meters.chunks_unprobed,
             count * u64::from(self.unprobed),
         );
         for (((chunk, resident), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
             if resident && !name.is_hole() {
-                engine.cache.insert(&name, bytes, None, Use::Prefetch);
+                engine
+                    .backing
+                    .cache
+                    .insert(&name, bytes, None, Use::Prefetch);
             }
             self.push(chunk, 1, name);
         }
@@ -364,7 +367,10 @@ impl Member {
     fn is_resident(&self, engine: &Engine, piece: &Piece) -> bool {
         let (page, version) = (piece.offset / PAGE_BYTES, piece.position.0);
         let object = self.volume.object;
-        engine.cache.is_unwritten_resident(object, page, version)
+        engine
+            .backing
+            .cache
+            .is_unwritten_resident(object, page, version)
     }
 
     /// Stores the nodes of the new root. What lies below damaged nodes is kept; `None` when nothing
@@ -397,7 +403,7 @@ impl Member {
         damaged: &mut bool,
     ) -> Result<ObjectRoot> {
         let root = self.volume.state().root;
-        let reader = Arc::clone(engine.pool.reader());
+        let reader = Arc::clone(engine.backing.pool.reader());
         let lane = session.main();
         let chunks = self.len.div_ceil(self.volume.chunk_bytes());
         let within = self.edits.partition_point(|e| e.first < chunks);
@@ -418,7 +424,7 @@ impl Member {
     fn keep_unreachable(&mut self, engine: &Engine) {
         let root = self.volume.state().root;
         let log2 = self.volume.log2;
-        let reader = engine.pool.reader();
+        let reader = engine.backing.pool.reader();
         let is_reachable = |chunk: u64| {
             let offset = chunk << log2;
             let load = &mut |node: &Fingerprint| reader.node(node, Approach::default());
@@ -476,10 +482,10 @@ impl Member {
         let edited = self.edits.iter().map(|e| e.first..e.first + e.count);
         let gone: Vec<_> = edited.chain([cut]).collect();
         if gone.iter().any(|r| r.end - r.start > FORGET_CHUNKS_MAX) {
-            engine.cache.forget_object(object);
+            engine.backing.cache.forget_object(object);
         } else {
             for chunk in gone.into_iter().flatten() {
-                engine.cache.forget_place(Place { object, chunk });
+                engine.backing.cache.forget_place(Place { object, chunk });
             }
         }
         {
@@ -501,7 +507,10 @@ impl Member {
             if let Source::Record { .. } = &piece.source {
                 let pages = piece.offset.div_ceil(PAGE_BYTES)..piece.end() / PAGE_BYTES;
                 for page in pages {
-                    engine.cache.destaged(object, page, piece.position.0);
+                    engine
+                        .backing
+                        .cache
+                        .destaged(object, page, piece.position.0);
                 }
             }
         });

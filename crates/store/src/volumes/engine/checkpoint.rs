@@ -89,7 +89,7 @@ impl Engine {
         if driver.round.is_none() {
             let full = self.filled() >= self.thresholds.start;
             // One that could not make room is not made again for nothing.
-            let purpose = match full && driver.trimmed != Some(self.journal.head()) {
+            let purpose = match full && driver.trimmed != Some(self.backing.journal.head()) {
                 true => Purpose::Trim,
                 false => Purpose::Take,
             };
@@ -120,7 +120,7 @@ impl Engine {
     }
 
     fn begin(&self, volumes: Vec<Arc<LiveVolume>>, purpose: Purpose, room: u64) -> Round {
-        let head = self.journal.head();
+        let head = self.backing.journal.head();
         let members = volumes.into_iter().map(|v| Member::freeze(self, v, None));
         Round {
             members: members.collect(),
@@ -154,7 +154,7 @@ impl Engine {
         while driver.round.is_some() {
             self.step_with(driver, u64::MAX)?;
         }
-        let head = self.journal.head();
+        let head = self.backing.journal.head();
         driver.round = Some(Round {
             members: vec![Member::freeze(self, Arc::clone(volume), len)],
             head,
@@ -215,14 +215,14 @@ impl Engine {
         }
         let needed = self.finish(session, round, at_commit)?;
         if round.purpose == Purpose::Trim {
-            driver.trimmed = Some(self.journal.head());
+            driver.trimmed = Some(self.backing.journal.head());
         }
         driver.round = None;
         self.count_kept();
         let Some(needed) = needed else {
             return Ok(Step::Idle);
         };
-        self.journal.trim(needed);
+        self.backing.journal.trim(needed);
         self.rounds.fetch_add(1, Ordering::Release);
         Ok(Step::Committed)
     }
@@ -257,7 +257,7 @@ impl Engine {
         if carried || is_part {
             // The commit passes over the old records of what was carried, and over what is newer
             // there; what a part left is replayed with all that came after it, or not at all.
-            self.journal.flush()?;
+            self.backing.journal.flush()?;
         }
         let mut folded_all = round.head;
         for (member, root) in round.members.iter().zip(&roots) {
@@ -382,12 +382,14 @@ impl Engine {
         entries_change: i64,
         journal_from: Option<JournalPosition>,
     ) -> Result<Committed> {
-        self.pool.commit_with(CommitPurpose::Volumes, |mut base| {
-            if let Some(from) = journal_from {
-                base.record.journal_position = from.0;
-            }
-            session.commit_more(base, edits, entries_change, &mut [])
-        })
+        self.backing
+            .pool
+            .commit_with(CommitPurpose::Volumes, |mut base| {
+                if let Some(from) = journal_from {
+                    base.record.journal_position = from.0;
+                }
+                session.commit_more(base, edits, entries_change, &mut [])
+            })
     }
 
     /// After a commit that failed: the next one starts from what is stored.
@@ -398,7 +400,11 @@ impl Engine {
 
     pub fn session<'a>(&self, slot: &'a mut Option<WriteSession>) -> Result<&'a mut WriteSession> {
         if slot.is_none() {
-            *slot = Some(self.pool.begin_for(CommitPurpose::Volumes, self.lane)?);
+            *slot = Some(
+                self.backing
+                    .pool
+                    .begin_for(CommitPurpose::Volumes, self.backing.lane)?,
+            );
         }
         let none = || StoreError::new(StoreErrorKind::Invalid, "no session");
         slot.as_mut().ok_or_else(none)
@@ -417,10 +423,10 @@ impl Engine {
     /// of slots that processes began before they died, and of what is kept. A root says that nobody
     /// needs the former, and the latter is carried forward.
     pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
-        let before = self.journal.filled_bytes();
+        let before = self.backing.journal.filled_bytes();
         driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
         self.step_with(driver, u64::MAX)?;
-        match self.journal.filled_bytes() < before {
+        match self.backing.journal.filled_bytes() < before {
             true => Ok(()),
             false => Err(Self::no_room()),
         }

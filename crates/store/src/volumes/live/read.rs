@@ -4,6 +4,7 @@
 //! Invariant: a read sees the layers of one moment; when a checkpoint frees what they lead to
 //! meanwhile, it looks again. Called by handles, rounds and the fetcher.
 
+use super::super::backing::Backing;
 use super::super::engine::Engine;
 use super::super::fetcher::{self, Fetchable};
 use super::super::overlay::{DirectChunks, Piece, Source};
@@ -42,7 +43,7 @@ impl LiveVolume {
                 meter: &self.meter,
                 recorder: Some(&self.recorder),
             };
-            let mut reading = Reading::judged(engine, judging);
+            let mut reading = Reading::judged(&engine.backing, judging);
             match self.fill(engine, &layers, offset, into, &mut reading) {
                 // A checkpoint folded the piece and freed its slot meanwhile: look again.
                 Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
@@ -74,6 +75,7 @@ impl LiveVolume {
         reading: &mut Reading<'_>,
     ) -> Result<()> {
         let below = RootOf {
+            backing: &engine.backing,
             volume: self,
             root: &layers.root,
         };
@@ -120,10 +122,14 @@ impl LiveVolume {
         while !rest.is_empty() {
             let page = at / PAGE_BYTES;
             let within = (at % PAGE_BYTES) as usize;
-            let Some(frame) = engine.cache.unwritten(self.object, page, piece.position.0) else {
+            let Some(frame) = engine
+                .backing
+                .cache
+                .unwritten(self.object, page, piece.position.0)
+            else {
                 reading.tally.misses += 1;
                 let skip = skip as usize + (at - piece.offset) as usize;
-                return engine.journal.read(piece.position, skip, rest);
+                return engine.backing.journal.read(piece.position, skip, rest);
             };
             reading.tally.hits_unwritten += 1;
             let take = (PAGE_BYTES as usize - within).min(rest.len());
@@ -155,7 +161,10 @@ impl LiveVolume {
                 continue;
             }
             if engine.direct.is_unsettled() {
-                let cached = engine.cache.by_content(&fingerprint, None, Use::Demand);
+                let cached = engine
+                    .backing
+                    .cache
+                    .by_content(&fingerprint, None, Use::Demand);
                 if let Some(frame) = cached {
                     reading.tally.hits_by_content += 1;
                     now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
@@ -181,7 +190,7 @@ impl LiveVolume {
 
     /// Bytes of one piece, for who folds it in.
     pub fn fill_piece(&self, engine: &Engine, piece: &Piece, into: &mut [u8]) -> Result<()> {
-        self.fill_from_piece(engine, piece, into, &mut Reading::single(engine))
+        self.fill_from_piece(engine, piece, into, &mut Reading::single(&engine.backing))
     }
 
     /// Bytes below the overlays, for who folds these in.
@@ -192,8 +201,12 @@ impl LiveVolume {
         offset: u64,
         into: &mut [u8],
     ) -> Result<()> {
-        let below = RootOf { volume: self, root };
-        Reading::single(engine).fill(&below, offset, into)
+        let below = RootOf {
+            backing: &engine.backing,
+            volume: self,
+            root,
+        };
+        Reading::single(&engine.backing).fill(&below, offset, into)
     }
 
     /// A hint of a front end.
@@ -203,12 +216,15 @@ impl LiveVolume {
 
     fn submit(self: &Arc<Self>, engine: &Engine, fetch: &Fetch) {
         let volume: Arc<dyn Fetchable> = Arc::clone(self) as _;
-        engine.fetcher.submit(&engine.meters, &volume, fetch);
+        engine
+            .fetcher
+            .submit(&engine.backing.meters, &volume, fetch);
     }
 }
 
 /// A volume's recipe at one moment.
 struct RootOf<'a> {
+    backing: &'a Backing,
     volume: &'a LiveVolume,
     root: &'a ObjectRoot,
 }
@@ -228,13 +244,12 @@ impl Below for RootOf<'_> {
 
     fn leaf(
         &self,
-        engine: &Engine,
         at: u64,
         leaves: &mut Option<FixedLeaves<ChunkRef>>,
         approach: Approach,
     ) -> Result<Leaf> {
         let (root, log2) = (self.root, self.volume.log2);
-        let reader = engine.pool.reader();
+        let reader = self.backing.pool.reader();
         let load = &mut |node: &Fingerprint| reader.node(node, approach);
         Ok(Leaf {
             offset: at & !((1 << log2) - 1),
@@ -254,10 +269,11 @@ impl Fetchable for LiveVolume {
         let to = to.min(self.state().size);
         let layers = self.layers(from, to.saturating_sub(from))?;
         let below = RootOf {
+            backing: &engine.backing,
             volume: self,
             root: &layers.root,
         };
-        let mut reading = Reading::ahead(engine);
+        let mut reading = Reading::ahead(&engine.backing);
         let mut at = from;
         for piece in &layers.pieces {
             reading.warm(&below, at, piece.offset)?;

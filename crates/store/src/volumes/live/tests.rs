@@ -55,7 +55,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
                 offset_bytes: 0,
                 len_bytes: 4096,
             };
-            let position = engine.journal.append(&record).expect("append");
+            let position = engine.backing.journal.append(&record).expect("append");
             appended.send(position).expect("send");
             std::thread::sleep(Duration::from_millis(200));
             disk.state_mut().active.insert(Piece {
@@ -66,7 +66,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
             });
         });
         let position = waits.recv().expect("appended");
-        let head = engine.journal.head();
+        let head = engine.backing.journal.head();
         assert!(head > position);
         assert_eq!(engine.needed_from(head), position);
     });
@@ -95,7 +95,7 @@ fn pieces_take_no_more_memory_than_they_were_given() {
     for n in 0..5 * max {
         disk.zero(engine, n * 2 % (1 << 20), 1).expect("zero");
         assert!(engine.pieces.count() <= max, "{n}");
-        assert!(engine.journal.filled_percent() < 90);
+        assert!(engine.backing.journal.filled_percent() < 90);
     }
     assert!(engine.counts().rounds >= 2);
     // What is frozen counts as well.
@@ -105,7 +105,7 @@ fn pieces_take_no_more_memory_than_they_were_given() {
 }
 
 fn collect(volumes: &Volumes) {
-    let (pool, lane) = (volumes.pool(), volumes.engine.lane);
+    let (pool, lane) = (volumes.pool(), volumes.engine.backing.lane);
     let policy = GcPolicy::with_trash_period(0);
     let mut collector = Collector::new(pool, policy, lane).expect("alone");
     let mut step = || {
@@ -127,7 +127,7 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
     });
     let (pool, engine) = (volumes.pool(), &volumes.engine);
     let data: Vec<u8> = (0..4 * 4096).map(|n| (n / 4096 + 1) as u8).collect();
-    let mut session = pool.begin(engine.lane).expect("begin");
+    let mut session = pool.begin(engine.backing.lane).expect("begin");
     let chunks: Vec<_> = data
         .chunks(4096)
         .map(|chunk| session.main().store_chunk(chunk).expect("store"))
@@ -138,7 +138,10 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
         // The writer gets as far as the gate: behind its choice, before the journal and the overlay.
         let gate = disk.shut();
         scope.spawn(|| disk.write(engine, 0, &data).expect("write"));
-        while !chunks.iter().all(|c| engine.cache.is_content_resident(c)) {
+        while !chunks
+            .iter()
+            .all(|c| engine.backing.cache.is_content_resident(c))
+        {
             std::thread::yield_now();
         }
         scope.spawn(|| {
