@@ -44,7 +44,7 @@ impl Engine {
         if self.finds_room(bytes) {
             return Ok(());
         }
-        self.direct.settle(self)?;
+        self.direct.settle()?;
         // Not with the reserve: that is for who gives room back.
         let is_room = self
             .backing
@@ -86,7 +86,7 @@ impl Engine {
             return Ok(u64::MAX);
         }
         // Large writes first: what of them is in no container yet is only known to be less than was counted.
-        self.direct.settle(self)?;
+        self.direct.settle()?;
         let room = self
             .backing
             .pool

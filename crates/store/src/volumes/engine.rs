@@ -12,7 +12,7 @@ use super::VolumesOptions;
 use super::admission::Admission;
 use super::backing::Backing;
 use super::crowding::Pieces;
-use super::direct::{DirectLanes, DirectLimits};
+use super::direct::DirectLanes;
 use super::fetcher::Fetcher;
 use super::live::LiveVolume;
 use super::overlay::PIECE_BYTES;
@@ -21,7 +21,7 @@ use crate::budget::VolumesMemory;
 use crate::error::{Result, StoreError};
 use crate::journal::JournalDamage;
 use format::volume::VolumeRecord;
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,17 +75,12 @@ pub(crate) struct Engine {
     pub pieces: Pieces,
     pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
     pub driver: Mutex<Driver>,
-    pub direct: DirectLanes,
-    pub direct_limits: DirectLimits,
+    pub direct: Arc<DirectLanes>,
     pub fetcher: Fetcher,
     pub restraint: Restraint,
     pub admission: Admission,
     /// Writes that the journal has lost.
     pub damage: Mutex<Vec<JournalDamage>>,
-    /// Written since the last flush.
-    unflushed_bytes: AtomicU64,
-    /// Held by who deduplicates and has not told the overlay yet.
-    pub choosing: RwLock<()>,
     rounds: AtomicU64,
     destaged_bytes: AtomicU64,
     full: AtomicU64,
@@ -98,29 +93,21 @@ impl Engine {
     pub fn new(backing: Arc<Backing>, options: &VolumesOptions, memory: &VolumesMemory) -> Self {
         Self {
             fetcher: Fetcher::new(backing.access.fetch_bytes_max),
+            direct: Arc::new(DirectLanes::new(Arc::clone(&backing), options.direct)),
             backing,
             thresholds: options.thresholds,
             pieces: Pieces::new(memory.pieces / PIECE_BYTES as u64),
             registry: Mutex::default(),
             driver: Mutex::default(),
-            direct: DirectLanes::default(),
-            direct_limits: options.direct,
             restraint: Restraint::default(),
             admission: Admission::default(),
             damage: Mutex::default(),
-            unflushed_bytes: AtomicU64::new(0),
-            choosing: RwLock::default(),
             rounds: AtomicU64::new(0),
             destaged_bytes: AtomicU64::new(0),
             full: AtomicU64::new(0),
             pressed: Mutex::new(false),
             work: Condvar::new(),
         }
-    }
-
-    /// Held while chunks that are stored or found have no name in an overlay yet.
-    pub fn choosing(&self) -> RwLockReadGuard<'_, ()> {
-        self.choosing.read()
     }
 
     pub fn counts(&self) -> CheckpointCounts {
@@ -137,16 +124,8 @@ impl Engine {
 
     /// Returns when every acknowledged write survives power loss.
     pub fn flush(&self) -> Result<()> {
-        self.unflushed_bytes.store(0, Ordering::Relaxed);
-        self.direct.settle(self)?;
+        self.direct.flush()?;
         self.backing.journal.flush()
-    }
-
-    /// Counts a write. True when so much was written since the last flush that large ones may pass
-    /// the journal by.
-    pub fn is_streaming(&self, bytes: u64) -> bool {
-        let before = self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        before >= self.direct_limits.unflushed_bytes_min
     }
 
     /// There is work for the driver.

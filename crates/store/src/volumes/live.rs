@@ -119,8 +119,8 @@ impl LiveVolume {
     pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
         let len = data.len() as u64;
         engine.admit(len)?;
-        let direct_bytes_min = engine.direct_limits.bytes_min;
-        if !engine.is_streaming(len) || len < direct_bytes_min {
+        let direct_bytes_min = engine.direct.bytes_min();
+        if !engine.direct.is_streaming(len) || len < direct_bytes_min {
             return self.write_journalled(engine, offset, data);
         }
         // Whole chunks pass the journal by; what is around them does not.
@@ -146,11 +146,9 @@ impl LiveVolume {
             return self.write_journalled(engine, offset, data);
         }
         // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
-        let choosing = engine.choosing();
+        let choosing = engine.direct.choosing();
         self.expect_takes(engine, offset, data.len() as u64)?;
-        let stored = engine
-            .direct
-            .store(engine, self.chunk_bytes() as usize, data)?;
+        let stored = engine.direct.store(self.chunk_bytes() as usize, data)?;
         let Some(fingerprints) = stored else {
             drop(choosing);
             return self.write_journalled(engine, offset, data);
@@ -193,7 +191,7 @@ impl LiveVolume {
         if !engine.is_admitted(data.len() as u64) {
             return Ok(false);
         }
-        engine.is_streaming(data.len() as u64);
+        engine.direct.is_streaming(data.len() as u64);
         self.append(engine, offset, &Write::Data(data), data.len() as u64)
     }
 

@@ -27,7 +27,7 @@ impl Volumes {
         let engine = &self.engine;
         // Whoever chose a place before this has told the overlay after it. Nothing is held from here
         // on: who chooses now sees which containers were given up.
-        drop(engine.choosing_alone());
+        drop(engine.direct.choosing_alone());
         {
             let driver = engine.driver.lock();
             visit(engine, &driver, needed);
@@ -66,12 +66,5 @@ fn chunks_of(piece: &Piece, needed: &mut dyn Needed) {
         if let Some(fingerprint) = chunks.fingerprints.get(number as usize) {
             needed.chunk(*fingerprint);
         }
-    }
-}
-
-impl Engine {
-    /// Waits for all who hold [`Engine::choosing`].
-    fn choosing_alone(&self) -> impl Drop + '_ {
-        self.choosing.write()
     }
 }

@@ -274,7 +274,7 @@ impl Engine {
             }
         }
         // Before a root reaches what was stored directly.
-        self.direct.commit(self)?;
+        self.direct.commit()?;
         let (mut edits, entries_change) = at_commit(&mut records);
         edits.extend(records.values().map(|record| Edit {
             key: record.key(),

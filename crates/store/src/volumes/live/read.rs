@@ -170,7 +170,7 @@ impl LiveVolume {
                     now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
                     continue;
                 }
-                engine.direct.settle(engine)?;
+                engine.direct.settle()?;
             }
             let mut fits = true;
             let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
