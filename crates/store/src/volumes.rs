@@ -29,6 +29,7 @@ mod tally;
 mod tracing;
 mod unfolded;
 mod view;
+mod writing;
 
 pub use administration::VolumeStatus;
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
@@ -46,14 +47,14 @@ pub use view::View;
 use crate::budget::VolumesMemory;
 use crate::error::Result;
 use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
-use crate::pool::{Pool, key_of};
+use crate::pool::Pool;
 use crate::write_path::LaneOptions;
 use backing::Backing;
 use duet::Duet;
 use engine::{Engine, Registered};
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
-use live::LiveVolume;
+use live::{LiveVolume, layout_log2};
 use overlay::{DirectChunks, Overlay, Piece, Source};
 use page_cache::PageCache;
 use std::collections::BTreeMap;
@@ -80,8 +81,9 @@ pub struct VolumesOptions {
 
 /// All writable volumes of a pool, open.
 pub struct Volumes {
-    engine: Arc<Engine>,
+    /// Dropped first: nobody fetches while the rest ends.
     _fetching: FetchThreads,
+    engine: Arc<Engine>,
     duet: Arc<Duet>,
 }
 
@@ -124,7 +126,7 @@ impl Volumes {
         }
         let engine = Arc::new(engine);
         Ok(Self {
-            _fetching: FetchThreads::start(&engine, options.access.fetch_threads),
+            _fetching: FetchThreads::start(&engine.fetcher, options.access.fetch_threads),
             engine,
             duet,
         })
@@ -234,7 +236,7 @@ impl Volumes {
     /// Fetches one part of what was planned on this thread, for who has no threads that do it.
     /// False when nothing waits.
     pub fn fetch_step(&self) -> bool {
-        self.engine.fetcher.step(&self.engine)
+        self.engine.fetcher.step()
     }
 
     /// Where maintenance registers for events of pages.
@@ -277,11 +279,15 @@ impl Volumes {
 }
 
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
-    let log2 = layout_log2(&record);
     let object = engine.backing.new_object();
     let overlay = overlay.tallied_by(&engine.pieces.active);
-    let recorder = engine.backing.tracer.recorder(key_of(&record.id.0));
-    let volume = LiveVolume::new(record.id, object, log2, record.root, overlay, recorder);
+    let volume = LiveVolume::new(
+        Arc::clone(&engine.backing),
+        Arc::clone(&engine.direct),
+        &record,
+        object,
+        overlay,
+    );
     Registered {
         record,
         volume: Arc::new(volume),
@@ -377,11 +383,4 @@ fn enter_chunks(
             .for_each(|piece| overlay.insert(piece));
     }
     Ok(())
-}
-
-fn layout_log2(record: &VolumeRecord) -> u8 {
-    match record.root.layout {
-        format::recipe::Layout::Fixed(log2) => log2,
-        format::recipe::Layout::Variable => 0,
-    }
 }

@@ -43,7 +43,7 @@ pub(super) fn carry(
 /// The bytes of a piece; `None` if they are lost.
 fn bytes_of(engine: &Engine, volume: &LiveVolume, piece: &Piece) -> Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; usize::try_from(piece.len).unwrap_or_default()];
-    match volume.fill_piece(engine, piece, &mut bytes) {
+    match volume.fill_piece(piece, &mut bytes) {
         Ok(()) => Ok(Some(bytes)),
         Err(e) if is_damage(&e) => {
             engine.note_lost(volume.id, piece, &e)?;

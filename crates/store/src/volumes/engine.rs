@@ -76,7 +76,7 @@ pub(crate) struct Engine {
     pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
     pub driver: Mutex<Driver>,
     pub direct: Arc<DirectLanes>,
-    pub fetcher: Fetcher,
+    pub fetcher: Arc<Fetcher>,
     pub restraint: Restraint,
     pub admission: Admission,
     /// Writes that the journal has lost.
@@ -92,7 +92,7 @@ pub(crate) struct Engine {
 impl Engine {
     pub fn new(backing: Arc<Backing>, options: &VolumesOptions, memory: &VolumesMemory) -> Self {
         Self {
-            fetcher: Fetcher::new(backing.access.fetch_bytes_max),
+            fetcher: Arc::new(Fetcher::new(Arc::clone(&backing))),
             direct: Arc::new(DirectLanes::new(Arc::clone(&backing), options.direct)),
             backing,
             thresholds: options.thresholds,

@@ -149,31 +149,13 @@ impl Engine {
         noted
     }
 
-    fn is_too_much(&self, kept: &Kept) -> bool {
+    pub fn is_too_much(&self, kept: &Kept) -> bool {
         kept.bytes > self.backing.journal.bytes_max() / SHARE
             || kept.pieces > self.pieces.max / SHARE
     }
 }
 
 impl LiveVolume {
-    /// Refuses a write to a volume that keeps too much.
-    pub fn expect_writable(&self, engine: &Engine) -> Result<()> {
-        let kept = self.state().kept.clone();
-        let Some(kept) = kept.filter(|kept| engine.is_too_much(kept)) else {
-            return Ok(());
-        };
-        let found = format!(
-            "takes no more writes: {} bytes of the journal cannot be checkpointed: {}; run quintet \
-             repair, or roll the volume back to a snapshot",
-            kept.bytes, kept.why
-        );
-        Err(StoreError::corruption(
-            "volume",
-            engine.name_of(&self.id),
-            found,
-        ))
-    }
-
     /// After a round: what the volume keeps now.
     pub fn note_kept(&self, kept: Option<Kept>) {
         let mut state = self.state_mut();

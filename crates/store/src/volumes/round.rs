@@ -351,7 +351,7 @@ impl Member {
         if covered < used as u64 {
             let root = self.volume.state().root;
             let base = bytes.get_mut(..used).unwrap_or_default();
-            self.volume.fill_root(engine, &root, start, base)?;
+            self.volume.fill_root(&root, start, base)?;
         }
         let mut resident = true;
         for piece in pieces {
@@ -359,7 +359,7 @@ impl Member {
             let at = (piece.offset - start) as usize;
             let into = bytes.get_mut(at..at + piece.len as usize);
             let into = into.unwrap_or_default();
-            self.volume.fill_piece(engine, &piece, into)?;
+            self.volume.fill_piece(&piece, into)?;
         }
         Ok(resident)
     }

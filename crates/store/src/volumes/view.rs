@@ -5,6 +5,7 @@
 //! [`Volumes::view`], called by front ends.
 
 use super::Volumes;
+use super::backing::Backing;
 use super::engine::Engine;
 use super::fetcher::Fetchable;
 use super::front::Front;
@@ -36,6 +37,7 @@ pub struct View {
 }
 
 struct Viewed {
+    backing: Arc<Backing>,
     object: u64,
     image: ImageVolume,
     front: Front,
@@ -79,6 +81,7 @@ impl Volumes {
     ) -> View {
         let engine = Arc::clone(&self.engine);
         let viewed = Viewed {
+            backing: Arc::clone(&engine.backing),
             object: engine.backing.new_object(),
             front: Front::new(image.root().len),
             image,
@@ -130,8 +133,8 @@ impl Below for Viewed {
 }
 
 impl Fetchable for Viewed {
-    fn fetch(&self, engine: &Engine, from: u64, to: u64) -> Result<u64> {
-        let mut reading = Reading::ahead(&engine.backing);
+    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
+        let mut reading = Reading::ahead(&self.backing);
         reading.warm(self, from, to)?;
         Ok(reading.loaded)
     }
@@ -146,10 +149,7 @@ impl View {
 
     fn submit(&self, fetch: &Fetch) {
         let viewed: Arc<dyn Fetchable> = Arc::clone(&self.viewed) as _;
-        let engine = &self.engine;
-        engine
-            .fetcher
-            .submit(&engine.backing.meters, &viewed, fetch);
+        self.engine.fetcher.submit(&viewed, fetch);
     }
 }
 

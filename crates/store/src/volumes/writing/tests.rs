@@ -49,7 +49,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // As `append` does, slowly.
-            let _gate = disk.gate.read();
+            let _gate = disk.enter();
             let record = Record::Zero {
                 volume: disk.id,
                 offset_bytes: 0,
