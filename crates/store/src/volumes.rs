@@ -17,12 +17,14 @@ mod fetcher;
 mod front;
 mod handle;
 mod kept;
+mod levels;
 mod live;
 mod memory;
 mod overlay;
 mod reading;
 mod resident;
 mod restraint;
+mod room;
 mod round;
 mod states;
 mod tally;
@@ -34,9 +36,10 @@ mod writing;
 pub use administration::VolumeStatus;
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
-pub use engine::{CheckpointCounts, Step, Thresholds};
+pub use engine::{CheckpointCounts, Step};
 pub use handle::VolumeHandle;
 pub use kept::KeptWrites;
+pub use levels::Thresholds;
 pub use memory::MemoryByOwner;
 pub use restraint::RestraintCounts;
 pub use states::States;
@@ -169,7 +172,7 @@ impl Volumes {
 
     /// True while checkpoints are due; `under_way` says that one has begun.
     pub fn wants_checkpoint(&self, under_way: bool) -> bool {
-        self.engine.wants_checkpoint(under_way)
+        self.engine.levels.wants_checkpoint(under_way)
     }
 
     /// Waits until writers press, at most so long. True when they do.
@@ -185,12 +188,12 @@ impl Volumes {
     /// From now on writers wait while less than this is free on the pool's disk, until there is more or
     /// this says 0: for who makes room meanwhile. [`Volumes::step`] does not wait.
     pub fn keep_free(&self, bytes: u64) {
-        self.engine.keep_free(bytes);
+        self.engine.restraint.keep_free(bytes);
     }
 
     /// Returns when writers need not wait for room, or after so long. True: they still have to.
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
-        self.engine.wait_while_held_back(at_most)
+        self.engine.restraint.wait_while_held_back(at_most)
     }
 
     /// How often writers waited for room on the disk.
@@ -280,7 +283,7 @@ impl Volumes {
 
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
     let object = engine.backing.new_object();
-    let overlay = overlay.tallied_by(&engine.pieces.active);
+    let overlay = overlay.tallied_by(&engine.levels.pieces.active);
     let volume = LiveVolume::new(
         Arc::clone(&engine.backing),
         Arc::clone(&engine.direct),

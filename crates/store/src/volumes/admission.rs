@@ -15,9 +15,6 @@ const PART_BYTES_MAX: u64 = 8 << 20;
 /// Bytes that a refused writer turns into chunks at a time, to see whether that helps.
 const STEP_BYTES: u64 = 8 << 20;
 
-/// A round takes so much at least: less is not worth a commit.
-const ROUND_BYTES_MIN: u64 = 256 << 10;
-
 /// See the module's head.
 #[derive(Default)]
 pub(super) struct Admission {
@@ -40,7 +37,7 @@ impl Engine {
         }
         // Who makes room says when it is worth waiting. What the journal takes without room to fold
         // it would be in the way of trims.
-        self.hold_back();
+        self.restraint.hold_back();
         if self.finds_room(bytes) {
             return Ok(());
         }
@@ -50,8 +47,8 @@ impl Engine {
             .backing
             .pool
             .reserved()
-            .is_some_and(|r| r.free_bytes >= self.owed_bytes());
-        let is_foldable = || is_room && self.pieces.count() > 0;
+            .is_some_and(|r| r.free_bytes >= self.room.owed_bytes());
+        let is_foldable = || is_room && self.levels.pieces.count() > 0;
         while is_foldable() && matches!(self.step(STEP_BYTES), Ok(Step::Working)) {}
         if self.finds_room(bytes) {
             return Ok(());
@@ -68,47 +65,9 @@ impl Engine {
         };
         let free = reserved
             .for_need(Need::New)
-            .saturating_sub(self.owed_bytes());
+            .saturating_sub(self.room.owed_bytes());
         let part = (free / 2).min(PART_BYTES_MAX);
         self.admission.left_bytes.store(part, Relaxed);
         free >= bytes
-    }
-
-    /// Bytes that a round may store, that begins now; `NoSpace` when that is too little for any. What is
-    /// kept for collection and deletion stays: they make the room for the next round.
-    pub fn room_of_round(&self) -> Result<u64> {
-        let Some(reserved) = self.backing.pool.reserved() else {
-            return Ok(u64::MAX);
-        };
-        let room = reserved.for_need(Need::Acknowledged);
-        let owed = self.owed_bytes();
-        if room / 2 >= owed {
-            return Ok(u64::MAX);
-        }
-        // Large writes first: what of them is in no container yet is only known to be less than was counted.
-        self.direct.settle()?;
-        let room = self
-            .backing
-            .pool
-            .reserved()
-            .map_or(room, |r| r.for_need(Need::Acknowledged));
-        // What was estimated takes more sometimes.
-        let room = room / 4 * 3;
-        if room < ROUND_BYTES_MIN {
-            let why = "the pool's disk has no room for what volumes wrote: it stays in the journal";
-            return Err(StoreError::no_space(why));
-        }
-        Ok(room)
-    }
-
-    /// What is acknowledged and is in no container yet takes so much, about.
-    fn owed_bytes(&self) -> u64 {
-        let unfolded = match self.pieces.count() {
-            0 => 0,
-            _ => self.backing.journal.usage().used_bytes,
-        };
-        // Chunks, and the nodes that name them.
-        let folded = unfolded.saturating_add(unfolded / 8);
-        folded.saturating_add(self.direct.open_bytes())
     }
 }

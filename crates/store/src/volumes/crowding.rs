@@ -5,9 +5,7 @@
 //! is taken, so that writers go on while it lasts. Called by live volumes and the program's driver.
 
 use super::engine::{Driver, Engine, Step};
-use super::overlay::Tally;
 use crate::error::Result;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Rounds that one writer waits for room in memory: what every round puts back (writes around damage)
 /// leaves none for ever.
@@ -17,89 +15,15 @@ const ROOM_STEP_BYTES: u64 = 8 << 20;
 /// ... and when it finds little: so writers slow down before they stop.
 const PRESSED_STEP_BYTES: u64 = 256 << 10;
 
-/// Pieces of all volumes.
-pub(crate) struct Pieces {
-    /// That a round works on.
-    pub frozen: Tally,
-    /// That the next one will.
-    pub active: Tally,
-    /// Of both, that memory has room for.
-    pub max: u64,
-    /// Of those that are active: no round can take them, and they have room of their own.
-    kept: AtomicU64,
-}
-
-impl Pieces {
-    /// Room for so many.
-    pub fn new(max: u64) -> Self {
-        Self {
-            frozen: Tally::default(),
-            active: Tally::default(),
-            max: max.max(1),
-            kept: AtomicU64::new(0),
-        }
-    }
-
-    /// All that rounds can take.
-    pub fn count(&self) -> u64 {
-        self.frozen.count() + self.takeable()
-    }
-
-    /// Those that no round can take.
-    pub fn set_kept(&self, count: u64) {
-        self.kept.store(count, Relaxed);
-    }
-
-    fn takeable(&self) -> u64 {
-        let kept = self.kept.load(Relaxed);
-        self.active.count().saturating_sub(kept)
-    }
-
-    fn filled(&self) -> u64 {
-        self.count() * 100 / self.max
-    }
-
-    /// As if half of the room were for what is active: the other half is for what comes while that is
-    /// frozen.
-    fn filled_with_active(&self) -> u64 {
-        self.takeable() * 200 / self.max
-    }
-}
-
 impl Engine {
-    /// How near a checkpoint is, percent.
-    pub fn filled(&self) -> u64 {
-        let journal = self.backing.journal.filled_percent();
-        journal.max(self.pieces.filled_with_active())
-    }
-
-    /// True when writers are asked to help.
-    pub fn is_pressed(&self) -> bool {
-        let filled = self
-            .backing
-            .journal
-            .filled_percent()
-            .max(self.pieces.filled());
-        filled >= self.thresholds.help
-    }
-
-    /// True while the thresholds ask for checkpoints: from `start` until `stop`.
-    pub fn wants_checkpoint(&self, under_way: bool) -> bool {
-        let limit = match under_way {
-            true => self.thresholds.stop,
-            false => self.thresholds.start,
-        };
-        self.filled() >= limit
-    }
-
     /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
     pub fn written(&self) -> Result<()> {
         self.backing.journal.write_out()?;
-        if self.wants_checkpoint(false) {
+        if self.levels.wants_checkpoint(false) {
             self.press();
         }
-        if self.is_pressed()
-            && !self.is_held_back()
+        if self.levels.is_pressed()
+            && !self.restraint.is_held_back()
             && let Some(mut driver) = self.driver.try_lock()
         {
             match self.step_with(&mut driver, PRESSED_STEP_BYTES) {
@@ -114,7 +38,7 @@ impl Engine {
     /// Returns when memory has room for another piece. `may_wait`: for room on the disk too.
     pub fn wait_for_pieces(&self, may_wait: bool) -> Result<()> {
         let mut rounds = 0;
-        while self.pieces.count() >= self.pieces.max {
+        while self.levels.pieces.count() >= self.levels.pieces.max {
             let before = self.rounds();
             let mut idle = false;
             // Nothing to fold: somebody just made room in another way.
@@ -147,7 +71,7 @@ impl Engine {
         self.note_full();
         self.backing.journal.write_out()?;
         if may_wait {
-            self.hold_back();
+            self.restraint.hold_back();
         }
         let mut driver = self.driver.lock();
         if self.rounds() != before {

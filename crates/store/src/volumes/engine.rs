@@ -11,12 +11,12 @@ pub use checkpoint::Step;
 use super::VolumesOptions;
 use super::admission::Admission;
 use super::backing::Backing;
-use super::crowding::Pieces;
 use super::direct::DirectLanes;
 use super::fetcher::Fetcher;
+use super::levels::Levels;
 use super::live::LiveVolume;
-use super::overlay::PIECE_BYTES;
 use super::restraint::Restraint;
+use super::room::Room;
 use crate::budget::VolumesMemory;
 use crate::error::{Result, StoreError};
 use crate::journal::JournalDamage;
@@ -27,28 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use units::VolumeId;
-
-/// When checkpoints begin and end (the syncer of DSS, SOSP'11: from 75 % dirty down to 25 %), in
-/// percent of what the journal and the overlays may hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
-    /// Checkpoints begin here.
-    pub start: u64,
-    /// ... and go on until here.
-    pub stop: u64,
-    /// From here on writers help.
-    pub help: u64,
-}
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            start: 75,
-            stop: 25,
-            help: 90,
-        }
-    }
-}
 
 /// What checkpoints did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,14 +48,13 @@ pub(super) struct Registered {
 /// See the module's head.
 pub(crate) struct Engine {
     pub backing: Arc<Backing>,
-    pub thresholds: Thresholds,
-    /// What overlays hold, and may.
-    pub pieces: Pieces,
+    pub levels: Arc<Levels>,
     pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
     pub driver: Mutex<Driver>,
     pub direct: Arc<DirectLanes>,
     pub fetcher: Arc<Fetcher>,
-    pub restraint: Restraint,
+    pub room: Arc<Room>,
+    pub restraint: Arc<Restraint>,
     pub admission: Admission,
     /// Writes that the journal has lost.
     pub damage: Mutex<Vec<JournalDamage>>,
@@ -91,15 +68,24 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub fn new(backing: Arc<Backing>, options: &VolumesOptions, memory: &VolumesMemory) -> Self {
+        let levels = Levels::new(Arc::clone(&backing), options.thresholds, memory);
+        let levels = Arc::new(levels);
+        let direct = DirectLanes::new(Arc::clone(&backing), options.direct);
+        let direct = Arc::new(direct);
+        let room = Room::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            Arc::clone(&direct),
+        );
         Self {
+            restraint: Arc::new(Restraint::new(Arc::clone(&backing.pool))),
+            room: Arc::new(room),
+            levels,
             fetcher: Arc::new(Fetcher::new(Arc::clone(&backing))),
-            direct: Arc::new(DirectLanes::new(Arc::clone(&backing), options.direct)),
+            direct,
             backing,
-            thresholds: options.thresholds,
-            pieces: Pieces::new(memory.pieces / PIECE_BYTES as u64),
             registry: Mutex::default(),
             driver: Mutex::default(),
-            restraint: Restraint::default(),
             admission: Admission::default(),
             damage: Mutex::default(),
             rounds: AtomicU64::new(0),

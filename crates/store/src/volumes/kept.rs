@@ -17,9 +17,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use units::VolumeId;
 
-/// A volume that keeps more than this part of the journal, or of the room for pieces, takes no more
-/// writes.
-const SHARE: u64 = 4;
 /// Ranges that are named.
 const RANGES_MAX: usize = 64;
 /// Journal bytes of a record besides its data: header, tag, and its part of batch and padding.
@@ -122,7 +119,7 @@ impl Engine {
             }
         }
         self.backing.journal.set_kept(bytes);
-        self.pieces.set_kept(pieces);
+        self.levels.pieces.set_kept(pieces);
     }
 
     /// Bytes that were acknowledged are damaged in the journal.
@@ -147,11 +144,6 @@ impl Engine {
             .note_losses(std::slice::from_ref(&damage));
         self.damage.lock().push(damage);
         noted
-    }
-
-    pub fn is_too_much(&self, kept: &Kept) -> bool {
-        kept.bytes > self.backing.journal.bytes_max() / SHARE
-            || kept.pieces > self.pieces.max / SHARE
     }
 }
 
@@ -204,7 +196,7 @@ impl Volumes {
                 ranges: kept.ranges.iter().take(RANGES_MAX).cloned().collect(),
                 why: kept.why.clone(),
                 bytes: kept.bytes,
-                refuses: self.engine.is_too_much(&kept),
+                refuses: self.engine.levels.is_too_much(&kept),
             })
         });
         let mut list: Vec<_> = kept.collect();

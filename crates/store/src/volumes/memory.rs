@@ -18,7 +18,7 @@ impl Volumes {
         let chunks = engine.backing.pool.chunks();
         [
             ("pages", engine.backing.cache.counters().bytes_resident),
-            ("pieces", engine.pieces.count() * PIECE_BYTES as u64),
+            ("pieces", engine.levels.pieces.count() * PIECE_BYTES as u64),
             ("journal", engine.backing.journal.usage().memory_bytes),
             ("index", chunks.index.counters().memory_bytes),
             ("directories", chunks.directory_bytes() as u64),

@@ -77,7 +77,7 @@ impl Member {
             let _shut = volume.shut();
             let frozen_at = engine.backing.journal.head();
             let mut state = volume.state_mut();
-            let frozen = state.active.take().tallied_by(&engine.pieces.frozen);
+            let frozen = state.active.take().tallied_by(&engine.levels.pieces.frozen);
             let frozen = Arc::new(frozen);
             state.frozen = Some(Arc::clone(&frozen));
             state.fresh = false;

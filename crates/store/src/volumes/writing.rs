@@ -50,7 +50,7 @@ impl LiveVolume {
     }
 
     fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
-        if engine.is_held_back() {
+        if engine.restraint.is_held_back() {
             return self.write_journalled(engine, offset, data);
         }
         // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
@@ -93,7 +93,10 @@ impl LiveVolume {
     /// The same if nothing has to be waited for; false when something has, and nothing was written.
     pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
         let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
-        if !fits_one_record || engine.is_pressed() || engine.backing.journal.is_write_out_due() {
+        if !fits_one_record
+            || engine.levels.is_pressed()
+            || engine.backing.journal.is_write_out_due()
+        {
             return Ok(false);
         }
         if !engine.is_admitted(data.len() as u64) {
@@ -218,7 +221,7 @@ impl LiveVolume {
     /// Refuses a write to a volume that keeps too much.
     fn expect_writable(&self, engine: &Engine) -> Result<()> {
         let kept = self.state().kept.clone();
-        let Some(kept) = kept.filter(|kept| engine.is_too_much(kept)) else {
+        let Some(kept) = kept.filter(|kept| engine.levels.is_too_much(kept)) else {
             return Ok(());
         };
         let found = format!(

@@ -87,7 +87,7 @@ impl Engine {
     /// room for.
     pub fn step_within(&self, driver: &mut Driver, budget: u64, room: Option<u64>) -> Result<Step> {
         if driver.round.is_none() {
-            let full = self.filled() >= self.thresholds.start;
+            let full = self.levels.wants_checkpoint(false);
             // One that could not make room is not made again for nothing.
             let purpose = match full && driver.trimmed != Some(self.backing.journal.head()) {
                 true => Purpose::Trim,
@@ -99,7 +99,7 @@ impl Engine {
             }
             let room = match room {
                 Some(room) => room,
-                None => self.room_of_round()?,
+                None => self.room.of_round()?,
             };
             driver.round = Some(self.begin(dirty, purpose, room));
         }

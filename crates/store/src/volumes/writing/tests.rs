@@ -91,17 +91,17 @@ fn room_that_was_made_meanwhile_is_room() {
 fn pieces_take_no_more_memory_than_they_were_given() {
     let (volumes, disk) = opened();
     let engine = &volumes.engine;
-    let max = engine.pieces.max;
+    let max = engine.levels.pieces.max;
     for n in 0..5 * max {
         disk.zero(engine, n * 2 % (1 << 20), 1).expect("zero");
-        assert!(engine.pieces.count() <= max, "{n}");
+        assert!(engine.levels.pieces.count() <= max, "{n}");
         assert!(engine.backing.journal.filled_percent() < 90);
     }
     assert!(engine.counts().rounds >= 2);
     // What is frozen counts as well.
-    assert!(engine.pieces.active.count() < max);
+    assert!(engine.levels.pieces.active.count() < max);
     while engine.step(u64::MAX).expect("step") != Step::Idle {}
-    assert_eq!(engine.pieces.count(), 0);
+    assert_eq!(engine.levels.pieces.count(), 0);
 }
 
 fn collect(volumes: &Volumes) {
