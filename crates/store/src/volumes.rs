@@ -10,6 +10,7 @@ mod backing;
 mod carrying;
 mod changes;
 mod crowding;
+mod damaged;
 mod decisions;
 mod direct;
 mod engine;
@@ -19,9 +20,11 @@ mod handle;
 mod kept;
 mod levels;
 mod live;
+mod losses;
 mod memory;
 mod overlay;
 mod reading;
+mod registry;
 mod resident;
 mod restraint;
 mod room;
@@ -49,17 +52,18 @@ pub use view::View;
 
 use crate::budget::VolumesMemory;
 use crate::error::Result;
-use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
+use crate::journal::{JournalOptions, JournalUsage, Record};
 use crate::pool::Pool;
 use crate::write_path::LaneOptions;
 use backing::Backing;
 use duet::Duet;
-use engine::{Engine, Registered};
+use engine::Engine;
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
 use live::{LiveVolume, layout_log2};
 use overlay::{DirectChunks, Overlay, Piece, Source};
 use page_cache::PageCache;
+use registry::Registered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,8 +125,7 @@ impl Volumes {
             Arc::<Duet>::clone(&duet),
         );
         let backing = Backing::new(pool, journal, cache, options, &memory);
-        let engine = Engine::new(Arc::new(backing), options, &memory);
-        *engine.damage.lock() = damage;
+        let engine = Engine::new(Arc::new(backing), options, &memory, damage);
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);
             engine.registry.lock().insert(id, registered);
@@ -133,11 +136,6 @@ impl Volumes {
             engine,
             duet,
         })
-    }
-
-    /// Writes that were acknowledged and that the journal has lost to damage.
-    pub fn damage(&self) -> Vec<JournalDamage> {
-        self.engine.damage.lock().clone()
     }
 
     /// The pool below.
@@ -210,6 +208,12 @@ impl Volumes {
     /// Returns when every acknowledged write survives power loss.
     pub fn flush(&self) -> Result<()> {
         self.engine.flush()
+    }
+
+    /// Flushes, and records exactly how far the journal reaches: for the end of a process.
+    pub fn close(&self) -> Result<()> {
+        self.engine.flush()?;
+        self.engine.backing.journal.note_reach()
     }
 
     /// How full the journal is and what it did.

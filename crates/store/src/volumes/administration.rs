@@ -3,8 +3,9 @@
 //! Invariant: each is one commit: after a crash it happened or it did not. Clone, snapshot and
 //! rollback cost the same whatever the size. Called by the program.
 
-use super::engine::{Driver, Engine, Registered};
+use super::engine::{Driver, Engine};
 use super::overlay::Overlay;
+use super::registry::Registered;
 use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
 use crate::catalog::Edit;

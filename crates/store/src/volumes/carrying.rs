@@ -46,7 +46,7 @@ fn bytes_of(engine: &Engine, volume: &LiveVolume, piece: &Piece) -> Result<Optio
     match volume.fill_piece(piece, &mut bytes) {
         Ok(()) => Ok(Some(bytes)),
         Err(e) if is_damage(&e) => {
-            engine.note_lost(volume.id, piece, &e)?;
+            engine.losses.note(volume.id, piece, &e)?;
             Ok(None)
         }
         Err(e) => Err(e),

@@ -14,19 +14,17 @@ use super::backing::Backing;
 use super::direct::DirectLanes;
 use super::fetcher::Fetcher;
 use super::levels::Levels;
-use super::live::LiveVolume;
+use super::losses::Losses;
+use super::registry::Registry;
 use super::restraint::Restraint;
 use super::room::Room;
 use crate::budget::VolumesMemory;
 use crate::error::{Result, StoreError};
 use crate::journal::JournalDamage;
-use format::volume::VolumeRecord;
 use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use units::VolumeId;
 
 /// What checkpoints did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,25 +37,18 @@ pub struct CheckpointCounts {
     pub full: u64,
 }
 
-/// A record of the catalog, and the volume that it is of.
-pub(super) struct Registered {
-    pub record: VolumeRecord,
-    pub volume: Arc<LiveVolume>,
-}
-
 /// See the module's head.
 pub(crate) struct Engine {
     pub backing: Arc<Backing>,
     pub levels: Arc<Levels>,
-    pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
+    pub registry: Arc<Registry>,
     pub driver: Mutex<Driver>,
     pub direct: Arc<DirectLanes>,
     pub fetcher: Arc<Fetcher>,
     pub room: Arc<Room>,
     pub restraint: Arc<Restraint>,
     pub admission: Admission,
-    /// Writes that the journal has lost.
-    pub damage: Mutex<Vec<JournalDamage>>,
+    pub losses: Arc<Losses>,
     rounds: AtomicU64,
     destaged_bytes: AtomicU64,
     full: AtomicU64,
@@ -67,7 +58,12 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub fn new(backing: Arc<Backing>, options: &VolumesOptions, memory: &VolumesMemory) -> Self {
+    pub fn new(
+        backing: Arc<Backing>,
+        options: &VolumesOptions,
+        memory: &VolumesMemory,
+        damage: Vec<JournalDamage>,
+    ) -> Self {
         let levels = Levels::new(Arc::clone(&backing), options.thresholds, memory);
         let levels = Arc::new(levels);
         let direct = DirectLanes::new(Arc::clone(&backing), options.direct);
@@ -78,16 +74,16 @@ impl Engine {
             Arc::clone(&direct),
         );
         Self {
+            losses: Arc::new(Losses::new(Arc::clone(&backing), damage)),
             restraint: Arc::new(Restraint::new(Arc::clone(&backing.pool))),
             room: Arc::new(room),
             levels,
             fetcher: Arc::new(Fetcher::new(Arc::clone(&backing))),
             direct,
             backing,
-            registry: Mutex::default(),
+            registry: Arc::default(),
             driver: Mutex::default(),
             admission: Admission::default(),
-            damage: Mutex::default(),
             rounds: AtomicU64::new(0),
             destaged_bytes: AtomicU64::new(0),
             full: AtomicU64::new(0),

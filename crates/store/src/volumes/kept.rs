@@ -5,22 +5,9 @@
 //! neither in the journal nor in memory, so that others go on; past a share it takes no more
 //! writes. Called by rounds, writers, and the program for what it says.
 
-use super::Volumes;
-use super::engine::Engine;
-use super::live::LiveVolume;
-use super::overlay::Piece;
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::journal::{JournalDamage, LostWrites};
-use format::journal::{RecordHeader, RecordKind};
+use crate::error::{StoreError, StoreErrorKind};
 use media::MediaErrorKind;
 use std::ops::Range;
-use std::sync::Arc;
-use units::VolumeId;
-
-/// Ranges that are named.
-const RANGES_MAX: usize = 64;
-/// Journal bytes of a record besides its data: header, tag, and its part of batch and padding.
-const RECORD_BYTES: u64 = 256;
 
 /// What one volume keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,108 +86,4 @@ impl std::fmt::Display for KeptWrites {
 /// True for what a damaged place causes; what the process or the pool as a whole suffers is not.
 pub(super) fn is_damage(e: &StoreError) -> bool {
     e.is_corruption() || e.kind == StoreErrorKind::Media(MediaErrorKind::Io)
-}
-
-impl Engine {
-    /// The volume's name; its id when it was deleted.
-    pub fn name_of(&self, id: &VolumeId) -> String {
-        let registry = self.registry.lock();
-        let name = registry.get(id).map(|r| r.record.name.clone());
-        name.unwrap_or_else(|| id.to_string())
-    }
-
-    /// Counts what volumes keep anew, after it changed.
-    pub fn count_kept(&self) {
-        let (mut bytes, mut pieces) = (0, 0);
-        for registered in self.registry.lock().values() {
-            if let Some(kept) = &registered.volume.state().kept {
-                bytes += kept.bytes;
-                pieces += kept.pieces;
-            }
-        }
-        self.backing.journal.set_kept(bytes);
-        self.levels.pieces.set_kept(pieces);
-    }
-
-    /// Bytes that were acknowledged are damaged in the journal.
-    pub fn note_lost(&self, volume: VolumeId, piece: &Piece, found: &StoreError) -> Result<()> {
-        let damage = JournalDamage {
-            slot: None,
-            at: piece.position,
-            end: piece.position,
-            record: Some(RecordHeader {
-                kind: RecordKind::Write,
-                data_bytes: u32::try_from(piece.len).unwrap_or(u32::MAX),
-                volume,
-                start: piece.offset,
-                len: piece.len,
-                data_checksum: 0,
-            }),
-            found: found.to_string(),
-        };
-        let noted = self
-            .backing
-            .journal
-            .note_losses(std::slice::from_ref(&damage));
-        self.damage.lock().push(damage);
-        noted
-    }
-}
-
-impl LiveVolume {
-    /// After a round: what the volume keeps now.
-    pub fn note_kept(&self, kept: Option<Kept>) {
-        let mut state = self.state_mut();
-        state.kept = kept.map(|mut kept| {
-            for range in &kept.ranges {
-                state.active.visit(range.start, range.end, |piece| {
-                    kept.pieces += 1;
-                    kept.bytes += piece.journal_bytes() + RECORD_BYTES;
-                });
-            }
-            Arc::new(kept)
-        });
-    }
-}
-
-impl Volumes {
-    /// Acknowledged writes that are lost, and how many more there were, until somebody acknowledges
-    /// that.
-    pub fn lost_writes(&self) -> (Vec<LostWrites>, u32) {
-        self.engine.backing.journal.losses()
-    }
-
-    /// Somebody knows of the lost writes: they are not told any more.
-    pub fn acknowledge_lost_writes(&self) -> Result<()> {
-        // Nothing of the journal is needed then that shows the loss again.
-        self.checkpoint()?;
-        self.engine.trim_all()?;
-        self.engine.backing.journal.acknowledge_losses()?;
-        self.engine.damage.lock().clear();
-        Ok(())
-    }
-
-    /// Flushes, and records exactly how far the journal reaches: for the end of a process.
-    pub fn close(&self) -> Result<()> {
-        self.engine.flush()?;
-        self.engine.backing.journal.note_reach()
-    }
-
-    /// What stays in the journal because it cannot be checkpointed, by name of the volume.
-    pub fn kept_writes(&self) -> Vec<KeptWrites> {
-        let registry = self.engine.registry.lock();
-        let kept = registry.values().filter_map(|registered| {
-            let kept = registered.volume.state().kept.clone()?;
-            Some(KeptWrites {
-                name: registered.record.name.clone(),
-                ranges: kept.ranges.iter().take(RANGES_MAX).cloned().collect(),
-                why: kept.why.clone(),
-                bytes: kept.bytes,
-                refuses: self.engine.levels.is_too_much(&kept),
-            })
-        });
-        let mut list: Vec<_> = kept.collect();
-        list.sort_by(|a, b| a.name.cmp(&b.name));
-        list
-    }
 }

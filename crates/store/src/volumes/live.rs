@@ -27,6 +27,9 @@ use units::{Fingerprint, VolumeId};
 /// Unit of the page cache's unwritten side, bytes.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
+/// Journal bytes of a record besides its data: header, tag, and its part of batch and padding.
+const RECORD_BYTES: u64 = 256;
+
 /// Layers of a volume, newest first: active, frozen, root.
 pub(super) struct State {
     /// Bytes that clients may address.
@@ -124,6 +127,20 @@ impl LiveVolume {
     /// Bytes of a chunk.
     pub fn chunk_bytes(&self) -> u64 {
         1 << self.log2
+    }
+
+    /// After a round: what the volume keeps now.
+    pub fn note_kept(&self, kept: Option<Kept>) {
+        let mut state = self.state_mut();
+        state.kept = kept.map(|mut kept| {
+            for range in &kept.ranges {
+                state.active.visit(range.start, range.end, |piece| {
+                    kept.pieces += 1;
+                    kept.bytes += piece.journal_bytes() + RECORD_BYTES;
+                });
+            }
+            Arc::new(kept)
+        });
     }
 
     /// True when reading the range is likely to need no device.

@@ -231,7 +231,7 @@ impl LiveVolume {
         );
         Err(StoreError::corruption(
             "volume",
-            engine.name_of(&self.id),
+            engine.registry.name_of(&self.id),
             found,
         ))
     }

@@ -280,7 +280,7 @@ impl Engine {
             key: record.key(),
             value: Some(record.encode()),
         }));
-        let needed = self.needed_from(folded_all);
+        let needed = self.registry.needed_from(folded_all);
         self.commit(session, edits, entries_change, Some(needed))?;
         let mut registry = self.registry.lock();
         for (id, record) in records {
@@ -310,7 +310,7 @@ impl Engine {
         match member.kept() {
             Some(kept) if purpose == Purpose::Exact || (resizes && root.is_none()) => {
                 let (from, to) = kept.ranges.first().map_or((0, 0), |r| (r.start, r.end));
-                let name = self.name_of(&member.volume.id);
+                let name = self.registry.name_of(&member.volume.id);
                 let place = format!("{name} bytes {from} to {to}");
                 let found = format!(
                     "what was written there cannot be checkpointed: {}",
@@ -358,20 +358,17 @@ impl Engine {
         round.at = round.members.len();
     }
 
-    /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
-    /// A write may have its position below `head` and not be in its overlay yet: it is waited for.
-    pub fn needed_from(&self, head: JournalPosition) -> JournalPosition {
-        let volumes: Vec<_> = self
-            .registry
-            .lock()
-            .values()
-            .map(|r| Arc::clone(&r.volume))
-            .collect();
-        let first = |volume: Arc<LiveVolume>| {
-            drop(volume.shut());
-            volume.state().active.first_position()
-        };
-        volumes.into_iter().filter_map(first).fold(head, Ord::min)
+    /// Counts what volumes keep anew, after it changed.
+    pub fn count_kept(&self) {
+        let (mut bytes, mut pieces) = (0, 0);
+        for registered in self.registry.lock().values() {
+            if let Some(kept) = &registered.volume.state().kept {
+                bytes += kept.bytes;
+                pieces += kept.pieces;
+            }
+        }
+        self.backing.journal.set_kept(bytes);
+        self.levels.pieces.set_kept(pieces);
     }
 
     /// One commit of the volumes' session.

@@ -68,7 +68,7 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
         let position = waits.recv().expect("appended");
         let head = engine.backing.journal.head();
         assert!(head > position);
-        assert_eq!(engine.needed_from(head), position);
+        assert_eq!(engine.registry.needed_from(head), position);
     });
 }
 
