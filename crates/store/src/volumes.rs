@@ -7,8 +7,8 @@
 mod administration;
 mod admission;
 mod backing;
-mod carrying;
 mod changes;
+mod checkpointer;
 mod crowding;
 mod damaged;
 mod decisions;
@@ -28,7 +28,6 @@ mod registry;
 mod resident;
 mod restraint;
 mod room;
-mod round;
 mod states;
 mod tally;
 mod tracing;
@@ -37,9 +36,9 @@ mod view;
 mod writing;
 
 pub use administration::VolumeStatus;
+pub use checkpointer::{CheckpointCounts, Step};
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
-pub use engine::{CheckpointCounts, Step};
 pub use handle::VolumeHandle;
 pub use kept::KeptWrites;
 pub use levels::Thresholds;
@@ -157,14 +156,15 @@ impl Volumes {
     /// A bounded piece of background work: about so many bytes. Called again and again by a thread
     /// of the program, or by a seed.
     pub fn step(&self, budget_bytes: u64) -> Result<Step> {
-        self.engine.step(budget_bytes)
+        self.engine.checkpointer.step(budget_bytes)
     }
 
     /// The same, where a round that begins stores at most about `room_bytes`: the rest stays in the
     /// journal. [`Volumes::step`] takes as many as the pool's disk has room for.
     pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
-        let mut driver = self.engine.driver.lock();
+        let mut driver = self.engine.checkpointer.driver.lock();
         self.engine
+            .checkpointer
             .step_within(&mut driver, budget_bytes, Some(room_bytes))
     }
 
@@ -175,12 +175,12 @@ impl Volumes {
 
     /// Waits until writers press, at most so long. True when they do.
     pub fn wait_for_work(&self, at_most: Duration) -> bool {
-        self.engine.wait_for_work(at_most)
+        self.engine.checkpointer.signal.wait_for_work(at_most)
     }
 
     /// Ends the waits of [`Volumes::wait_for_work`].
     pub fn wake(&self) {
-        self.engine.wake();
+        self.engine.checkpointer.signal.wake();
     }
 
     /// From now on writers wait while less than this is free on the pool's disk, until there is more or
@@ -228,7 +228,7 @@ impl Volumes {
 
     /// What checkpoints did.
     pub fn checkpoint_counts(&self) -> CheckpointCounts {
-        self.engine.counts()
+        self.engine.checkpointer.counts()
     }
 
     /// What was decided by how volumes and views are accessed.

@@ -3,7 +3,8 @@
 //! Invariant: each is one commit: after a crash it happened or it did not. Clone, snapshot and
 //! rollback cost the same whatever the size. Called by the program.
 
-use super::engine::{Driver, Engine};
+use super::checkpointer::Driver;
+use super::engine::Engine;
 use super::overlay::Overlay;
 use super::registry::Registered;
 use super::tally::CacheTally;
@@ -80,9 +81,10 @@ impl Volumes {
     pub fn clone_volume(&self, name: &str, source: &str) -> Result<VolumeHandle> {
         let source = self.registered(source)?;
         let _one = source.administer();
-        let mut driver = self.engine.driver.lock();
+        let mut driver = self.engine.checkpointer.driver.lock();
         if source.state().is_dirty() {
             self.engine
+                .checkpointer
                 .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
         }
         let root = source.state().root;
@@ -95,7 +97,8 @@ impl Volumes {
         root: format::recipe::ObjectRoot,
         origin: SnapshotId,
     ) -> Result<VolumeHandle> {
-        self.add_with(&mut self.engine.driver.lock(), name, root, origin)
+        let mut driver = self.engine.checkpointer.driver.lock();
+        self.add_with(&mut driver, name, root, origin)
     }
 
     fn add_with(
@@ -137,7 +140,7 @@ impl Volumes {
         let volume = self.registered(name)?;
         let _one = volume.administer();
         let engine = &self.engine;
-        let mut driver = engine.driver.lock();
+        let mut driver = engine.checkpointer.driver.lock();
         let edit = Edit {
             key: VolumeRecord::key_of(name),
             value: None,
@@ -169,8 +172,9 @@ impl Volumes {
         }
         let started = engine.backing.pool.now();
         let mut made = None;
-        let mut driver = engine.driver.lock();
-        engine.checkpoint_of(&mut driver, &volume, None, &mut |records| {
+        let mut driver = engine.checkpointer.driver.lock();
+        let checkpointer = &engine.checkpointer;
+        checkpointer.checkpoint_of(&mut driver, &volume, None, &mut |records| {
             let Some(record) = records.get_mut(&volume.id) else {
                 return (Vec::new(), 0);
             };
@@ -218,7 +222,7 @@ impl Volumes {
     pub fn resize(&self, name: &str, size_bytes: u64) -> Result<()> {
         let volume = self.registered(name)?;
         let _one = volume.administer();
-        let mut driver = self.engine.driver.lock();
+        let mut driver = self.engine.checkpointer.driver.lock();
         let mut changed = |records: &mut std::collections::BTreeMap<VolumeId, VolumeRecord>| {
             if let Some(record) = records.get_mut(&volume.id) {
                 record.changes += 1;
@@ -226,6 +230,7 @@ impl Volumes {
             (Vec::new(), 0)
         };
         self.engine
+            .checkpointer
             .checkpoint_of(&mut driver, &volume, Some(size_bytes), &mut changed)
     }
 
@@ -240,10 +245,10 @@ impl Volumes {
         let _hold = self.hold_snapshot(snapshot)?;
         let _one = volume.administer();
         let engine = &self.engine;
-        let mut driver = engine.driver.lock();
+        let mut driver = engine.checkpointer.driver.lock();
         // A round under way would put back what is to be lost. It is not finished first: what is
         // written now may lie over damage, and rolling back must not depend on that.
-        engine.give_up_round(&mut driver);
+        engine.checkpointer.give_up_round(&mut driver);
         let _shut = volume.shut();
         let mut record = {
             let registry = engine.registry.lock();
@@ -264,7 +269,7 @@ impl Volumes {
         state.aliasing = true;
         (state.fresh, state.kept) = (false, None);
         drop(state);
-        engine.count_kept();
+        engine.checkpointer.count_kept();
         if let Some(registered) = engine.registry.lock().get_mut(&volume.id) {
             registered.record = record;
         }
@@ -310,12 +315,12 @@ fn put(record: &VolumeRecord) -> Edit {
 
 /// A commit without a round.
 fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
-    let session = engine.session(&mut driver.session)?;
+    let session = engine.checkpointer.session(&mut driver.session)?;
     session.set_need(need);
-    let result = engine.commit(session, edits, 0, None);
+    let result = engine.checkpointer.commit(session, edits, 0, None);
     session.set_need(Need::Acknowledged);
     if result.is_err() {
-        engine.forget_session(driver);
+        engine.checkpointer.forget_session(driver);
     }
     result.map(drop)
 }

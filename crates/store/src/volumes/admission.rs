@@ -5,7 +5,8 @@
 //! zeroes is never refused: they give room back. Little is looked up: what was found free is given
 //! out in parts. Called by live volumes.
 
-use super::engine::{Engine, Step};
+use super::checkpointer::Step;
+use super::engine::Engine;
 use crate::error::{Result, StoreError};
 use media::Need;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -49,7 +50,7 @@ impl Engine {
             .reserved()
             .is_some_and(|r| r.free_bytes >= self.room.owed_bytes());
         let is_foldable = || is_room && self.levels.pieces.count() > 0;
-        while is_foldable() && matches!(self.step(STEP_BYTES), Ok(Step::Working)) {}
+        while is_foldable() && matches!(self.checkpointer.step(STEP_BYTES), Ok(Step::Working)) {}
         if self.finds_room(bytes) {
             return Ok(());
         }

@@ -4,7 +4,8 @@
 //! writer that is under way; who writes waits, who reads does not. A round begins before half of the room
 //! is taken, so that writers go on while it lasts. Called by live volumes and the program's driver.
 
-use super::engine::{Driver, Engine, Step};
+use super::checkpointer::{Checkpointer, Driver, Step};
+use super::engine::Engine;
 use crate::error::Result;
 
 /// Rounds that one writer waits for room in memory: what every round puts back (writes around damage)
@@ -20,13 +21,13 @@ impl Engine {
     pub fn written(&self) -> Result<()> {
         self.backing.journal.write_out()?;
         if self.levels.wants_checkpoint(false) {
-            self.press();
+            self.checkpointer.signal.press();
         }
         if self.levels.is_pressed()
             && !self.restraint.is_held_back()
-            && let Some(mut driver) = self.driver.try_lock()
+            && let Some(mut driver) = self.checkpointer.driver.try_lock()
         {
-            match self.step_with(&mut driver, PRESSED_STEP_BYTES) {
+            match self.checkpointer.step_with(&mut driver, PRESSED_STEP_BYTES) {
                 // This write is accepted; the next one asks whether there is room.
                 Err(e) if e.is_full() => {}
                 helped => drop(helped?),
@@ -39,16 +40,16 @@ impl Engine {
     pub fn wait_for_pieces(&self, may_wait: bool) -> Result<()> {
         let mut rounds = 0;
         while self.levels.pieces.count() >= self.levels.pieces.max {
-            let before = self.rounds();
+            let before = self.checkpointer.rounds();
             let mut idle = false;
             // Nothing to fold: somebody just made room in another way.
             self.work_or_wait(before, may_wait, |_| {
                 idle = true;
                 Ok(())
             })?;
-            rounds += u32::from(idle || self.rounds() != before);
+            rounds += u32::from(idle || self.checkpointer.rounds() != before);
             if rounds > ROUNDS_MAX {
-                return Err(Self::no_room());
+                return Err(Checkpointer::no_room());
             }
         }
         Ok(())
@@ -58,7 +59,9 @@ impl Engine {
     /// before the attempt that failed: a round that ended since has made room, and a journal that
     /// is empty now is no journal that cannot be emptied. `may_wait`: for room on the disk too.
     pub fn make_room(&self, before: u64, may_wait: bool) -> Result<()> {
-        self.work_or_wait(before, may_wait, |driver| self.drop_unneeded(driver))
+        self.work_or_wait(before, may_wait, |driver| {
+            self.checkpointer.drop_unneeded(driver)
+        })
     }
 
     /// Works on the round unless one has ended since `before`.
@@ -68,16 +71,16 @@ impl Engine {
         may_wait: bool,
         when_idle: impl FnOnce(&mut Driver) -> Result<()>,
     ) -> Result<()> {
-        self.note_full();
+        self.checkpointer.note_full();
         self.backing.journal.write_out()?;
         if may_wait {
             self.restraint.hold_back();
         }
-        let mut driver = self.driver.lock();
-        if self.rounds() != before {
+        let mut driver = self.checkpointer.driver.lock();
+        if self.checkpointer.rounds() != before {
             return Ok(());
         }
-        match self.step_with(&mut driver, ROOM_STEP_BYTES)? {
+        match self.checkpointer.step_with(&mut driver, ROOM_STEP_BYTES)? {
             Step::Idle => when_idle(&mut driver),
             Step::Working | Step::Committed => Ok(()),
         }

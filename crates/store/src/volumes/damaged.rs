@@ -26,7 +26,7 @@ impl Volumes {
     pub fn acknowledge_lost_writes(&self) -> Result<()> {
         // Nothing of the journal is needed then that shows the loss again.
         self.checkpoint()?;
-        self.engine.trim_all()?;
+        self.engine.checkpointer.trim_all()?;
         self.engine.backing.journal.acknowledge_losses()?;
         self.engine.losses.clear();
         Ok(())

@@ -6,7 +6,8 @@
 //! collector.
 
 use super::Volumes;
-use super::engine::{Driver, Engine};
+use super::checkpointer::Driver;
+use super::engine::Engine;
 use super::overlay::{Piece, Source};
 use crate::error::Result;
 use format::recipe::ObjectRoot;
@@ -29,7 +30,7 @@ impl Volumes {
         // on: who chooses now sees which containers were given up.
         drop(engine.direct.choosing_alone());
         {
-            let driver = engine.driver.lock();
+            let driver = engine.checkpointer.driver.lock();
             visit(engine, &driver, needed);
         }
         // What was overwritten is not told; a crash must not bring it back.

@@ -127,7 +127,7 @@ impl LiveVolume {
         let may_wait = !matches!(write, Write::Chunks(_));
         loop {
             engine.wait_for_pieces(may_wait)?;
-            let rounds = engine.rounds();
+            let rounds = engine.checkpointer.rounds();
             if self.append(engine, offset, write, len)? {
                 return Ok(());
             }

@@ -1,8 +1,8 @@
 use super::*;
 use crate::journal::JournalOptions;
 use crate::pool::small::{LANE, make};
+use crate::volumes::checkpointer::Step;
 use crate::volumes::direct::DirectLimits;
-use crate::volumes::engine::Step;
 use crate::volumes::{AccessOptions, Volumes, VolumesOptions};
 use crate::{Collector, GcPolicy, GcStep, NothingCached};
 use sim::SimDisk;
@@ -77,12 +77,12 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
 fn room_that_was_made_meanwhile_is_room() {
     let (volumes, disk) = opened();
     let engine = &volumes.engine;
-    let before = engine.rounds();
+    let before = engine.checkpointer.rounds();
     disk.write(engine, 0, &[7; 4096]).expect("write");
-    while engine.step(u64::MAX).expect("step") != Step::Idle {}
+    while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
     engine.make_room(before, true).expect("there is room");
     // With nothing to fold and nothing to drop there is none to be made.
-    let nothing = engine.make_room(engine.rounds(), true);
+    let nothing = engine.make_room(engine.checkpointer.rounds(), true);
     assert!(nothing.is_err());
 }
 
@@ -97,10 +97,10 @@ fn pieces_take_no_more_memory_than_they_were_given() {
         assert!(engine.levels.pieces.count() <= max, "{n}");
         assert!(engine.backing.journal.filled_percent() < 90);
     }
-    assert!(engine.counts().rounds >= 2);
+    assert!(engine.checkpointer.counts().rounds >= 2);
     // What is frozen counts as well.
     assert!(engine.levels.pieces.active.count() < max);
-    while engine.step(u64::MAX).expect("step") != Step::Idle {}
+    while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
     assert_eq!(engine.levels.pieces.count(), 0);
 }
 

@@ -5,19 +5,41 @@
 //! takes what there is room for, and leaves the room that collection and deletion need. Called by whoever
 //! drives the steps, by writers who help, and where names of volumes change.
 
-use super::Engine;
+mod carrying;
+mod round;
+mod signal;
+
+use super::backing::Backing;
+use super::direct::DirectLanes;
+use super::levels::Levels;
+use super::live::LiveVolume;
+use super::losses::Losses;
+use super::registry::Registry;
+use super::room::Room;
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::Purpose as CommitPurpose;
-use crate::volumes::live::LiveVolume;
-use crate::volumes::round::Member;
 use crate::write_path::{Committed, WriteSession};
 use format::recipe::ObjectRoot;
 use format::volume::VolumeRecord;
+use parking_lot::Mutex;
+use round::Member;
+use signal::Signal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use units::{JournalPosition, VolumeId};
+
+/// What checkpoints did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointCounts {
+    /// Commits.
+    pub rounds: u64,
+    /// Bytes of chunks assembled.
+    pub destaged_bytes: u64,
+    /// Times that a writer found the journal full.
+    pub full: u64,
+}
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +53,7 @@ pub enum Step {
 }
 
 #[derive(Default)]
-pub(in crate::volumes) struct Driver {
+pub(super) struct Driver {
     pub session: Option<WriteSession>,
     round: Option<Round>,
     /// The journal's head after the last round that was to trim it.
@@ -58,7 +80,7 @@ struct Round {
 
 /// What a round is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::volumes) enum Purpose {
+pub(super) enum Purpose {
     /// To take what was written. What cannot be taken stays where it is, and costs nothing.
     Take,
     /// The same; what cannot be taken is carried forward, so that the journal can be trimmed.
@@ -70,10 +92,72 @@ pub(in crate::volumes) enum Purpose {
 }
 
 /// What goes into a round's commit besides the new roots.
-pub(in crate::volumes) type AtCommit<'a> =
+pub(super) type AtCommit<'a> =
     dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> (Vec<Edit>, i64) + 'a;
 
-impl Engine {
+/// See the module's head.
+pub(super) struct Checkpointer {
+    backing: Arc<Backing>,
+    levels: Arc<Levels>,
+    room: Arc<Room>,
+    direct: Arc<DirectLanes>,
+    registry: Arc<Registry>,
+    losses: Arc<Losses>,
+    /// Held for a step; who finds no room waits for it.
+    pub driver: Mutex<Driver>,
+    /// There is work for whoever drives the steps.
+    pub signal: Signal,
+    rounds: AtomicU64,
+    destaged_bytes: AtomicU64,
+    full: AtomicU64,
+}
+
+impl Checkpointer {
+    pub fn new(
+        backing: Arc<Backing>,
+        levels: Arc<Levels>,
+        room: Arc<Room>,
+        direct: Arc<DirectLanes>,
+        registry: Arc<Registry>,
+        losses: Arc<Losses>,
+    ) -> Self {
+        Self {
+            backing,
+            levels,
+            room,
+            direct,
+            registry,
+            losses,
+            driver: Mutex::default(),
+            signal: Signal::default(),
+            rounds: AtomicU64::new(0),
+            destaged_bytes: AtomicU64::new(0),
+            full: AtomicU64::new(0),
+        }
+    }
+
+    pub fn counts(&self) -> CheckpointCounts {
+        CheckpointCounts {
+            rounds: self.rounds.load(Ordering::Relaxed),
+            destaged_bytes: self.destaged_bytes.load(Ordering::Relaxed),
+            full: self.full.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A writer found no room.
+    pub fn note_full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Rounds so far: read before an attempt to append, given to `make_room` when it fails.
+    pub fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    pub fn no_room() -> StoreError {
+        StoreError::no_space("the journal is full and cannot be emptied")
+    }
+
     /// A bounded piece of a checkpoint; begins one when there is anything to fold.
     pub fn step(&self, budget: u64) -> Result<Step> {
         self.step_with(&mut self.driver.lock(), budget)
@@ -121,7 +205,7 @@ impl Engine {
 
     fn begin(&self, volumes: Vec<Arc<LiveVolume>>, purpose: Purpose, room: u64) -> Round {
         let head = self.backing.journal.head();
-        let members = volumes.into_iter().map(|v| Member::freeze(self, v, None));
+        let members = volumes.into_iter().map(|v| self.freeze(v, None));
         Round {
             members: members.collect(),
             head,
@@ -129,6 +213,10 @@ impl Engine {
             purpose,
             room,
         }
+    }
+
+    fn freeze(&self, volume: Arc<LiveVolume>, len: Option<u64>) -> Member {
+        Member::freeze(&self.backing, &self.levels.pieces.frozen, volume, len)
     }
 
     /// Gives the round up that is under way: nothing of it happened.
@@ -156,7 +244,7 @@ impl Engine {
         }
         let head = self.backing.journal.head();
         driver.round = Some(Round {
-            members: vec![Member::freeze(self, Arc::clone(volume), len)],
+            members: vec![self.freeze(Arc::clone(volume), len)],
             head,
             at: 0,
             purpose,
@@ -202,7 +290,7 @@ impl Engine {
         };
         while let Some(member) = round.members.get_mut(round.at) {
             let before = session.counts().logical_bytes;
-            let done = member.destage(self, session.main(), budget, &mut round.room)?;
+            let done = member.destage(session.main(), budget, &mut round.room)?;
             let bytes = session.counts().logical_bytes - before;
             self.destaged_bytes.fetch_add(bytes, Ordering::Relaxed);
             if !done {
@@ -251,7 +339,7 @@ impl Engine {
         }
         let mut carried = false;
         for member in &round.members {
-            carried |= member.carry(self)?;
+            carried |= member.carry(&self.losses)?;
         }
         let is_part = round.members.iter().any(Member::is_part);
         if carried || is_part {
@@ -292,7 +380,7 @@ impl Engine {
         for (member, root) in std::mem::take(&mut round.members).into_iter().zip(roots) {
             let (volume, kept) = (Arc::clone(&member.volume), member.kept());
             let root = root.unwrap_or_else(|| volume.state().root);
-            member.unfreeze(self, root);
+            member.unfreeze(root);
             volume.note_kept(kept);
         }
         Ok(Some(needed))
@@ -305,7 +393,7 @@ impl Engine {
         member: &mut Member,
         purpose: Purpose,
     ) -> Result<Option<ObjectRoot>> {
-        let root = member.fold(self, session)?;
+        let root = member.fold(session)?;
         let resizes = member.len != member.volume.state().size;
         match member.kept() {
             Some(kept) if purpose == Purpose::Exact || (resizes && root.is_none()) => {
