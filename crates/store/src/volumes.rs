@@ -5,11 +5,10 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
-mod admission;
+mod back_pressure;
 mod backing;
 mod changes;
 mod checkpointer;
-mod crowding;
 mod damaged;
 mod decisions;
 mod direct;
@@ -26,7 +25,6 @@ mod overlay;
 mod reading;
 mod registry;
 mod resident;
-mod restraint;
 mod room;
 mod states;
 mod tally;
@@ -36,6 +34,7 @@ mod view;
 mod writing;
 
 pub use administration::VolumeStatus;
+pub use back_pressure::RestraintCounts;
 pub use checkpointer::{CheckpointCounts, Step};
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
@@ -43,7 +42,6 @@ pub use handle::VolumeHandle;
 pub use kept::KeptWrites;
 pub use levels::Thresholds;
 pub use memory::MemoryByOwner;
-pub use restraint::RestraintCounts;
 pub use states::States;
 pub use tally::{CacheMeter, CacheTally};
 pub(crate) use unfolded::Needed;
@@ -186,17 +184,20 @@ impl Volumes {
     /// From now on writers wait while less than this is free on the pool's disk, until there is more or
     /// this says 0: for who makes room meanwhile. [`Volumes::step`] does not wait.
     pub fn keep_free(&self, bytes: u64) {
-        self.engine.restraint.keep_free(bytes);
+        self.engine.back_pressure.restraint.keep_free(bytes);
     }
 
     /// Returns when writers need not wait for room, or after so long. True: they still have to.
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
-        self.engine.restraint.wait_while_held_back(at_most)
+        self.engine
+            .back_pressure
+            .restraint
+            .wait_while_held_back(at_most)
     }
 
     /// How often writers waited for room on the disk.
     pub fn restraint_counts(&self) -> RestraintCounts {
-        self.engine.restraint.counts()
+        self.engine.back_pressure.restraint.counts()
     }
 
     /// Folds everything in, so that nothing is left to replay.

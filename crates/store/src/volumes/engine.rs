@@ -1,10 +1,15 @@
-//! What all open volumes share: journal, page cache, and the one round that may be under way.
+//! The parts that open volumes share, put together.
 //!
-//! Invariant: a lock here is held for a moment, but the driver's, which is held for a step of a checkpoint;
-//! others wait for it only when there is no room. Called by volumes, handles and whoever drives the steps.
+//! Each part owns its state and its locks, and has references to the parts that it needs. From the
+//! ground up: backing; levels and direct writes; room on the disk; live volumes and their registry; the
+//! checkpointer; back-pressure. The prefetcher stands beside them.
+//!
+//! Invariant: a part knows those below it and none above. A lock is held for a moment, but the
+//! checkpointer's driver, which is held for a step of a checkpoint; others wait for it only when there
+//! is no room. Called by volumes, handles and whoever drives the steps.
 
 use super::VolumesOptions;
-use super::admission::Admission;
+use super::back_pressure::BackPressure;
 use super::backing::Backing;
 use super::checkpointer::Checkpointer;
 use super::direct::DirectLanes;
@@ -12,7 +17,6 @@ use super::fetcher::Fetcher;
 use super::levels::Levels;
 use super::losses::Losses;
 use super::registry::Registry;
-use super::restraint::Restraint;
 use super::room::Room;
 use crate::budget::VolumesMemory;
 use crate::error::Result;
@@ -27,9 +31,7 @@ pub(crate) struct Engine {
     pub checkpointer: Arc<Checkpointer>,
     pub direct: Arc<DirectLanes>,
     pub fetcher: Arc<Fetcher>,
-    pub room: Arc<Room>,
-    pub restraint: Arc<Restraint>,
-    pub admission: Admission,
+    pub back_pressure: BackPressure,
     pub losses: Arc<Losses>,
 }
 
@@ -60,17 +62,23 @@ impl Engine {
             Arc::clone(&registry),
             Arc::clone(&losses),
         );
-        Self {
-            checkpointer: Arc::new(checkpointer),
-            losses,
-            restraint: Arc::new(Restraint::new(Arc::clone(&backing.pool))),
+        let checkpointer = Arc::new(checkpointer);
+        let back_pressure = BackPressure::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
             room,
+            Arc::clone(&direct),
+            Arc::clone(&checkpointer),
+        );
+        Self {
+            checkpointer,
+            losses,
+            back_pressure,
             levels,
             fetcher: Arc::new(Fetcher::new(Arc::clone(&backing))),
             direct,
             backing,
             registry,
-            admission: Admission::default(),
         }
     }
 

@@ -26,7 +26,7 @@ impl LiveVolume {
     /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
     pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
         let len = data.len() as u64;
-        engine.admit(len)?;
+        engine.back_pressure.admission.admit(len)?;
         let direct_bytes_min = engine.direct.bytes_min();
         if !engine.direct.is_streaming(len) || len < direct_bytes_min {
             return self.write_journalled(engine, offset, data);
@@ -50,7 +50,7 @@ impl LiveVolume {
     }
 
     fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
-        if engine.restraint.is_held_back() {
+        if engine.back_pressure.restraint.is_held_back() {
             return self.write_journalled(engine, offset, data);
         }
         // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
@@ -72,7 +72,7 @@ impl LiveVolume {
         }
         let write = Write::Chunks(fingerprints.into());
         self.append_waiting(engine, offset, &write, data.len() as u64)?;
-        engine.written()
+        engine.back_pressure.written()
     }
 
     fn write_journalled(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
@@ -87,7 +87,7 @@ impl LiveVolume {
             rest = later;
             at += take as u64;
         }
-        engine.written()
+        engine.back_pressure.written()
     }
 
     /// The same if nothing has to be waited for; false when something has, and nothing was written.
@@ -99,7 +99,11 @@ impl LiveVolume {
         {
             return Ok(false);
         }
-        if !engine.is_admitted(data.len() as u64) {
+        if !engine
+            .back_pressure
+            .admission
+            .is_admitted(data.len() as u64)
+        {
             return Ok(false);
         }
         engine.direct.is_streaming(data.len() as u64);
@@ -112,7 +116,7 @@ impl LiveVolume {
             return Ok(());
         }
         self.append_waiting(engine, offset, &Write::Zero, len)?;
-        engine.written()
+        engine.back_pressure.written()
     }
 
     /// One record, once the journal has room for it.
@@ -126,12 +130,12 @@ impl LiveVolume {
         // Who has chosen places does not wait for the collector, who waits for that.
         let may_wait = !matches!(write, Write::Chunks(_));
         loop {
-            engine.wait_for_pieces(may_wait)?;
+            engine.back_pressure.wait_for_pieces(may_wait)?;
             let rounds = engine.checkpointer.rounds();
             if self.append(engine, offset, write, len)? {
                 return Ok(());
             }
-            engine.make_room(rounds, may_wait)?;
+            engine.back_pressure.make_room(rounds, may_wait)?;
         }
     }
 

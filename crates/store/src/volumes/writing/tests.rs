@@ -80,9 +80,14 @@ fn room_that_was_made_meanwhile_is_room() {
     let before = engine.checkpointer.rounds();
     disk.write(engine, 0, &[7; 4096]).expect("write");
     while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
-    engine.make_room(before, true).expect("there is room");
+    engine
+        .back_pressure
+        .make_room(before, true)
+        .expect("there is room");
     // With nothing to fold and nothing to drop there is none to be made.
-    let nothing = engine.make_room(engine.checkpointer.rounds(), true);
+    let nothing = engine
+        .back_pressure
+        .make_room(engine.checkpointer.rounds(), true);
     assert!(nothing.is_err());
 }
 

@@ -5,10 +5,15 @@
 //! zeroes is never refused: they give room back. Little is looked up: what was found free is given
 //! out in parts. Called by live volumes.
 
-use super::checkpointer::Step;
-use super::engine::Engine;
+use super::super::checkpointer::{Checkpointer, Step};
+use super::super::direct::DirectLanes;
+use super::super::levels::Levels;
+use super::super::room::Room;
+use super::restraint::Restraint;
 use crate::error::{Result, StoreError};
+use crate::pool::Pool;
 use media::Need;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Given out at most without another look at the disk: others may fill it too.
@@ -17,17 +22,41 @@ const PART_BYTES_MAX: u64 = 8 << 20;
 const STEP_BYTES: u64 = 8 << 20;
 
 /// See the module's head.
-#[derive(Default)]
-pub(super) struct Admission {
+pub(in crate::volumes) struct Admission {
+    pool: Arc<Pool>,
+    levels: Arc<Levels>,
+    room: Arc<Room>,
+    direct: Arc<DirectLanes>,
+    restraint: Arc<Restraint>,
+    checkpointer: Arc<Checkpointer>,
+    /// Of what was found free last, and is not given out.
     left_bytes: AtomicU64,
 }
 
-impl Engine {
+impl Admission {
+    pub fn new(
+        pool: Arc<Pool>,
+        levels: Arc<Levels>,
+        room: Arc<Room>,
+        direct: Arc<DirectLanes>,
+        restraint: Arc<Restraint>,
+        checkpointer: Arc<Checkpointer>,
+    ) -> Self {
+        Self {
+            pool,
+            levels,
+            room,
+            direct,
+            restraint,
+            checkpointer,
+            left_bytes: AtomicU64::new(0),
+        }
+    }
+
     /// True if so many bytes are left of what was found free last.
     pub fn is_admitted(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
-        let left = &self.admission.left_bytes;
-        left.fetch_update(Relaxed, Relaxed, take).is_ok()
+        self.left_bytes.fetch_update(Relaxed, Relaxed, take).is_ok()
     }
 
     /// Returns when so many bytes may be written; `NoSpace` when there is no room for them, and
@@ -45,7 +74,6 @@ impl Engine {
         self.direct.settle()?;
         // Not with the reserve: that is for who gives room back.
         let is_room = self
-            .backing
             .pool
             .reserved()
             .is_some_and(|r| r.free_bytes >= self.room.owed_bytes());
@@ -59,16 +87,16 @@ impl Engine {
     }
 
     fn finds_room(&self, bytes: u64) -> bool {
-        let Some(reserved) = self.backing.pool.reserved() else {
+        let Some(reserved) = self.pool.reserved() else {
             // Nobody knows: whoever writes is told when the disk is full.
-            self.admission.left_bytes.store(u64::MAX / 2, Relaxed);
+            self.left_bytes.store(u64::MAX / 2, Relaxed);
             return true;
         };
         let free = reserved
             .for_need(Need::New)
             .saturating_sub(self.room.owed_bytes());
         let part = (free / 2).min(PART_BYTES_MAX);
-        self.admission.left_bytes.store(part, Relaxed);
+        self.left_bytes.store(part, Relaxed);
         free >= bytes
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// See the module's head.
-pub(super) struct Restraint {
+pub(in crate::volumes) struct Restraint {
     pool: Arc<Pool>,
     /// Less free than this, and writers wait; 0: they do not.
     keep_free_bytes: AtomicU64,

@@ -1,12 +1,23 @@
-//! How near writers are to the limits of journal and memory, and what they do about it.
+//! What writers do when the journal, the memory for pieces, or the pool's disk fills up.
 //!
 //! Invariant: pieces that no root holds take no more memory than they were given, but for one of each
 //! writer that is under way; who writes waits, who reads does not. A round begins before half of the room
 //! is taken, so that writers go on while it lasts. Called by live volumes and the program's driver.
 
+mod admission;
+mod restraint;
+
+pub use restraint::RestraintCounts;
+
+use super::backing::Backing;
 use super::checkpointer::{Checkpointer, Driver, Step};
-use super::engine::Engine;
+use super::direct::DirectLanes;
+use super::levels::Levels;
+use super::room::Room;
 use crate::error::Result;
+use admission::Admission;
+use restraint::Restraint;
+use std::sync::Arc;
 
 /// Rounds that one writer waits for room in memory: what every round puts back (writes around damage)
 /// leaves none for ever.
@@ -16,7 +27,43 @@ const ROOM_STEP_BYTES: u64 = 8 << 20;
 /// ... and when it finds little: so writers slow down before they stop.
 const PRESSED_STEP_BYTES: u64 = 256 << 10;
 
-impl Engine {
+/// See the module's head.
+pub(super) struct BackPressure {
+    backing: Arc<Backing>,
+    levels: Arc<Levels>,
+    checkpointer: Arc<Checkpointer>,
+    /// Whether writers wait for room on the disk.
+    pub restraint: Arc<Restraint>,
+    /// Which writes there is room for.
+    pub admission: Admission,
+}
+
+impl BackPressure {
+    pub fn new(
+        backing: Arc<Backing>,
+        levels: Arc<Levels>,
+        room: Arc<Room>,
+        direct: Arc<DirectLanes>,
+        checkpointer: Arc<Checkpointer>,
+    ) -> Self {
+        let restraint = Arc::new(Restraint::new(Arc::clone(&backing.pool)));
+        let admission = Admission::new(
+            Arc::clone(&backing.pool),
+            Arc::clone(&levels),
+            room,
+            direct,
+            Arc::clone(&restraint),
+            Arc::clone(&checkpointer),
+        );
+        Self {
+            backing,
+            levels,
+            checkpointer,
+            restraint,
+            admission,
+        }
+    }
+
     /// After a write: writes out full buffers, wakes the driver, and helps it when it lags.
     pub fn written(&self) -> Result<()> {
         self.backing.journal.write_out()?;
