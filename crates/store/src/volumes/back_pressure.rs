@@ -2,7 +2,7 @@
 //!
 //! Invariant: pieces that no root holds take no more memory than they were given, but for one of each
 //! writer that is under way; who writes waits, who reads does not. A round begins before half of the room
-//! is taken, so that writers go on while it lasts. Called by live volumes and the program's driver.
+//! is taken, so that writers go on while it lasts. Called by who writes to volumes.
 
 mod admission;
 mod restraint;

@@ -4,7 +4,7 @@
 //! Invariant: a record of chunks is appended after its chunks were stored; a flush is acknowledged
 //! after the containers of all of them are durable; a round commits their containers before it
 //! folds them. The lanes here share claims with nobody: what they deduplicate against is stored
-//! when [`DirectLanes::settle`] returns. Called by live volumes, flushes and rounds.
+//! when [`DirectLanes::settle`] returns. Called by who reads and writes volumes, flushes and rounds.
 
 mod lanes;
 

@@ -1,7 +1,7 @@
 //! What of the pool's disk volumes may take: how much of it is owed to what was acknowledged.
 //!
-//! Invariant: beside the reserve there is room for all that the journal holds and for large writes
-//! that no container holds yet. Called by rounds and by who admits writes.
+//! Invariant: a round leaves what collection and deletion need; they make the room for the next one.
+//! Called by the checkpointer and by who admits writes.
 
 use super::backing::Backing;
 use super::direct::DirectLanes;

@@ -53,7 +53,7 @@ impl LiveVolume {
         if engine.back_pressure.restraint.is_held_back() {
             return self.write_journalled(engine, offset, data);
         }
-        // From the choice of a place until the overlay names it: see `Engine::visit_unfolded`.
+        // From the choice of a place until the overlay names it: see `Volumes::visit_unfolded`.
         let choosing = engine.direct.choosing();
         self.expect_takes(engine, offset, data.len() as u64)?;
         let stored = engine.direct.store(self.chunk_bytes() as usize, data)?;

@@ -3,7 +3,7 @@
 //! Invariant: what is admitted can be stored: beside the reserve there is room for all that the
 //! journal holds, for large writes that no container holds yet, and for the write. Whoever makes
 //! zeroes is never refused: they give room back. Little is looked up: what was found free is given
-//! out in parts. Called by live volumes.
+//! out in parts. Called by who writes to volumes.
 
 use super::super::checkpointer::{Checkpointer, Step};
 use super::super::direct::DirectLanes;

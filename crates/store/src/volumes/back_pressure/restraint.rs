@@ -2,7 +2,7 @@
 //!
 //! Invariant: who waits here holds no lock and has chosen no place for a chunk: the collector needs both.
 //! Nobody waits unless somebody who makes room has said that it is worth it; and then checkpoints and large
-//! writes wait, and small ones once the journal is full. Called by live volumes; switched by the program.
+//! writes wait, and small ones once the journal is full. Called by who writes to volumes; switched by the program.
 
 use crate::pool::Pool;
 use parking_lot::{Condvar, Mutex};

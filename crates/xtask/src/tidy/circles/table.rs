@@ -23,17 +23,4 @@ pub const CIRCLES: &[&[&str]] = &[
         "crates/store/src/device/steps.rs",
         "crates/store/src/device/turns.rs",
     ],
-    &[
-        "crates/store/src/volumes/admission.rs",
-        "crates/store/src/volumes/carrying.rs",
-        "crates/store/src/volumes/crowding.rs",
-        "crates/store/src/volumes/direct.rs",
-        "crates/store/src/volumes/engine.rs",
-        "crates/store/src/volumes/engine/checkpoint.rs",
-        "crates/store/src/volumes/fetcher.rs",
-        "crates/store/src/volumes/kept.rs",
-        "crates/store/src/volumes/live.rs",
-        "crates/store/src/volumes/restraint.rs",
-        "crates/store/src/volumes/round.rs",
-    ],
 ];
