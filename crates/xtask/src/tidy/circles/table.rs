@@ -2,12 +2,6 @@
 
 /// Files of a circle, sorted.
 pub const CIRCLES: &[&[&str]] = &[
-    &["crates/duet/src/session.rs", "crates/duet/src/table.rs"],
-    &[
-        "crates/maintenance/src/mend/mending.rs",
-        "crates/maintenance/src/mend/naming.rs",
-        "crates/maintenance/src/mend/round.rs",
-    ],
     &[
         "crates/quintet/src/held/collecting.rs",
         "crates/quintet/src/held/copies.rs",
