@@ -7,7 +7,7 @@
 
 use crate::page::{Events, Item, Mask, Page, Space};
 use crate::subscriber::{ENDS, Relevance, Scope, Subscriber};
-use crate::table::{Duet, SHARDS};
+use crate::table::{Duet, SHARDS, TooManySessions};
 use crate::unpoisoned;
 use crate::work::{Work, WorkSet};
 use std::sync::{Arc, Mutex};
@@ -91,8 +91,25 @@ pub struct Session {
     walk: Mutex<Walk>,
 }
 
+impl Duet {
+    /// Registers a session that is told, beginning with the present, what `mask` asks for of the
+    /// pages in `scope`. Its units of work have parts of `part_bits` bits (see
+    /// [`WorkSet::new`](crate::WorkSet::new)).
+    pub fn register(
+        self: &Arc<Self>,
+        space: Space,
+        scope: Scope,
+        mask: Mask,
+        part_bits: u32,
+    ) -> Result<Session, TooManySessions> {
+        let subscriber = Arc::new(Subscriber::new(space, scope, mask, part_bits));
+        let number = self.enter(&subscriber)?;
+        Ok(Session::new(Arc::clone(self), number, subscriber))
+    }
+}
+
 impl Session {
-    pub(crate) fn new(duet: Arc<Duet>, number: usize, subscriber: Arc<Subscriber>) -> Self {
+    fn new(duet: Arc<Duet>, number: usize, subscriber: Arc<Subscriber>) -> Self {
         Self {
             duet,
             number,

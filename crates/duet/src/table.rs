@@ -5,11 +5,10 @@
 //! is called from within. Called by the page cache from many threads, and by sessions.
 
 use crate::hash::hash;
-use crate::page::{Events, Mask, Page, Space};
+use crate::page::{Events, Page, Space};
 use crate::records::SESSIONS_MAX;
-use crate::session::Session;
 use crate::shard::Shard;
-use crate::subscriber::{Scope, Subscriber};
+use crate::subscriber::Subscriber;
 use crate::unpoisoned;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -96,29 +95,19 @@ impl Duet {
         self.shard_of(hash).inject(session, hash, page, events);
     }
 
-    /// Registers a session that is told, beginning with the present, what `mask` asks for of the
-    /// pages in `scope`. Its units of work have parts of `part_bits` bits (see
-    /// [`WorkSet::new`](crate::WorkSet::new)).
-    pub fn register(
-        self: &Arc<Self>,
-        space: Space,
-        scope: Scope,
-        mask: Mask,
-        part_bits: u32,
-    ) -> Result<Session, TooManySessions> {
-        let subscriber = Arc::new(Subscriber::new(space, scope, mask, part_bits));
+    /// From now on events are recorded for the subscriber, under the number that this returns.
+    pub(crate) fn enter(&self, subscriber: &Arc<Subscriber>) -> Result<usize, TooManySessions> {
         let mut sessions = unpoisoned(self.sessions.lock());
         let mut slots = (0..).zip(sessions.iter_mut());
         let Some((number, slot)) = slots.find(|(_, slot)| slot.is_none()) else {
             return Err(TooManySessions);
         };
-        *slot = Some(Arc::clone(&subscriber));
+        *slot = Some(Arc::clone(subscriber));
         for shard in &self.shards {
-            unpoisoned(shard.lock()).join(number, Arc::clone(&subscriber));
+            unpoisoned(shard.lock()).join(number, Arc::clone(subscriber));
         }
         self.want(&sessions);
-        drop(sessions);
-        Ok(Session::new(Arc::clone(self), number, subscriber))
+        Ok(number)
     }
 
     pub(crate) fn deregister(&self, number: usize) {

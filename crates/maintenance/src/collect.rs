@@ -13,9 +13,11 @@
 mod choose;
 mod merge;
 mod policy;
+mod task;
 mod urgency;
 
 pub use policy::{GcCounts, GcPolicy};
+pub use task::Collecting;
 
 use choose::Candidate;
 use store::{

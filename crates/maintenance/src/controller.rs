@@ -49,6 +49,9 @@ impl HeldTurn for StepTurn<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
 
+/// Bytes of a step of a task that looks up and reads here and there: a few lookups in the index, or a region.
+const SCATTERED_BYTES: u64 = 64 << 10;
+
 /// Bytes of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepSizes {
@@ -67,6 +70,15 @@ impl StepSizes {
             alone_bytes,
             turn_bytes: TURN_BYTES,
             step_bytes: TURN_BYTES,
+        }
+    }
+
+    /// For a task of whose steps several make a turn, which is for so many bytes.
+    pub const fn scattered(alone_bytes: u64, turn_bytes: u64) -> Self {
+        Self {
+            alone_bytes,
+            turn_bytes,
+            step_bytes: SCATTERED_BYTES,
         }
     }
 }

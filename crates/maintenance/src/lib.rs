@@ -15,7 +15,7 @@ mod slots;
 mod task;
 mod upkeep;
 
-pub use collect::{Collector, GcCounts, GcPolicy, GcStage};
+pub use collect::{Collecting, Collector, GcCounts, GcPolicy, GcStage};
 pub use controller::{Advance, HeldTurn, Host, StepSizes, Stopped, advance};
 pub use defrag::{
     DefragOptions, DefragReport, DefragRun, DefragSource, DefragStage, Defragmenter, Heat,

@@ -13,6 +13,7 @@ mod mending;
 mod naming;
 mod place;
 mod round;
+mod walk;
 
 use crate::replicate::Pairs;
 use format::snapshot::{Snapshot, SnapshotKind};

@@ -21,7 +21,6 @@ mod volumes;
 
 pub use collecting::{
     CollectStatus, CollectTotals, Collected, Collecting, Collection, Initiator, fold, seconds,
-    steps_of_a_turn,
 };
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Outcome};

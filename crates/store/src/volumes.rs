@@ -5,10 +5,11 @@
 //! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
 
 mod administration;
-mod admission;
-mod carrying;
+mod back_pressure;
+mod backing;
 mod changes;
-mod crowding;
+mod checkpointer;
+mod damaged;
 mod decisions;
 mod direct;
 mod engine;
@@ -16,27 +17,31 @@ mod fetcher;
 mod front;
 mod handle;
 mod kept;
+mod levels;
 mod live;
+mod losses;
 mod memory;
 mod overlay;
 mod reading;
+mod registry;
 mod resident;
-mod restraint;
-mod round;
+mod room;
 mod states;
 mod tally;
 mod tracing;
 mod unfolded;
 mod view;
+mod writing;
 
 pub use administration::VolumeStatus;
+pub use back_pressure::RestraintCounts;
+pub use checkpointer::{CheckpointCounts, Step};
 pub use decisions::{AccessOptions, DecisionCounters, Switches};
 pub use direct::DirectLimits;
-pub use engine::{CheckpointCounts, Step, Thresholds};
 pub use handle::VolumeHandle;
 pub use kept::KeptWrites;
+pub use levels::Thresholds;
 pub use memory::MemoryByOwner;
-pub use restraint::RestraintCounts;
 pub use states::States;
 pub use tally::{CacheMeter, CacheTally};
 pub(crate) use unfolded::Needed;
@@ -44,16 +49,18 @@ pub use view::View;
 
 use crate::budget::VolumesMemory;
 use crate::error::Result;
-use crate::journal::{JournalDamage, JournalOptions, JournalUsage, Record};
-use crate::pool::{Pool, key_of};
+use crate::journal::{JournalOptions, JournalUsage, Record};
+use crate::pool::Pool;
 use crate::write_path::LaneOptions;
+use backing::Backing;
 use duet::Duet;
-use engine::{Engine, Registered};
+use engine::Engine;
 use fetcher::FetchThreads;
 use format::volume::VolumeRecord;
-use live::LiveVolume;
+use live::{LiveVolume, layout_log2};
 use overlay::{DirectChunks, Overlay, Piece, Source};
 use page_cache::PageCache;
+use registry::Registered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +85,9 @@ pub struct VolumesOptions {
 
 /// All writable volumes of a pool, open.
 pub struct Volumes {
-    engine: Arc<Engine>,
+    /// Dropped first: nobody fetches while the rest ends.
     _fetching: FetchThreads,
+    engine: Arc<Engine>,
     duet: Arc<Duet>,
 }
 
@@ -113,28 +121,23 @@ impl Volumes {
             Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
             Arc::<Duet>::clone(&duet),
         );
-        let engine = Engine::new(pool, journal, cache, options, &memory);
-        *engine.damage.lock() = damage;
+        let backing = Backing::new(pool, journal, cache, options, &memory);
+        let engine = Engine::new(Arc::new(backing), options, &memory, damage);
         for (id, (record, overlay)) in overlays {
             let registered = register(&engine, record, overlay);
             engine.registry.lock().insert(id, registered);
         }
         let engine = Arc::new(engine);
         Ok(Self {
-            _fetching: FetchThreads::start(&engine, options.access.fetch_threads),
+            _fetching: FetchThreads::start(&engine.fetcher, options.access.fetch_threads),
             engine,
             duet,
         })
     }
 
-    /// Writes that were acknowledged and that the journal has lost to damage.
-    pub fn damage(&self) -> Vec<JournalDamage> {
-        self.engine.damage.lock().clone()
-    }
-
     /// The pool below.
     pub fn pool(&self) -> &Arc<Pool> {
-        &self.engine.pool
+        &self.engine.backing.pool
     }
 
     /// The volume of this name.
@@ -151,46 +154,50 @@ impl Volumes {
     /// A bounded piece of background work: about so many bytes. Called again and again by a thread
     /// of the program, or by a seed.
     pub fn step(&self, budget_bytes: u64) -> Result<Step> {
-        self.engine.step(budget_bytes)
+        self.engine.checkpointer.step(budget_bytes)
     }
 
     /// The same, where a round that begins stores at most about `room_bytes`: the rest stays in the
     /// journal. [`Volumes::step`] takes as many as the pool's disk has room for.
     pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
-        let mut driver = self.engine.driver.lock();
+        let mut driver = self.engine.checkpointer.driver.lock();
         self.engine
+            .checkpointer
             .step_within(&mut driver, budget_bytes, Some(room_bytes))
     }
 
     /// True while checkpoints are due; `under_way` says that one has begun.
     pub fn wants_checkpoint(&self, under_way: bool) -> bool {
-        self.engine.wants_checkpoint(under_way)
+        self.engine.levels.wants_checkpoint(under_way)
     }
 
     /// Waits until writers press, at most so long. True when they do.
     pub fn wait_for_work(&self, at_most: Duration) -> bool {
-        self.engine.wait_for_work(at_most)
+        self.engine.checkpointer.signal.wait_for_work(at_most)
     }
 
     /// Ends the waits of [`Volumes::wait_for_work`].
     pub fn wake(&self) {
-        self.engine.wake();
+        self.engine.checkpointer.signal.wake();
     }
 
     /// From now on writers wait while less than this is free on the pool's disk, until there is more or
     /// this says 0: for who makes room meanwhile. [`Volumes::step`] does not wait.
     pub fn keep_free(&self, bytes: u64) {
-        self.engine.keep_free(bytes);
+        self.engine.back_pressure.restraint.keep_free(bytes);
     }
 
     /// Returns when writers need not wait for room, or after so long. True: they still have to.
     pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
-        self.engine.wait_while_held_back(at_most)
+        self.engine
+            .back_pressure
+            .restraint
+            .wait_while_held_back(at_most)
     }
 
     /// How often writers waited for room on the disk.
     pub fn restraint_counts(&self) -> RestraintCounts {
-        self.engine.restraint.counts()
+        self.engine.back_pressure.restraint.counts()
     }
 
     /// Folds everything in, so that nothing is left to replay.
@@ -204,9 +211,15 @@ impl Volumes {
         self.engine.flush()
     }
 
+    /// Flushes, and records exactly how far the journal reaches: for the end of a process.
+    pub fn close(&self) -> Result<()> {
+        self.engine.flush()?;
+        self.engine.backing.journal.note_reach()
+    }
+
     /// How full the journal is and what it did.
     pub fn journal_usage(&self) -> JournalUsage {
-        self.engine.journal.usage()
+        self.engine.backing.journal.usage()
     }
 
     /// Bytes of writes that passed the journal by.
@@ -216,19 +229,22 @@ impl Volumes {
 
     /// What checkpoints did.
     pub fn checkpoint_counts(&self) -> CheckpointCounts {
-        self.engine.counts()
+        self.engine.checkpointer.counts()
     }
 
     /// What was decided by how volumes and views are accessed.
     pub fn decision_counters(&self) -> DecisionCounters {
         let engine = &self.engine;
-        engine.meters.counters(engine.pool.reader().counts())
+        engine
+            .backing
+            .meters
+            .counters(engine.backing.pool.reader().counts())
     }
 
     /// Fetches one part of what was planned on this thread, for who has no threads that do it.
     /// False when nothing waits.
     pub fn fetch_step(&self) -> bool {
-        self.engine.fetcher.step(&self.engine)
+        self.engine.fetcher.step()
     }
 
     /// Where maintenance registers for events of pages.
@@ -238,23 +254,23 @@ impl Volumes {
 
     /// The pages that are in memory, for its sessions.
     pub fn present(&self) -> &dyn duet::Present {
-        &self.engine.cache
+        &self.engine.backing.cache
     }
 
     /// By object ([`crate::Fragmentable::key`]): what is read of it, as far as anybody remembers; ranges
     /// that are ascending and apart.
     pub fn heat(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
-        self.engine.tracer.heat(&self.engine.pool)
+        self.engine.backing.tracer.heat(&self.engine.backing.pool)
     }
 
     /// From now on what is read is remembered, or is not.
     pub fn trace(&self, is_on: bool) {
-        self.engine.tracer.switch(is_on);
+        self.engine.backing.tracer.switch(is_on);
     }
 
     /// Writes down what was read, for later runs of defragmentation. What fails costs heat only.
     pub fn store_trace(&self) -> std::result::Result<(), media::MediaError> {
-        self.engine.tracer.store(&self.engine.pool)
+        self.engine.backing.tracer.store(&self.engine.backing.pool)
     }
 
     /// The volumes, and their numbers in the page cache.
@@ -266,16 +282,20 @@ impl Volumes {
 
     /// What the page cache did.
     pub fn cache_counters(&self) -> page_cache::Counters {
-        self.engine.cache.counters()
+        self.engine.backing.cache.counters()
     }
 }
 
 fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
-    let log2 = layout_log2(&record);
-    let object = engine.new_object();
-    let overlay = overlay.tallied_by(&engine.pieces.active);
-    let recorder = engine.tracer.recorder(key_of(&record.id.0));
-    let volume = LiveVolume::new(record.id, object, log2, record.root, overlay, recorder);
+    let object = engine.backing.new_object();
+    let overlay = overlay.tallied_by(&engine.levels.pieces.active);
+    let volume = LiveVolume::new(
+        Arc::clone(&engine.backing),
+        Arc::clone(&engine.direct),
+        &record,
+        object,
+        overlay,
+    );
     Registered {
         record,
         volume: Arc::new(volume),
@@ -371,11 +391,4 @@ fn enter_chunks(
             .for_each(|piece| overlay.insert(piece));
     }
     Ok(())
-}
-
-fn layout_log2(record: &VolumeRecord) -> u8 {
-    match record.root.layout {
-        format::recipe::Layout::Fixed(log2) => log2,
-        format::recipe::Layout::Variable => 0,
-    }
 }

@@ -9,19 +9,19 @@ use super::opened::Opened;
 use super::{failure, full};
 use crate::cli::GcArgs;
 use crate::exit::Exit;
-use crate::held::{Held, fold, steps_of_a_turn};
+use crate::held::{Held, TaskHost, fold};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::sizes;
-use maintenance::{CollectMemory, CollectNote, Collector, GcCounts, GcPolicy, GcStage, Urgency};
-use qos::Flow;
+use maintenance::{
+    Advance, CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage,
+    StepSizes, TaskStep, Urgency, advance,
+};
 use std::time::{Duration, Instant};
-use store::{CachedChunks, Discarded, GcStep, LaneOptions, NothingCached, OpenMode, Pool, Volumes};
+use store::{Discarded, LaneOptions, OpenMode, Pool, Volumes};
 
-/// Bytes of work between two looks at the clock and at the wish to stop.
-const STEP_BYTES: u64 = 16 << 20;
-/// ... where clients use the same device.
-const STEP_BYTES_BESIDE: u64 = 256 << 10;
+/// Work between two looks at the clock and at the wish to stop, and where clients use the same device.
+const SIZES: StepSizes = StepSizes::scattered(16 << 20, 256 << 10);
 /// One that puts into the trash, one that deletes, and two for what was held back meanwhile.
 const RUNS_MAX: usize = 4;
 /// ... and on a full disk as many as give room for copies that the next one makes: each gives as
@@ -229,29 +229,26 @@ impl Run<'_> {
         collector: &mut Collector,
     ) -> anyhow::Result<()> {
         let progress = self.invocation.progress("collecting");
-        let cached: &dyn CachedChunks = match volumes {
-            Some(volumes) => volumes,
-            None => &NothingCached,
-        };
+        let interrupt = &self.invocation.interrupt;
+        let host = TaskHost::new(self.invocation.held().map(|held| &**held), interrupt);
         let started = Instant::now();
         let mut shown = GcStage::Done;
         loop {
-            self.invocation.interrupt.check()?;
+            interrupt.check()?;
             let before = collector.counts().copied_bytes;
-            let turn = self.invocation.turn(Flow::Collect, STEP_BYTES_BESIDE)?;
-            let bytes = STEP_BYTES_BESIDE;
-            let step = match &turn {
-                Some(_) => steps_of_a_turn(collector, pool, volumes, cached, bytes)?,
-                None => collector.step(pool, volumes, cached, STEP_BYTES)?,
+            let mut task = Collecting {
+                collector,
+                pool,
+                volumes,
             };
-            drop(turn);
+            let advanced = advance(&mut task, &host, SIZES)?;
             let counts = collector.counts();
             if collector.stage() != shown {
                 shown = collector.stage();
                 tell(&progress, shown, collector);
             }
             progress.add_bytes(counts.copied_bytes - before);
-            if step == GcStep::Done {
+            if let Advance::Step(TaskStep::Finished) = advanced {
                 return Ok(());
             }
             self.hold_back(started, counts.copied_bytes)?;

@@ -447,13 +447,6 @@ impl Invocation {
         self.held.as_ref().ok_or_else(none)
     }
 
-    /// A turn at a server's device, for one step of maintenance; `None` without a server.
-    pub fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<StepTurn<'_>>, Interrupted> {
-        let held = self.held.as_ref();
-        held.map(|held| held.turn(flow, bytes, &self.interrupt))
-            .transpose()
-    }
-
     /// Key slots, and the one that opens with what the user gave; none without encryption. In a
     /// server that is another one than it was itself opened with, maybe.
     pub fn keys(&self, pool: &Pool) -> anyhow::Result<(Vec<SlotInfo>, Option<SlotInfo>)> {

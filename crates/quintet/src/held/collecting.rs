@@ -9,45 +9,19 @@ use crate::interrupt::Interrupt;
 use anyhow::bail;
 use format::collect::CollectRecord;
 use maintenance::{
-    CollectLimits, CollectMemory, CollectNote, CollectSchedule, Collector, GcCounts, GcStage,
-    NextCollect, Urgency,
+    CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcStage, NextCollect,
+    Urgency,
 };
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
-use store::{CachedChunks, Discarded, GcStep, Pool, Step, StoreError, Volumes};
+use std::time::Duration;
+use store::{Discarded, Pool, Step, Volumes};
 use units::UnixNanos;
 
 /// Waits for a run of the server to end, between looks at the wish to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Bytes of one step of several in a turn: a few lookups in the index, or a region.
-const STEP_BYTES: u64 = 64 << 10;
 /// Bytes of a step of a checkpoint.
 const FOLD_BYTES: u64 = 8 << 20;
-/// A turn at the device is for so many bytes in so much time; what takes longer reads here and there.
-const TURN_BYTES: u64 = 256 << 10;
-const TURN: Duration = Duration::from_millis(10);
-
-/// Steps of a collection that has a turn at the device for so many bytes: until it has copied as many, or
-/// the time of the turn is over, which in memory is long and at a disk a read or two.
-pub fn steps_of_a_turn(
-    collector: &mut Collector,
-    pool: &Pool,
-    volumes: Option<&Volumes>,
-    cached: &dyn CachedChunks,
-    bytes: u64,
-) -> Result<GcStep, StoreError> {
-    let turns = u32::try_from(bytes / TURN_BYTES).unwrap_or(u32::MAX);
-    let (began, at_most) = (Instant::now(), TURN.saturating_mul(turns.max(1)));
-    let until = collector.counts().copied_bytes.saturating_add(bytes);
-    loop {
-        let step = collector.step(pool, volumes, cached, STEP_BYTES)?;
-        let is_over = began.elapsed() >= at_most || collector.counts().copied_bytes >= until;
-        if step == GcStep::Done || is_over {
-            return Ok(step);
-        }
-    }
-}
 
 /// What was overwritten or discarded is needed until the checkpoint that says so: two of them, for what
 /// one under way has not seen. They take what there is room for; what fails stays in the journal.

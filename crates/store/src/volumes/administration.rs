@@ -3,8 +3,10 @@
 //! Invariant: each is one commit: after a crash it happened or it did not. Clone, snapshot and
 //! rollback cost the same whatever the size. Called by the program.
 
-use super::engine::{Driver, Engine, Registered};
+use super::checkpointer::Driver;
+use super::engine::Engine;
 use super::overlay::Overlay;
+use super::registry::Registered;
 use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
 use crate::catalog::Edit;
@@ -79,9 +81,10 @@ impl Volumes {
     pub fn clone_volume(&self, name: &str, source: &str) -> Result<VolumeHandle> {
         let source = self.registered(source)?;
         let _one = source.administer();
-        let mut driver = self.engine.driver.lock();
+        let mut driver = self.engine.checkpointer.driver.lock();
         if source.state().is_dirty() {
             self.engine
+                .checkpointer
                 .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
         }
         let root = source.state().root;
@@ -94,7 +97,8 @@ impl Volumes {
         root: format::recipe::ObjectRoot,
         origin: SnapshotId,
     ) -> Result<VolumeHandle> {
-        self.add_with(&mut self.engine.driver.lock(), name, root, origin)
+        let mut driver = self.engine.checkpointer.driver.lock();
+        self.add_with(&mut driver, name, root, origin)
     }
 
     fn add_with(
@@ -115,13 +119,13 @@ impl Volumes {
         }
         let engine = &self.engine;
         let mut id = VolumeId::default();
-        engine.pool.fill_random(&mut id.0);
+        engine.backing.pool.fill_random(&mut id.0);
         let record = VolumeRecord {
             name: name.to_owned(),
             id,
             root,
-            made: engine.pool.now(),
-            folded: engine.journal.head(),
+            made: engine.backing.pool.now(),
+            folded: engine.backing.journal.head(),
             origin,
             changes: 0,
         };
@@ -136,7 +140,7 @@ impl Volumes {
         let volume = self.registered(name)?;
         let _one = volume.administer();
         let engine = &self.engine;
-        let mut driver = engine.driver.lock();
+        let mut driver = engine.checkpointer.driver.lock();
         let edit = Edit {
             key: VolumeRecord::key_of(name),
             value: None,
@@ -149,7 +153,7 @@ impl Volumes {
         drop(state.active.take());
         (state.fresh, state.kept) = (false, None);
         drop(state);
-        engine.cache.forget_object(volume.object);
+        engine.backing.cache.forget_object(volume.object);
         Ok(())
     }
 
@@ -166,16 +170,17 @@ impl Volumes {
         if self.find_snapshot(&full)?.is_some() {
             return Err(StoreError::new(StoreErrorKind::Exists, full));
         }
-        let started = engine.pool.now();
+        let started = engine.backing.pool.now();
         let mut made = None;
-        let mut driver = engine.driver.lock();
-        engine.checkpoint_of(&mut driver, &volume, None, &mut |records| {
+        let mut driver = engine.checkpointer.driver.lock();
+        let checkpointer = &engine.checkpointer;
+        checkpointer.checkpoint_of(&mut driver, &volume, None, &mut |records| {
             let Some(record) = records.get_mut(&volume.id) else {
                 return (Vec::new(), 0);
             };
             let snapshot = Snapshot {
-                id: engine.pool.new_snapshot_id(),
-                taken: engine.pool.now(),
+                id: engine.backing.pool.new_snapshot_id(),
+                taken: engine.backing.pool.now(),
                 kind: SnapshotKind::Volume,
                 root: record.root,
                 name: full.clone(),
@@ -188,7 +193,7 @@ impl Volumes {
                 directories: 0,
                 logical_bytes: record.root.len,
                 added_bytes: 0,
-                duration_ms: engine.pool.now().0.abs_diff(started.0) / 1_000_000,
+                duration_ms: engine.backing.pool.now().0.abs_diff(started.0) / 1_000_000,
                 parent: record.origin,
                 signature: Vec::new(),
                 missed: Default::default(),
@@ -208,7 +213,7 @@ impl Volumes {
 
     /// The snapshot called `volume@label`.
     pub fn find_snapshot(&self, full: &str) -> Result<Option<Snapshot>> {
-        let snapshots = self.engine.pool.snapshots()?;
+        let snapshots = self.engine.backing.pool.snapshots()?;
         let is_it = |s: &Snapshot| s.kind == SnapshotKind::Volume && s.name == full;
         Ok(snapshots.into_iter().find(is_it))
     }
@@ -217,7 +222,7 @@ impl Volumes {
     pub fn resize(&self, name: &str, size_bytes: u64) -> Result<()> {
         let volume = self.registered(name)?;
         let _one = volume.administer();
-        let mut driver = self.engine.driver.lock();
+        let mut driver = self.engine.checkpointer.driver.lock();
         let mut changed = |records: &mut std::collections::BTreeMap<VolumeId, VolumeRecord>| {
             if let Some(record) = records.get_mut(&volume.id) {
                 record.changes += 1;
@@ -225,6 +230,7 @@ impl Volumes {
             (Vec::new(), 0)
         };
         self.engine
+            .checkpointer
             .checkpoint_of(&mut driver, &volume, Some(size_bytes), &mut changed)
     }
 
@@ -239,10 +245,10 @@ impl Volumes {
         let _hold = self.hold_snapshot(snapshot)?;
         let _one = volume.administer();
         let engine = &self.engine;
-        let mut driver = engine.driver.lock();
+        let mut driver = engine.checkpointer.driver.lock();
         // A round under way would put back what is to be lost. It is not finished first: what is
         // written now may lie over damage, and rolling back must not depend on that.
-        engine.give_up_round(&mut driver);
+        engine.checkpointer.give_up_round(&mut driver);
         let _shut = volume.shut();
         let mut record = {
             let registry = engine.registry.lock();
@@ -250,12 +256,12 @@ impl Volumes {
             registered.ok_or_else(|| no_volume(name))?.record.clone()
         };
         record.root = snapshot.root;
-        record.folded = engine.journal.head();
+        record.folded = engine.backing.journal.head();
         record.origin = snapshot.id;
         record.changes += 1;
         commit(engine, &mut driver, vec![put(&record)], Need::Deletion)?;
         volume.state_mut().aliasing = false;
-        engine.cache.forget_object(volume.object);
+        engine.backing.cache.forget_object(volume.object);
         let mut state = volume.state_mut();
         state.size = record.root.len;
         state.root = record.root;
@@ -263,7 +269,7 @@ impl Volumes {
         state.aliasing = true;
         (state.fresh, state.kept) = (false, None);
         drop(state);
-        engine.count_kept();
+        engine.checkpointer.count_kept();
         if let Some(registered) = engine.registry.lock().get_mut(&volume.id) {
             registered.record = record;
         }
@@ -272,7 +278,7 @@ impl Volumes {
 
     /// Keeps what a snapshot reaches until a volume refers to it. `NotFound` when it was forgotten.
     fn hold_snapshot(&self, snapshot: &Snapshot) -> Result<Hold> {
-        let pool = &self.engine.pool;
+        let pool = &self.engine.backing.pool;
         let hold = pool.hold();
         match pool.has_key(pool.record().catalog, &snapshot.key())? {
             true => Ok(hold),
@@ -309,12 +315,12 @@ fn put(record: &VolumeRecord) -> Edit {
 
 /// A commit without a round.
 fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
-    let session = engine.session(&mut driver.session)?;
+    let session = engine.checkpointer.session(&mut driver.session)?;
     session.set_need(need);
-    let result = engine.commit(session, edits, 0, None);
+    let result = engine.checkpointer.commit(session, edits, 0, None);
     session.set_need(Need::Acknowledged);
     if result.is_err() {
-        engine.forget_session(driver);
+        engine.checkpointer.forget_session(driver);
     }
     result.map(drop)
 }

@@ -25,7 +25,12 @@ impl VolumeChanges {
             let state = self.volume.state();
             (state.pieces(within.start, within.end), state.root)
         };
-        let mut ranges = changed_ranges(self.engine.pool.reader(), &self.before, &root, within);
+        let mut ranges = changed_ranges(
+            self.engine.backing.pool.reader(),
+            &self.before,
+            &root,
+            within,
+        );
         ranges.extend(pieces.iter().map(|piece| piece.offset..piece.end()));
         ranges.sort_unstable_by_key(|range| range.start);
         ranges

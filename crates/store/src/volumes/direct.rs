@@ -4,20 +4,20 @@
 //! Invariant: a record of chunks is appended after its chunks were stored; a flush is acknowledged
 //! after the containers of all of them are durable; a round commits their containers before it
 //! folds them. The lanes here share claims with nobody: what they deduplicate against is stored
-//! when [`DirectLanes::settle`] returns. Called by live volumes, flushes and rounds.
+//! when [`DirectLanes::settle`] returns. Called by who reads and writes volumes, flushes and rounds.
 
 mod lanes;
 
-use super::engine::Engine;
+use super::backing::Backing;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::Purpose;
 use crate::write_path::{Lane, Probe, WriteSession};
 use format::container::ContainerClass;
 use lanes::Lanes;
 use media::{Barrier, MediaErrorKind, Need};
-use parking_lot::Mutex;
-use std::sync::OnceLock;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use units::Fingerprint;
 
 /// Nodes of a commit's catalog, about.
@@ -43,8 +43,9 @@ impl Default for DirectLimits {
 }
 
 /// See the module's head.
-#[derive(Default)]
 pub(super) struct DirectLanes {
+    backing: Arc<Backing>,
+    limits: DirectLimits,
     lanes: Lanes,
     session: Mutex<Option<WriteSession>>,
     /// Chunks were stored that may not be durable.
@@ -58,9 +59,58 @@ pub(super) struct DirectLanes {
     bytes: AtomicU64,
     /// Stored since all lanes were written out last: more than what is open in them.
     open_bytes: AtomicU64,
+    /// Written in any way since the last flush.
+    unflushed_bytes: AtomicU64,
+    /// Held by who deduplicates and has not told the overlay yet.
+    choosing: RwLock<()>,
 }
 
 impl DirectLanes {
+    pub fn new(backing: Arc<Backing>, limits: DirectLimits) -> Self {
+        Self {
+            backing,
+            limits,
+            lanes: Lanes::default(),
+            session: Mutex::default(),
+            unsettled: AtomicBool::new(false),
+            settling: Mutex::default(),
+            is_settling: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            bytes: AtomicU64::new(0),
+            open_bytes: AtomicU64::new(0),
+            unflushed_bytes: AtomicU64::new(0),
+            choosing: RwLock::default(),
+        }
+    }
+
+    /// Shorter writes do not pass the journal by.
+    pub fn bytes_min(&self) -> u64 {
+        self.limits.bytes_min
+    }
+
+    /// Counts a write. True when so much was written since the last flush that large ones may pass
+    /// the journal by.
+    pub fn is_streaming(&self, bytes: u64) -> bool {
+        let before = self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        before >= self.limits.unflushed_bytes_min
+    }
+
+    /// Held while chunks that are stored or found have no name in an overlay yet.
+    pub fn choosing(&self) -> RwLockReadGuard<'_, ()> {
+        self.choosing.read()
+    }
+
+    /// Waits for all who hold [`DirectLanes::choosing`].
+    pub fn choosing_alone(&self) -> impl Drop + '_ {
+        self.choosing.write()
+    }
+
+    /// For a flush: every chunk that was stored before the call is durable when this returns.
+    pub fn flush(&self) -> Result<()> {
+        self.unflushed_bytes.store(0, Ordering::Relaxed);
+        self.settle()
+    }
+
     /// At most so many bytes are stored and in no container that was put.
     pub fn open_bytes(&self) -> u64 {
         self.open_bytes.load(Ordering::Relaxed)
@@ -73,12 +123,7 @@ impl DirectLanes {
 
     /// Stores whole chunks of `chunk_bytes`. `None` when somebody settles or
     /// commits what was stored: the journal is faster than a sync.
-    pub fn store(
-        &self,
-        engine: &Engine,
-        chunk_bytes: usize,
-        data: &[u8],
-    ) -> Result<Option<Vec<Fingerprint>>> {
+    pub fn store(&self, chunk_bytes: usize, data: &[u8]) -> Result<Option<Vec<Fingerprint>>> {
         if self.failed.get().is_some() {
             return Ok(None);
         }
@@ -88,14 +133,14 @@ impl DirectLanes {
         let open = one.lane.as_ref().map_or(0, Lane::open_bytes);
         let open = open + data.len() as u64;
         // Looked for only when a container may be full with this write: it takes system calls.
-        let may_put = open >= engine.lane.container_bytes as u64 / 8 * 7;
-        if may_put && !has_room(engine, open) {
+        let may_put = open >= self.backing.lane.container_bytes as u64 / 8 * 7;
+        if may_put && !self.has_room(open) {
             return Ok(None);
         }
         let lane = match &mut one.lane {
             Some(lane) => lane,
             none => {
-                let mut lane = self.new_lane(engine)?;
+                let mut lane = self.new_lane()?;
                 lane.set_probe(Probe::Index);
                 none.insert(lane)
             }
@@ -113,13 +158,17 @@ impl DirectLanes {
         fingerprints.map(Some)
     }
 
-    fn new_lane(&self, engine: &Engine) -> Result<Lane> {
+    fn new_lane(&self) -> Result<Lane> {
         let mut session = self.session.lock();
         let session = match &mut *session {
             Some(session) => session,
-            none => none.insert(engine.pool.begin_for(Purpose::Direct, engine.lane)?),
+            none => none.insert(
+                self.backing
+                    .pool
+                    .begin_for(Purpose::Direct, self.backing.lane)?,
+            ),
         };
-        session.lane(engine.lane)
+        session.lane(self.backing.lane)
     }
 
     /// True when a chunk may be in no container that can be read.
@@ -129,20 +178,20 @@ impl DirectLanes {
     }
 
     /// Returns when every chunk that was stored before the call is durable.
-    pub fn settle(&self, engine: &Engine) -> Result<()> {
+    pub fn settle(&self) -> Result<()> {
         let _one = self.settling.lock();
         if !self.unsettled.load(Ordering::Relaxed) {
             return Ok(());
         }
         // Nothing is lost while it is in memory: a later flush may find room.
-        expect_room(engine, &mut self.lanes.all().iter_mut())?;
+        self.expect_room(&mut self.lanes.all().iter_mut())?;
         self.is_settling.store(true, Ordering::SeqCst);
-        let settled = self.put_and_wait(engine);
+        let settled = self.put_and_wait();
         self.is_settling.store(false, Ordering::SeqCst);
         self.note(settled)
     }
 
-    fn put_and_wait(&self, engine: &Engine) -> Result<()> {
+    fn put_and_wait(&self) -> Result<()> {
         {
             let mut lanes = self.lanes.all();
             self.unsettled.store(false, Ordering::SeqCst);
@@ -152,16 +201,20 @@ impl DirectLanes {
             self.open_bytes.store(0, Ordering::Relaxed);
         }
         let point = Barrier::ContainersBeforeJournal;
-        engine.pool.blobs_barrier(point)
+        self.backing.pool.blobs_barrier(point)
     }
 
     /// Enters the containers into the pool's inventory, so that a root may reach them.
-    pub fn commit(&self, engine: &Engine) -> Result<()> {
+    pub fn commit(&self) -> Result<()> {
         let _one = self.settling.lock();
         let mut lanes = self.lanes.all();
         let mut session = self.session.lock();
-        if session.is_none() && engine.pool.has_adopted(Purpose::Direct) {
-            *session = Some(engine.pool.begin_for(Purpose::Direct, engine.lane)?);
+        if session.is_none() && self.backing.pool.has_adopted(Purpose::Direct) {
+            *session = Some(
+                self.backing
+                    .pool
+                    .begin_for(Purpose::Direct, self.backing.lane)?,
+            );
         }
         let Some(session) = session.as_mut() else {
             return Ok(());
@@ -169,9 +222,9 @@ impl DirectLanes {
         if !self.unsettled.load(Ordering::Relaxed) && !session.has_finished() {
             return Ok(());
         }
-        expect_room(engine, &mut lanes.iter_mut())?;
+        self.expect_room(&mut lanes.iter_mut())?;
         let mut open: Vec<&mut Lane> = lanes.iter_mut().collect();
-        let committed = engine.pool.commit_with(Purpose::Direct, |base| {
+        let committed = self.backing.pool.commit_with(Purpose::Direct, |base| {
             session.commit_more(base, Vec::new(), 0, &mut open)
         });
         self.note(committed)?;
@@ -201,21 +254,21 @@ impl DirectLanes {
         }
         result
     }
-}
 
-/// True when so many bytes can be put, and the commit that names them.
-fn has_room(engine: &Engine, bytes: u64) -> bool {
-    let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
-    let reserved = engine.pool.reserved();
-    reserved.is_none_or(|r| r.for_need(Need::Acknowledged) >= needed)
-}
+    /// True when so many bytes can be put, and the commit that names them.
+    fn has_room(&self, bytes: u64) -> bool {
+        let needed = bytes.saturating_add(bytes / 8).saturating_add(COMMIT_BYTES);
+        let reserved = self.backing.pool.reserved();
+        reserved.is_none_or(|r| r.for_need(Need::Acknowledged) >= needed)
+    }
 
-/// `NoSpace` when there is no room for what is open in the lanes, which stays as it is.
-fn expect_room(engine: &Engine, lanes: &mut dyn Iterator<Item = &mut Lane>) -> Result<()> {
-    match has_room(engine, lanes.map(|lane| lane.open_bytes()).sum()) {
-        true => Ok(()),
-        false => Err(StoreError::no_space(
-            "the pool's disk has no room for a large write, which stays in memory",
-        )),
+    /// `NoSpace` when there is no room for what is open in the lanes, which stays as it is.
+    fn expect_room(&self, lanes: &mut dyn Iterator<Item = &mut Lane>) -> Result<()> {
+        match self.has_room(lanes.map(|lane| lane.open_bytes()).sum()) {
+            true => Ok(()),
+            false => Err(StoreError::no_space(
+                "the pool's disk has no room for a large write, which stays in memory",
+            )),
+        }
     }
 }

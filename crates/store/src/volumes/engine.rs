@@ -1,218 +1,90 @@
-//! What all open volumes share: journal, page cache, and the one round that may be under way.
+//! The parts that open volumes share, put together.
 //!
-//! Invariant: a lock here is held for a moment, but the driver's, which is held for a step of a checkpoint;
-//! others wait for it only when there is no room. Called by volumes, handles and whoever drives the steps.
-
-mod checkpoint;
-
-pub(super) use checkpoint::Driver;
-pub use checkpoint::Step;
+//! Each part owns its state and its locks, and has references to the parts that it needs. From the
+//! ground up: backing; levels and direct writes; room on the disk; live volumes and their registry; the
+//! checkpointer; back-pressure. The prefetcher stands beside them.
+//!
+//! Invariant: a part knows those below it and none above. A lock is held for a moment, but the
+//! checkpointer's driver, which is held for a step of a checkpoint; others wait for it only when there
+//! is no room. Called by volumes, handles and whoever drives the steps.
 
 use super::VolumesOptions;
-use super::admission::Admission;
-use super::crowding::Pieces;
-use super::decisions::{AccessOptions, Meters};
-use super::direct::{DirectLanes, DirectLimits};
+use super::back_pressure::BackPressure;
+use super::backing::Backing;
+use super::checkpointer::Checkpointer;
+use super::direct::DirectLanes;
 use super::fetcher::Fetcher;
-use super::live::LiveVolume;
-use super::overlay::PIECE_BYTES;
-use super::restraint::Restraint;
-use super::tracing::Tracer;
+use super::levels::Levels;
+use super::losses::Losses;
+use super::registry::Registry;
+use super::room::Room;
 use crate::budget::VolumesMemory;
-use crate::error::{Result, StoreError};
-use crate::journal::{Journal, JournalDamage};
-use crate::pool::Pool;
-use crate::write_path::LaneOptions;
-use format::volume::VolumeRecord;
-use page_cache::PageCache;
-use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
-use std::collections::BTreeMap;
+use crate::error::Result;
+use crate::journal::JournalDamage;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use units::VolumeId;
-
-/// When checkpoints begin and end (the syncer of DSS, SOSP'11: from 75 % dirty down to 25 %), in
-/// percent of what the journal and the overlays may hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
-    /// Checkpoints begin here.
-    pub start: u64,
-    /// ... and go on until here.
-    pub stop: u64,
-    /// From here on writers help.
-    pub help: u64,
-}
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            start: 75,
-            stop: 25,
-            help: 90,
-        }
-    }
-}
-
-/// What checkpoints did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckpointCounts {
-    /// Commits.
-    pub rounds: u64,
-    /// Bytes of chunks assembled.
-    pub destaged_bytes: u64,
-    /// Times that a writer found the journal full.
-    pub full: u64,
-}
-
-/// A record of the catalog, and the volume that it is of.
-pub(super) struct Registered {
-    pub record: VolumeRecord,
-    pub volume: Arc<LiveVolume>,
-}
 
 /// See the module's head.
 pub(crate) struct Engine {
-    pub pool: Arc<Pool>,
-    pub journal: Journal,
-    pub cache: PageCache,
-    pub thresholds: Thresholds,
-    pub lane: LaneOptions,
-    /// What overlays hold, and may.
-    pub pieces: Pieces,
-    pub registry: Mutex<BTreeMap<VolumeId, Registered>>,
-    pub driver: Mutex<Driver>,
-    pub direct: DirectLanes,
-    pub direct_limits: DirectLimits,
-    pub access: AccessOptions,
-    pub meters: Meters,
-    pub fetcher: Fetcher,
-    pub tracer: Tracer,
-    pub restraint: Restraint,
-    pub admission: Admission,
-    /// Writes that the journal has lost.
-    pub damage: Mutex<Vec<JournalDamage>>,
-    /// Written since the last flush.
-    unflushed_bytes: AtomicU64,
-    objects: AtomicU64,
-    /// Held by who deduplicates and has not told the overlay yet.
-    pub choosing: RwLock<()>,
-    rounds: AtomicU64,
-    destaged_bytes: AtomicU64,
-    full: AtomicU64,
-    /// Signalled when there is work for the driver.
-    pressed: Mutex<bool>,
-    work: Condvar,
+    pub backing: Arc<Backing>,
+    pub levels: Arc<Levels>,
+    pub registry: Arc<Registry>,
+    pub checkpointer: Arc<Checkpointer>,
+    pub direct: Arc<DirectLanes>,
+    pub fetcher: Arc<Fetcher>,
+    pub back_pressure: BackPressure,
+    pub losses: Arc<Losses>,
 }
 
 impl Engine {
     pub fn new(
-        pool: Arc<Pool>,
-        journal: Journal,
-        cache: PageCache,
+        backing: Arc<Backing>,
         options: &VolumesOptions,
         memory: &VolumesMemory,
+        damage: Vec<JournalDamage>,
     ) -> Self {
-        let access = AccessOptions {
-            // What was fetched and is not used yet must not push out what is.
-            fetch_bytes_max: options
-                .access
-                .fetch_bytes_max
-                .min(options.memory_bytes / 16),
-            ..options.access
-        };
+        let levels = Levels::new(Arc::clone(&backing), options.thresholds, memory);
+        let levels = Arc::new(levels);
+        let direct = DirectLanes::new(Arc::clone(&backing), options.direct);
+        let direct = Arc::new(direct);
+        let room = Room::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            Arc::clone(&direct),
+        );
+        let room = Arc::new(room);
+        let registry: Arc<Registry> = Arc::default();
+        let losses = Arc::new(Losses::new(Arc::clone(&backing), damage));
+        let checkpointer = Checkpointer::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            Arc::clone(&room),
+            Arc::clone(&direct),
+            Arc::clone(&registry),
+            Arc::clone(&losses),
+        );
+        let checkpointer = Arc::new(checkpointer);
+        let back_pressure = BackPressure::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            room,
+            Arc::clone(&direct),
+            Arc::clone(&checkpointer),
+        );
         Self {
-            pool,
-            journal,
-            cache,
-            thresholds: options.thresholds,
-            lane: options.lane,
-            pieces: Pieces::new(memory.pieces / PIECE_BYTES as u64),
-            registry: Mutex::default(),
-            driver: Mutex::default(),
-            direct: DirectLanes::default(),
-            direct_limits: options.direct,
-            access,
-            meters: Meters::default(),
-            fetcher: Fetcher::new(access.fetch_bytes_max),
-            tracer: Tracer::new(access.switches.trace, memory.trace),
-            restraint: Restraint::default(),
-            admission: Admission::default(),
-            damage: Mutex::default(),
-            unflushed_bytes: AtomicU64::new(0),
-            objects: AtomicU64::new(1),
-            choosing: RwLock::default(),
-            rounds: AtomicU64::new(0),
-            destaged_bytes: AtomicU64::new(0),
-            full: AtomicU64::new(0),
-            pressed: Mutex::new(false),
-            work: Condvar::new(),
+            checkpointer,
+            losses,
+            back_pressure,
+            levels,
+            fetcher: Arc::new(Fetcher::new(Arc::clone(&backing))),
+            direct,
+            backing,
+            registry,
         }
-    }
-
-    /// A number for the page cache that no object had before.
-    pub fn new_object(&self) -> u64 {
-        self.objects.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Held while chunks that are stored or found have no name in an overlay yet.
-    pub fn choosing(&self) -> RwLockReadGuard<'_, ()> {
-        self.choosing.read()
-    }
-
-    pub fn counts(&self) -> CheckpointCounts {
-        CheckpointCounts {
-            rounds: self.rounds.load(Ordering::Relaxed),
-            destaged_bytes: self.destaged_bytes.load(Ordering::Relaxed),
-            full: self.full.load(Ordering::Relaxed),
-        }
-    }
-
-    pub fn no_room() -> StoreError {
-        StoreError::no_space("the journal is full and cannot be emptied")
     }
 
     /// Returns when every acknowledged write survives power loss.
     pub fn flush(&self) -> Result<()> {
-        self.unflushed_bytes.store(0, Ordering::Relaxed);
-        self.direct.settle(self)?;
-        self.journal.flush()
-    }
-
-    /// Counts a write. True when so much was written since the last flush that large ones may pass
-    /// the journal by.
-    pub fn is_streaming(&self, bytes: u64) -> bool {
-        let before = self.unflushed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        before >= self.direct_limits.unflushed_bytes_min
-    }
-
-    /// There is work for the driver.
-    pub fn press(&self) {
-        *self.pressed.lock() = true;
-        self.work.notify_one();
-    }
-
-    /// A writer found no room.
-    pub fn note_full(&self) {
-        self.full.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Rounds so far: read before an attempt to append, given to [`Self::make_room`] when it fails.
-    pub fn rounds(&self) -> u64 {
-        self.rounds.load(Ordering::Acquire)
-    }
-
-    /// Waits until there is work, at most so long. True when there is.
-    pub fn wait_for_work(&self, at_most: Duration) -> bool {
-        let mut pressed = self.pressed.lock();
-        self.work
-            .wait_while_for(&mut pressed, |pressed| !*pressed, at_most);
-        std::mem::replace(&mut *pressed, false)
-    }
-
-    /// For shutting down: whoever waits for work stops waiting.
-    pub fn wake(&self) {
-        *self.pressed.lock() = true;
-        self.work.notify_all();
+        self.direct.flush()?;
+        self.backing.journal.flush()
     }
 }

@@ -5,8 +5,8 @@
 //! room is dropped, never waited for. What is fetched is a hint: errors are dropped too, the reader
 //! meets them himself. Called by fronts; the threads end with [`super::Volumes`].
 
+use super::backing::Backing;
 use super::decisions::Meters;
-use super::engine::Engine;
 use access_pattern::{Fetch, FetchInto};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ const PART_BYTES: u64 = 256 << 10;
 /// What bytes are fetched of.
 pub(super) trait Fetchable: Send + Sync {
     /// Reads what of `[from, to)` is not in memory into the page cache; regions that were read.
-    fn fetch(&self, engine: &Engine, from: u64, to: u64) -> crate::error::Result<u64>;
+    fn fetch(&self, from: u64, to: u64) -> crate::error::Result<u64>;
 }
 
 /// What a front end asked to have fetched.
@@ -50,30 +50,31 @@ struct Queue {
 
 /// See the module's head.
 pub(super) struct Fetcher {
+    backing: Arc<Backing>,
     queue: Mutex<Queue>,
     work: Condvar,
-    bytes_max: u64,
 }
 
 impl Fetcher {
-    pub fn new(bytes_max: u64) -> Self {
+    pub fn new(backing: Arc<Backing>) -> Self {
         Self {
+            backing,
             queue: Mutex::default(),
             work: Condvar::new(),
-            bytes_max,
         }
     }
 
     /// Queues what was planned, as far as there is room.
-    pub fn submit(&self, meters: &Meters, of: &Arc<dyn Fetchable>, fetch: &Fetch) {
+    pub fn submit(&self, of: &Arc<dyn Fetchable>, fetch: &Fetch) {
         let (mut planned, mut dropped) = (0, 0);
+        let bytes_max = self.backing.access.fetch_bytes_max;
         let mut queue = self.queue.lock();
         for (from, to) in fetch.ranges() {
             planned += to - from;
             let mut at = from;
             while at < to {
                 let end = to.min((at + 1).next_multiple_of(PART_BYTES));
-                if queue.stopped || queue.bytes + (end - at) > self.bytes_max {
+                if queue.stopped || queue.bytes + (end - at) > bytes_max {
                     dropped += to - at;
                     break;
                 }
@@ -88,20 +89,21 @@ impl Fetcher {
             }
         }
         drop(queue);
+        let meters = &self.backing.meters;
         Meters::add(&meters.fetch_planned_bytes, planned);
         Meters::add(&meters.fetch_dropped_bytes, dropped);
     }
 
     /// Fetches one part on this thread. False when none waits.
-    pub fn step(&self, engine: &Engine) -> bool {
+    pub fn step(&self) -> bool {
         let part = self.queue.lock().parts.pop_front();
-        part.map(|part| self.fetch(engine, part)).is_some()
+        part.map(|part| self.fetch(part)).is_some()
     }
 
-    fn fetch(&self, engine: &Engine, part: Part) {
+    fn fetch(&self, part: Part) {
         let Part { of, from, to } = part;
-        let fetched = of.fetch(engine, from, to).unwrap_or(0);
-        Meters::add(&engine.meters.fetched_regions, fetched);
+        let fetched = of.fetch(from, to).unwrap_or(0);
+        Meters::add(&self.backing.meters.fetched_regions, fetched);
         let mut queue = self.queue.lock();
         queue.bytes = queue.bytes.saturating_sub(to - from);
     }
@@ -130,22 +132,22 @@ impl Fetcher {
 
 /// The threads that fetch; ended and waited for when it is dropped.
 pub(super) struct FetchThreads {
-    engine: Arc<Engine>,
+    fetcher: Arc<Fetcher>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl FetchThreads {
-    pub fn start(engine: &Arc<Engine>, count: usize) -> Self {
+    pub fn start(fetcher: &Arc<Fetcher>, count: usize) -> Self {
         let thread = |_| {
-            let engine = Arc::clone(engine);
+            let fetcher = Arc::clone(fetcher);
             std::thread::spawn(move || {
-                while let Some(part) = engine.fetcher.wait() {
-                    engine.fetcher.fetch(&engine, part);
+                while let Some(part) = fetcher.wait() {
+                    fetcher.fetch(part);
                 }
             })
         };
         Self {
-            engine: Arc::clone(engine),
+            fetcher: Arc::clone(fetcher),
             threads: (0..count).map(thread).collect(),
         }
     }
@@ -153,7 +155,7 @@ impl FetchThreads {
 
 impl Drop for FetchThreads {
     fn drop(&mut self) {
-        self.engine.fetcher.stop();
+        self.fetcher.stop();
         for thread in self.threads.drain(..) {
             // A panicking thread has already been reported by the panic itself.
             let _ = thread.join();

@@ -29,7 +29,7 @@ pub struct VolumeHandle {
 
 impl VolumeHandle {
     pub(super) fn new(engine: Arc<Engine>, volume: Arc<LiveVolume>, name: &str) -> Self {
-        let states = States::new(Arc::clone(&engine.pool), SnapshotKind::Volume, name);
+        let states = States::new(Arc::clone(&engine.backing.pool), SnapshotKind::Volume, name);
         Self {
             engine,
             volume,
@@ -78,7 +78,7 @@ impl Volume for VolumeHandle {
         into: &mut [u8],
     ) -> std::result::Result<(), VolumeError> {
         self.volume
-            .read(&self.engine, offset_bytes, into)
+            .read(&self.engine.fetcher, offset_bytes, into)
             .map_err(volume_error)
     }
 
@@ -149,7 +149,7 @@ impl Volume for VolumeHandle {
 
 impl FastPath for VolumeHandle {
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
-        self.volume.is_cached(&self.engine, offset_bytes, len_bytes)
+        self.volume.is_cached(offset_bytes, len_bytes)
     }
 
     fn write_now(
@@ -183,8 +183,8 @@ impl TrackChanges for VolumeHandle {
 
 impl Prefetch for VolumeHandle {
     fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
-        let engine = &self.engine;
-        self.volume.prefetch(engine, offset_bytes, len_bytes);
+        let fetcher = &self.engine.fetcher;
+        self.volume.prefetch(fetcher, offset_bytes, len_bytes);
     }
 }
 
@@ -227,7 +227,7 @@ impl VolumeHandle {
         to: u64,
         runs: &mut Runs<'_>,
     ) -> Result<ControlFlow<()>> {
-        let reader = self.engine.pool.reader();
+        let reader = self.engine.backing.pool.reader();
         let mut load = |f: &units::Fingerprint| reader.recipe_node(f);
         visit_leaves(root, from, to, &mut load, &mut |leaf| {
             let start = leaf.offset.max(from);

@@ -15,14 +15,17 @@ impl Volumes {
     /// and written.
     pub fn memory_by_owner(&self) -> MemoryByOwner {
         let engine = &self.engine;
-        let chunks = engine.pool.chunks();
+        let chunks = engine.backing.pool.chunks();
         [
-            ("pages", engine.cache.counters().bytes_resident),
-            ("pieces", engine.pieces.count() * PIECE_BYTES as u64),
-            ("journal", engine.journal.usage().memory_bytes),
+            ("pages", engine.backing.cache.counters().bytes_resident),
+            ("pieces", engine.levels.pieces.count() * PIECE_BYTES as u64),
+            ("journal", engine.backing.journal.usage().memory_bytes),
             ("index", chunks.index.counters().memory_bytes),
             ("directories", chunks.directory_bytes() as u64),
-            ("regions", engine.pool.reader().cached_bytes() as u64),
+            (
+                "regions",
+                engine.backing.pool.reader().cached_bytes() as u64,
+            ),
         ]
     }
 }

@@ -5,7 +5,7 @@
 //! judged once, at its first miss, and what that plans is queued before the request waits for the
 //! device itself. Called by live volumes, views and whoever fetches ahead.
 
-use super::engine::Engine;
+use super::backing::Backing;
 use super::front::Front;
 use super::tally::{CacheMeter, CacheTally};
 use super::tracing::Recorder;
@@ -38,7 +38,6 @@ pub(super) trait Below {
     /// may be left in `leaves`.
     fn leaf(
         &self,
-        engine: &Engine,
         at: u64,
         leaves: &mut Option<FixedLeaves<ChunkRef>>,
         approach: Approach,
@@ -67,7 +66,7 @@ pub(super) struct Judging<'a> {
 
 /// See the module's head.
 pub(super) struct Reading<'a> {
-    engine: &'a Engine,
+    backing: &'a Backing,
     judging: Option<Judging<'a>>,
     /// Decided at the first miss.
     approach: Option<Approach>,
@@ -88,10 +87,10 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     /// For a request that somebody waits for.
-    pub fn judged(engine: &'a Engine, judging: Judging<'a>) -> Self {
+    pub fn judged(backing: &'a Backing, judging: Judging<'a>) -> Self {
         let (offset, len) = judging.request;
         let due = judging.front.awaits(offset, offset.saturating_add(len));
-        let mut reading = Self::new(engine, Use::Demand);
+        let mut reading = Self::new(backing, Use::Demand);
         reading.judging = Some(judging);
         if due {
             reading.approach();
@@ -100,25 +99,25 @@ impl<'a> Reading<'a> {
     }
 
     /// For destaging: single chunks here and there, that nobody asks for again.
-    pub fn single(engine: &'a Engine) -> Self {
-        let mut reading = Self::new(engine, Use::Scan);
+    pub fn single(backing: &'a Backing) -> Self {
+        let mut reading = Self::new(backing, Use::Scan);
         reading.approach = Some(reading.approach_for(Route::Region));
         reading.ask(Route::Region);
         reading
     }
 
     /// For what is fetched ahead.
-    pub fn ahead(engine: &'a Engine) -> Self {
-        let mut reading = Self::new(engine, Use::Prefetch);
+    pub fn ahead(backing: &'a Backing) -> Self {
+        let mut reading = Self::new(backing, Use::Prefetch);
         reading.approach = Some(reading.approach_for(Route::Directory));
         reading.ask(Route::Directory);
         reading.gathers = true;
         reading
     }
 
-    fn new(engine: &'a Engine, why: Use) -> Self {
+    fn new(backing: &'a Backing, why: Use) -> Self {
         Self {
-            engine,
+            backing,
             judging: None,
             approach: None,
             asking: None,
@@ -133,7 +132,7 @@ impl<'a> Reading<'a> {
     }
 
     fn approach_for(&self, route: Route) -> Approach {
-        let switches = self.engine.access.switches;
+        let switches = self.backing.access.switches;
         let route = match switches.direct_regions {
             true => route,
             false => Route::Directory,
@@ -169,19 +168,19 @@ impl<'a> Reading<'a> {
         if let Some(approach) = self.approach {
             return approach;
         }
-        let engine = self.engine;
+        let backing = self.backing;
         let mut route = Route::Directory;
         if let Some(judging) = &self.judging {
             if let Some(recorder) = judging.recorder {
-                engine.tracer.relieve(recorder);
+                backing.tracer.relieve(recorder);
             }
             let (front, bytes) = (judging.front, judging.object_bytes);
-            let judged = front.observe(&engine.meters, bytes, judging.request);
+            let judged = front.observe(&backing.meters, bytes, judging.request);
             if !judged.follows {
                 route = Route::Region;
             }
             if let Some(fetch) = judged.fetch
-                && engine.access.switches.prefetch
+                && backing.access.switches.prefetch
             {
                 (judging.submit)(fetch);
             }
@@ -189,7 +188,7 @@ impl<'a> Reading<'a> {
         self.ask(route);
         let approach = self.approach_for(route);
         // What was unpacked anyway costs nobody anything while memory lies idle.
-        self.gathers = approach.route == Route::Directory || engine.cache.has_room();
+        self.gathers = approach.route == Route::Directory || backing.cache.has_room();
         *self.approach.insert(approach)
     }
 
@@ -212,7 +211,7 @@ impl<'a> Reading<'a> {
     fn fill_some<B: Below>(&mut self, below: &B, at: u64, into: &mut [u8]) -> Result<usize> {
         let place = place_of(below, at);
         if let (Some(place), Some(log2)) = (place, below.log2())
-            && let Some(frame) = self.engine.cache.by_place(place, self.why)
+            && let Some(frame) = self.backing.cache.by_place(place, self.why)
         {
             self.tally.hits_by_place += 1;
             let (start, end) = (place.chunk << log2, (place.chunk + 1) << log2);
@@ -223,7 +222,7 @@ impl<'a> Reading<'a> {
             return Ok(into.len());
         }
         let approach = self.approach();
-        let leaf = below.leaf(self.engine, at, &mut self.leaves, approach)?;
+        let leaf = below.leaf(at, &mut self.leaves, approach)?;
         let within = at - leaf.offset;
         if leaf.fingerprint.is_hole() {
             let taken = (leaf.len - within).min(into.len() as u64) as usize;
@@ -250,9 +249,9 @@ impl<'a> Reading<'a> {
         alias: &Alias<'_>,
         use_bytes: &mut dyn FnMut(&[u8]),
     ) -> Result<()> {
-        let (engine, why) = (self.engine, self.why);
+        let (backing, why) = (self.backing, self.why);
         for look in 0..LOOKS_MAX {
-            let frame = known(engine, fingerprint, alias, why);
+            let frame = known(backing, fingerprint, alias, why);
             if look == 0 {
                 self.tally.hits_by_content += u64::from(frame.is_some());
                 self.tally.misses += u64::from(frame.is_none());
@@ -264,7 +263,7 @@ impl<'a> Reading<'a> {
             let beside = self.last.as_ref().and_then(|last| last.beside(fingerprint));
             let approach = self.approach();
             let kept = Kept {
-                engine,
+                backing,
                 alias,
                 why,
                 gathers: self.gathers,
@@ -273,7 +272,7 @@ impl<'a> Reading<'a> {
             };
             let chunk = match beside {
                 Some(chunk) => chunk,
-                None => match engine.pool.reader().load(fingerprint, approach, &kept)? {
+                None => match backing.pool.reader().load(fingerprint, approach, &kept)? {
                     Loaded::Chunk(chunk) => {
                         self.loaded += u64::from(kept.inserted.get());
                         chunk
@@ -286,12 +285,12 @@ impl<'a> Reading<'a> {
             }
             use_bytes(&chunk);
             if let Some(old) = self.last.replace(chunk) {
-                engine.pool.reader().reuse(old);
+                backing.pool.reader().reuse(old);
             }
             return Ok(());
         }
         // Memory is so short that nothing stays: without it, then.
-        use_bytes(&engine.pool.reader().chunk(fingerprint)?);
+        use_bytes(&backing.pool.reader().chunk(fingerprint)?);
         Ok(())
     }
 
@@ -302,13 +301,13 @@ impl<'a> Reading<'a> {
         while at < to {
             let place = place_of(below, at);
             if let (Some(place), Some(log2)) = (place, below.log2())
-                && self.engine.cache.is_resident(place)
+                && self.backing.cache.is_resident(place)
             {
                 at = (place.chunk + 1) << log2;
                 continue;
             }
             let approach = self.approach();
-            let leaf = below.leaf(self.engine, at, &mut self.leaves, approach)?;
+            let leaf = below.leaf(at, &mut self.leaves, approach)?;
             if !leaf.fingerprint.is_hole() {
                 let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
                 self.with_chunk(&leaf.fingerprint, &alias, &mut |_| {})?;
@@ -325,7 +324,7 @@ impl Drop for Reading<'_> {
             judging.meter.add(&self.tally);
         }
         if let Some(last) = self.last.take() {
-            self.engine.pool.reader().reuse(last);
+            self.backing.pool.reader().reuse(last);
         }
     }
 }
@@ -357,15 +356,20 @@ fn wrong_len(leaf: &Leaf, found: usize) -> StoreError {
 }
 
 /// The chunk in the page cache, which knows it by the alias from now on.
-fn known(engine: &Engine, fingerprint: &Fingerprint, alias: &Alias<'_>, why: Use) -> Option<Frame> {
+fn known(
+    backing: &Backing,
+    fingerprint: &Fingerprint,
+    alias: &Alias<'_>,
+    why: Use,
+) -> Option<Frame> {
     let mut frame = None;
-    alias(&mut |place| frame = engine.cache.by_content(fingerprint, place, why));
+    alias(&mut |place| frame = backing.cache.by_content(fingerprint, place, why));
     frame
 }
 
 /// Puts what was read into the page cache before anybody else is let through to its region.
 struct Kept<'a> {
-    engine: &'a Engine,
+    backing: &'a Backing,
     alias: &'a Alias<'a>,
     why: Use,
     gathers: bool,
@@ -375,7 +379,7 @@ struct Kept<'a> {
 
 impl Kept<'_> {
     fn insert(&self, fingerprint: &Fingerprint, bytes: &[u8]) {
-        let cache = &self.engine.cache;
+        let cache = &self.backing.cache;
         (self.alias)(&mut |place| drop(cache.insert(fingerprint, bytes, place, self.why)));
         self.inserted.set(true);
     }
@@ -383,7 +387,7 @@ impl Kept<'_> {
 
 impl Keep for Kept<'_> {
     fn has(&self, fingerprint: &Fingerprint) -> bool {
-        self.engine.cache.is_content_resident(fingerprint)
+        self.backing.cache.is_content_resident(fingerprint)
     }
 
     fn takes_one(&self) -> bool {
@@ -396,7 +400,7 @@ impl Keep for Kept<'_> {
         }
         self.insert(fingerprint, chunk);
         if self.gathers {
-            let cache = &self.engine.cache;
+            let cache = &self.backing.cache;
             for (fingerprint, bytes) in chunk.others() {
                 if !cache.is_content_resident(fingerprint) {
                     cache.insert(fingerprint, bytes, None, Use::Prefetch);

@@ -33,7 +33,7 @@ impl Volumes {
 
     /// Whether the page cache has the chunk.
     pub fn is_chunk_resident(&self, fingerprint: &Fingerprint) -> bool {
-        self.engine.cache.is_content_resident(fingerprint)
+        self.engine.backing.cache.is_content_resident(fingerprint)
     }
 
     /// Hands the chunk's bytes to `use_bytes` if the page cache has them; false when it does not.
@@ -43,7 +43,11 @@ impl Volumes {
         fingerprint: &Fingerprint,
         use_bytes: &mut dyn FnMut(&[u8]),
     ) -> bool {
-        let frame = self.engine.cache.by_content(fingerprint, None, Use::Scan);
+        let frame = self
+            .engine
+            .backing
+            .cache
+            .by_content(fingerprint, None, Use::Scan);
         if let Some(frame) = &frame {
             use_bytes(frame);
         }

@@ -6,7 +6,8 @@
 //! collector.
 
 use super::Volumes;
-use super::engine::{Driver, Engine};
+use super::checkpointer::Driver;
+use super::engine::Engine;
 use super::overlay::{Piece, Source};
 use crate::error::Result;
 use format::recipe::ObjectRoot;
@@ -27,9 +28,9 @@ impl Volumes {
         let engine = &self.engine;
         // Whoever chose a place before this has told the overlay after it. Nothing is held from here
         // on: who chooses now sees which containers were given up.
-        drop(engine.choosing_alone());
+        drop(engine.direct.choosing_alone());
         {
-            let driver = engine.driver.lock();
+            let driver = engine.checkpointer.driver.lock();
             visit(engine, &driver, needed);
         }
         // What was overwritten is not told; a crash must not bring it back.
@@ -66,12 +67,5 @@ fn chunks_of(piece: &Piece, needed: &mut dyn Needed) {
         if let Some(fingerprint) = chunks.fingerprints.get(number as usize) {
             needed.chunk(*fingerprint);
         }
-    }
-}
-
-impl Engine {
-    /// Waits for all who hold [`Engine::choosing`].
-    fn choosing_alone(&self) -> impl Drop + '_ {
-        self.choosing.write()
     }
 }

@@ -5,6 +5,7 @@
 //! [`Volumes::view`], called by front ends.
 
 use super::Volumes;
+use super::backing::Backing;
 use super::engine::Engine;
 use super::fetcher::Fetchable;
 use super::front::Front;
@@ -36,6 +37,7 @@ pub struct View {
 }
 
 struct Viewed {
+    backing: Arc<Backing>,
     object: u64,
     image: ImageVolume,
     front: Front,
@@ -48,7 +50,7 @@ impl Volumes {
     /// A snapshot's contents, or any other object of the pool, as a read-only disk; `description`
     /// is one line for humans.
     pub fn view(&self, root: ObjectRoot, description: String) -> View {
-        let reader = Arc::clone(self.engine.pool.reader());
+        let reader = Arc::clone(self.engine.backing.pool.reader());
         self.view_image(
             ImageVolume::new(reader, root, description),
             Arc::default(),
@@ -64,10 +66,10 @@ impl Volumes {
         description: String,
         meter: Arc<CacheMeter>,
     ) -> View {
-        let pool = &self.engine.pool;
+        let pool = &self.engine.backing.pool;
         let image = ImageVolume::new(Arc::clone(pool.reader()), snapshot.root, description);
         let states = States::beside(Arc::clone(pool), snapshot);
-        let recorder = Some(self.engine.tracer.recorder(key_of(&snapshot.id.0)));
+        let recorder = Some(self.engine.backing.tracer.recorder(key_of(&snapshot.id.0)));
         self.view_image(image.comparable_with(Arc::new(states)), meter, recorder)
     }
 
@@ -79,7 +81,8 @@ impl Volumes {
     ) -> View {
         let engine = Arc::clone(&self.engine);
         let viewed = Viewed {
-            object: engine.new_object(),
+            backing: Arc::clone(&engine.backing),
+            object: engine.backing.new_object(),
             front: Front::new(image.root().len),
             image,
             meter,
@@ -95,7 +98,7 @@ impl Volumes {
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.engine.cache.forget_object(self.viewed.object);
+        self.engine.backing.cache.forget_object(self.viewed.object);
     }
 }
 
@@ -117,7 +120,6 @@ impl Below for Viewed {
 
     fn leaf(
         &self,
-        _engine: &Engine,
         at: u64,
         leaves: &mut Option<FixedLeaves<ChunkRef>>,
         approach: Approach,
@@ -131,8 +133,8 @@ impl Below for Viewed {
 }
 
 impl Fetchable for Viewed {
-    fn fetch(&self, engine: &Engine, from: u64, to: u64) -> Result<u64> {
-        let mut reading = Reading::ahead(engine);
+    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
+        let mut reading = Reading::ahead(&self.backing);
         reading.warm(self, from, to)?;
         Ok(reading.loaded)
     }
@@ -147,8 +149,7 @@ impl View {
 
     fn submit(&self, fetch: &Fetch) {
         let viewed: Arc<dyn Fetchable> = Arc::clone(&self.viewed) as _;
-        let engine = &self.engine;
-        engine.fetcher.submit(&engine.meters, &viewed, fetch);
+        self.engine.fetcher.submit(&viewed, fetch);
     }
 }
 
@@ -178,7 +179,7 @@ impl Volume for View {
             meter: &self.viewed.meter,
             recorder: self.viewed.recorder.as_deref(),
         };
-        Reading::judged(&self.engine, judging)
+        Reading::judged(&self.engine.backing, judging)
             .fill(&*self.viewed, offset_bytes, into)
             .map_err(|e| VolumeError::new(VolumeErrorKind::Io, e))
     }
@@ -242,7 +243,7 @@ impl Volume for View {
 impl FastPath for View {
     fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
         let end = offset_bytes.saturating_add(len_bytes);
-        let in_cache = |f: &units::Fingerprint| self.engine.cache.is_content_resident(f);
+        let in_cache = |f: &units::Fingerprint| self.engine.backing.cache.is_content_resident(f);
         let Some(log2) = self.viewed.log2() else {
             return self.viewed.image.is_known(offset_bytes, end, &in_cache);
         };
@@ -255,7 +256,7 @@ impl FastPath for View {
                     chunk,
                 };
                 let (at, end) = (chunk << log2, (chunk + 1) << log2);
-                self.engine.cache.is_resident(place)
+                self.engine.backing.cache.is_resident(place)
                     || self.viewed.image.is_known(at, end, &in_cache)
             })
     }

@@ -7,15 +7,18 @@
 use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
-use crate::held::{Collection, Held, fold, seconds, steps_of_a_turn};
+use crate::held::{Collection, Held, TaskHost, fold, seconds};
 use crate::interrupt::Interrupt;
-use maintenance::{CollectDecision, Collector, GcPolicy, GcStage, PoolSpace, Urgency};
+use maintenance::{
+    Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, HeldTurn, Host, PoolSpace,
+    StepSizes, Stopped, TaskStep, Urgency, advance,
+};
 use media::Asker;
 use qos::Flow;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{Discarded, GcStep, LaneOptions, StoreError, Volumes};
+use store::{Discarded, LaneOptions, StoreError};
 use units::Origin;
 
 /// Between two looks at the disk.
@@ -177,38 +180,39 @@ impl Work {
         urgency: Urgency,
         collector: &mut Collector,
     ) -> Result<bool, StoreError> {
-        let (pool, volumes) = (&self.held.pool, &self.held.volumes);
         let bytes = match urgency {
             Urgency::WhenIdle => STEP_BYTES,
             Urgency::Low | Urgency::Full => STEP_BYTES_URGENT,
         };
+        let sizes = StepSizes::scattered(bytes, bytes);
+        let host = Beside {
+            work: self,
+            collection,
+            urgency,
+            clock: TaskHost::new(None, &self.interrupt),
+        };
         loop {
             if urgency > Urgency::WhenIdle {
                 // As much as maintenance may have at all.
-                let stored = pool.record().stored_bytes.max(1 << 30);
+                let stored = self.held.pool.record().stored_bytes.max(1 << 30);
                 let soon = Duration::from_millis(1);
                 self.held.device.finish_within(Flow::Collect, stored, soon);
-            }
-            let mut turn = self.held.device.ask(Flow::Collect, bytes);
-            loop {
-                let is_there = turn.wait(LOOK_EVERY);
-                if self.is_to_stop(collection, urgency) {
-                    return Ok(false);
-                }
-                if is_there {
-                    break;
-                }
             }
             // Writers may have taken what there was when it was planned.
             if collector.stage() == GcStage::Copying && self.copy_room(urgency) == Some(0) {
                 collector.copy_no_more();
             }
-            let cached: &Volumes = volumes;
-            let step = steps_of_a_turn(collector, pool, Some(volumes), cached, bytes)?;
-            drop(turn);
+            let mut task = Collecting {
+                collector,
+                pool: &self.held.pool,
+                volumes: Some(&self.held.volumes),
+            };
+            let advanced = advance(&mut task, &host, sizes)?;
             collection.tell(collector.stage(), collector.counts());
-            if step == GcStep::Done {
-                return Ok(true);
+            match advanced {
+                Advance::Stopped => return Ok(false),
+                Advance::Step(TaskStep::Finished) => return Ok(true),
+                Advance::Step(_) => {}
             }
         }
     }
@@ -236,6 +240,37 @@ impl Work {
             self.console
                 .warn(format_args!("no space was given back: {failure}"));
             self.said = Some(failure);
+        }
+    }
+}
+
+/// Beside a server's clients, as long as the run is wanted.
+struct Beside<'a> {
+    work: &'a Work,
+    collection: &'a Collection<'a>,
+    urgency: Urgency,
+    clock: TaskHost<'a>,
+}
+
+impl Host for Beside<'_> {
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    fn is_to_stop(&self) -> bool {
+        self.work.is_to_stop(self.collection, self.urgency)
+    }
+
+    fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped> {
+        let mut turn = self.work.held.device.ask(flow, bytes);
+        loop {
+            let is_there = turn.wait(LOOK_EVERY);
+            if self.is_to_stop() {
+                return Err(Stopped);
+            }
+            if is_there {
+                return Ok(Some(Box::new(turn)));
+            }
         }
     }
 }

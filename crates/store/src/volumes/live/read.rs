@@ -4,8 +4,7 @@
 //! Invariant: a read sees the layers of one moment; when a checkpoint frees what they lead to
 //! meanwhile, it looks again. Called by handles, rounds and the fetcher.
 
-use super::super::engine::Engine;
-use super::super::fetcher::{self, Fetchable};
+use super::super::fetcher::{Fetchable, Fetcher, hinted};
 use super::super::overlay::{DirectChunks, Piece, Source};
 use super::super::reading::{Below, Judging, Reading};
 use super::{LiveVolume, PAGE_BYTES};
@@ -29,7 +28,7 @@ struct Layers {
 
 impl LiveVolume {
     /// Fills `into` from `offset`.
-    pub fn read(self: &Arc<Self>, engine: &Engine, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub fn read(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, into: &mut [u8]) -> Result<()> {
         self.recorder.record(offset, into.len() as u64);
         let mut looks = 0;
         loop {
@@ -38,12 +37,12 @@ impl LiveVolume {
                 front: &self.front,
                 object_bytes: layers.root.len,
                 request: (offset, into.len() as u64),
-                submit: &|fetch| self.submit(engine, &fetch),
+                submit: &|fetch| self.submit(fetcher, &fetch),
                 meter: &self.meter,
                 recorder: Some(&self.recorder),
             };
-            let mut reading = Reading::judged(engine, judging);
-            match self.fill(engine, &layers, offset, into, &mut reading) {
+            let mut reading = Reading::judged(&self.backing, judging);
+            match self.fill(&layers, offset, into, &mut reading) {
                 // A checkpoint folded the piece and freed its slot meanwhile: look again.
                 Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
                 result => return result,
@@ -67,7 +66,6 @@ impl LiveVolume {
 
     fn fill(
         &self,
-        engine: &Engine,
         layers: &Layers,
         offset: u64,
         into: &mut [u8],
@@ -85,7 +83,7 @@ impl LiveVolume {
             reading.fill(&below, at, now)?;
             let len = usize::try_from(piece.len).unwrap_or(usize::MAX);
             let (now, later) = later.split_at_mut(len.min(later.len()));
-            self.fill_from_piece(engine, piece, now, reading)?;
+            self.fill_from_piece(piece, now, reading)?;
             rest = later;
             at = piece.end();
         }
@@ -95,7 +93,6 @@ impl LiveVolume {
     /// Bytes of one piece: from pages that are in memory, else from the journal.
     fn fill_from_piece(
         &self,
-        engine: &Engine,
         piece: &Piece,
         into: &mut [u8],
         reading: &mut Reading<'_>,
@@ -112,7 +109,7 @@ impl LiveVolume {
                 return Err(StoreError::corruption("written data", place, found));
             }
             Source::Chunks(chunks) => {
-                return self.fill_from_chunks(engine, chunks, into, reading);
+                return self.fill_from_chunks(chunks, into, reading);
             }
         };
         let mut at = piece.offset;
@@ -120,10 +117,14 @@ impl LiveVolume {
         while !rest.is_empty() {
             let page = at / PAGE_BYTES;
             let within = (at % PAGE_BYTES) as usize;
-            let Some(frame) = engine.cache.unwritten(self.object, page, piece.position.0) else {
+            let Some(frame) = self
+                .backing
+                .cache
+                .unwritten(self.object, page, piece.position.0)
+            else {
                 reading.tally.misses += 1;
                 let skip = skip as usize + (at - piece.offset) as usize;
-                return engine.journal.read(piece.position, skip, rest);
+                return self.backing.journal.read(piece.position, skip, rest);
             };
             reading.tally.hits_unwritten += 1;
             let take = (PAGE_BYTES as usize - within).min(rest.len());
@@ -137,7 +138,6 @@ impl LiveVolume {
 
     fn fill_from_chunks(
         &self,
-        engine: &Engine,
         chunks: &DirectChunks,
         into: &mut [u8],
         reading: &mut Reading<'_>,
@@ -154,14 +154,17 @@ impl LiveVolume {
                 now.fill(0);
                 continue;
             }
-            if engine.direct.is_unsettled() {
-                let cached = engine.cache.by_content(&fingerprint, None, Use::Demand);
+            if self.direct.is_unsettled() {
+                let cached = self
+                    .backing
+                    .cache
+                    .by_content(&fingerprint, None, Use::Demand);
                 if let Some(frame) = cached {
                     reading.tally.hits_by_content += 1;
                     now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
                     continue;
                 }
-                engine.direct.settle(engine)?;
+                self.direct.settle()?;
             }
             let mut fits = true;
             let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
@@ -180,30 +183,24 @@ impl LiveVolume {
     }
 
     /// Bytes of one piece, for who folds it in.
-    pub fn fill_piece(&self, engine: &Engine, piece: &Piece, into: &mut [u8]) -> Result<()> {
-        self.fill_from_piece(engine, piece, into, &mut Reading::single(engine))
+    pub fn fill_piece(&self, piece: &Piece, into: &mut [u8]) -> Result<()> {
+        self.fill_from_piece(piece, into, &mut Reading::single(&self.backing))
     }
 
     /// Bytes below the overlays, for who folds these in.
-    pub fn fill_root(
-        &self,
-        engine: &Engine,
-        root: &ObjectRoot,
-        offset: u64,
-        into: &mut [u8],
-    ) -> Result<()> {
+    pub fn fill_root(&self, root: &ObjectRoot, offset: u64, into: &mut [u8]) -> Result<()> {
         let below = RootOf { volume: self, root };
-        Reading::single(engine).fill(&below, offset, into)
+        Reading::single(&self.backing).fill(&below, offset, into)
     }
 
     /// A hint of a front end.
-    pub fn prefetch(self: &Arc<Self>, engine: &Engine, offset: u64, len: u64) {
-        self.submit(engine, &fetcher::hinted(offset, len));
+    pub fn prefetch(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, len: u64) {
+        self.submit(fetcher, &hinted(offset, len));
     }
 
-    fn submit(self: &Arc<Self>, engine: &Engine, fetch: &Fetch) {
+    fn submit(self: &Arc<Self>, fetcher: &Fetcher, fetch: &Fetch) {
         let volume: Arc<dyn Fetchable> = Arc::clone(self) as _;
-        engine.fetcher.submit(&engine.meters, &volume, fetch);
+        fetcher.submit(&volume, fetch);
     }
 }
 
@@ -228,13 +225,12 @@ impl Below for RootOf<'_> {
 
     fn leaf(
         &self,
-        engine: &Engine,
         at: u64,
         leaves: &mut Option<FixedLeaves<ChunkRef>>,
         approach: Approach,
     ) -> Result<Leaf> {
         let (root, log2) = (self.root, self.volume.log2);
-        let reader = engine.pool.reader();
+        let reader = self.volume.backing.pool.reader();
         let load = &mut |node: &Fingerprint| reader.node(node, approach);
         Ok(Leaf {
             offset: at & !((1 << log2) - 1),
@@ -250,19 +246,19 @@ impl Below for RootOf<'_> {
 }
 
 impl Fetchable for LiveVolume {
-    fn fetch(&self, engine: &Engine, from: u64, to: u64) -> Result<u64> {
+    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
         let to = to.min(self.state().size);
         let layers = self.layers(from, to.saturating_sub(from))?;
         let below = RootOf {
             volume: self,
             root: &layers.root,
         };
-        let mut reading = Reading::ahead(engine);
+        let mut reading = Reading::ahead(&self.backing);
         let mut at = from;
         for piece in &layers.pieces {
             reading.warm(&below, at, piece.offset)?;
             if let Source::Chunks(chunks) = &piece.source
-                && !engine.direct.is_unsettled()
+                && !self.direct.is_unsettled()
             {
                 let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
                 for byte in (0..piece.len).step_by(self.chunk_bytes() as usize) {

@@ -5,19 +5,41 @@
 //! takes what there is room for, and leaves the room that collection and deletion need. Called by whoever
 //! drives the steps, by writers who help, and where names of volumes change.
 
-use super::Engine;
+mod carrying;
+mod round;
+mod signal;
+
+use super::backing::Backing;
+use super::direct::DirectLanes;
+use super::levels::Levels;
+use super::live::LiveVolume;
+use super::losses::Losses;
+use super::registry::Registry;
+use super::room::Room;
 use crate::catalog::Edit;
 use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::pool::Purpose as CommitPurpose;
-use crate::volumes::live::LiveVolume;
-use crate::volumes::round::Member;
 use crate::write_path::{Committed, WriteSession};
 use format::recipe::ObjectRoot;
 use format::volume::VolumeRecord;
+use parking_lot::Mutex;
+use round::Member;
+use signal::Signal;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use units::{JournalPosition, VolumeId};
+
+/// What checkpoints did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointCounts {
+    /// Commits.
+    pub rounds: u64,
+    /// Bytes of chunks assembled.
+    pub destaged_bytes: u64,
+    /// Times that a writer found the journal full.
+    pub full: u64,
+}
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +53,7 @@ pub enum Step {
 }
 
 #[derive(Default)]
-pub(in crate::volumes) struct Driver {
+pub(super) struct Driver {
     pub session: Option<WriteSession>,
     round: Option<Round>,
     /// The journal's head after the last round that was to trim it.
@@ -58,7 +80,7 @@ struct Round {
 
 /// What a round is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::volumes) enum Purpose {
+pub(super) enum Purpose {
     /// To take what was written. What cannot be taken stays where it is, and costs nothing.
     Take,
     /// The same; what cannot be taken is carried forward, so that the journal can be trimmed.
@@ -70,10 +92,72 @@ pub(in crate::volumes) enum Purpose {
 }
 
 /// What goes into a round's commit besides the new roots.
-pub(in crate::volumes) type AtCommit<'a> =
+pub(super) type AtCommit<'a> =
     dyn FnMut(&mut BTreeMap<VolumeId, VolumeRecord>) -> (Vec<Edit>, i64) + 'a;
 
-impl Engine {
+/// See the module's head.
+pub(super) struct Checkpointer {
+    backing: Arc<Backing>,
+    levels: Arc<Levels>,
+    room: Arc<Room>,
+    direct: Arc<DirectLanes>,
+    registry: Arc<Registry>,
+    losses: Arc<Losses>,
+    /// Held for a step; who finds no room waits for it.
+    pub driver: Mutex<Driver>,
+    /// There is work for whoever drives the steps.
+    pub signal: Signal,
+    rounds: AtomicU64,
+    destaged_bytes: AtomicU64,
+    full: AtomicU64,
+}
+
+impl Checkpointer {
+    pub fn new(
+        backing: Arc<Backing>,
+        levels: Arc<Levels>,
+        room: Arc<Room>,
+        direct: Arc<DirectLanes>,
+        registry: Arc<Registry>,
+        losses: Arc<Losses>,
+    ) -> Self {
+        Self {
+            backing,
+            levels,
+            room,
+            direct,
+            registry,
+            losses,
+            driver: Mutex::default(),
+            signal: Signal::default(),
+            rounds: AtomicU64::new(0),
+            destaged_bytes: AtomicU64::new(0),
+            full: AtomicU64::new(0),
+        }
+    }
+
+    pub fn counts(&self) -> CheckpointCounts {
+        CheckpointCounts {
+            rounds: self.rounds.load(Ordering::Relaxed),
+            destaged_bytes: self.destaged_bytes.load(Ordering::Relaxed),
+            full: self.full.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A writer found no room.
+    pub fn note_full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Rounds so far: read before an attempt to append, given to `make_room` when it fails.
+    pub fn rounds(&self) -> u64 {
+        self.rounds.load(Ordering::Acquire)
+    }
+
+    pub fn no_room() -> StoreError {
+        StoreError::no_space("the journal is full and cannot be emptied")
+    }
+
     /// A bounded piece of a checkpoint; begins one when there is anything to fold.
     pub fn step(&self, budget: u64) -> Result<Step> {
         self.step_with(&mut self.driver.lock(), budget)
@@ -87,9 +171,9 @@ impl Engine {
     /// room for.
     pub fn step_within(&self, driver: &mut Driver, budget: u64, room: Option<u64>) -> Result<Step> {
         if driver.round.is_none() {
-            let full = self.filled() >= self.thresholds.start;
+            let full = self.levels.wants_checkpoint(false);
             // One that could not make room is not made again for nothing.
-            let purpose = match full && driver.trimmed != Some(self.journal.head()) {
+            let purpose = match full && driver.trimmed != Some(self.backing.journal.head()) {
                 true => Purpose::Trim,
                 false => Purpose::Take,
             };
@@ -99,7 +183,7 @@ impl Engine {
             }
             let room = match room {
                 Some(room) => room,
-                None => self.room_of_round()?,
+                None => self.room.of_round()?,
             };
             driver.round = Some(self.begin(dirty, purpose, room));
         }
@@ -120,8 +204,8 @@ impl Engine {
     }
 
     fn begin(&self, volumes: Vec<Arc<LiveVolume>>, purpose: Purpose, room: u64) -> Round {
-        let head = self.journal.head();
-        let members = volumes.into_iter().map(|v| Member::freeze(self, v, None));
+        let head = self.backing.journal.head();
+        let members = volumes.into_iter().map(|v| self.freeze(v, None));
         Round {
             members: members.collect(),
             head,
@@ -129,6 +213,10 @@ impl Engine {
             purpose,
             room,
         }
+    }
+
+    fn freeze(&self, volume: Arc<LiveVolume>, len: Option<u64>) -> Member {
+        Member::freeze(&self.backing, &self.levels.pieces.frozen, volume, len)
     }
 
     /// Gives the round up that is under way: nothing of it happened.
@@ -154,9 +242,9 @@ impl Engine {
         while driver.round.is_some() {
             self.step_with(driver, u64::MAX)?;
         }
-        let head = self.journal.head();
+        let head = self.backing.journal.head();
         driver.round = Some(Round {
-            members: vec![Member::freeze(self, Arc::clone(volume), len)],
+            members: vec![self.freeze(Arc::clone(volume), len)],
             head,
             at: 0,
             purpose,
@@ -202,7 +290,7 @@ impl Engine {
         };
         while let Some(member) = round.members.get_mut(round.at) {
             let before = session.counts().logical_bytes;
-            let done = member.destage(self, session.main(), budget, &mut round.room)?;
+            let done = member.destage(session.main(), budget, &mut round.room)?;
             let bytes = session.counts().logical_bytes - before;
             self.destaged_bytes.fetch_add(bytes, Ordering::Relaxed);
             if !done {
@@ -215,14 +303,14 @@ impl Engine {
         }
         let needed = self.finish(session, round, at_commit)?;
         if round.purpose == Purpose::Trim {
-            driver.trimmed = Some(self.journal.head());
+            driver.trimmed = Some(self.backing.journal.head());
         }
         driver.round = None;
         self.count_kept();
         let Some(needed) = needed else {
             return Ok(Step::Idle);
         };
-        self.journal.trim(needed);
+        self.backing.journal.trim(needed);
         self.rounds.fetch_add(1, Ordering::Release);
         Ok(Step::Committed)
     }
@@ -251,13 +339,13 @@ impl Engine {
         }
         let mut carried = false;
         for member in &round.members {
-            carried |= member.carry(self)?;
+            carried |= member.carry(&self.losses)?;
         }
         let is_part = round.members.iter().any(Member::is_part);
         if carried || is_part {
             // The commit passes over the old records of what was carried, and over what is newer
             // there; what a part left is replayed with all that came after it, or not at all.
-            self.journal.flush()?;
+            self.backing.journal.flush()?;
         }
         let mut folded_all = round.head;
         for (member, root) in round.members.iter().zip(&roots) {
@@ -274,13 +362,13 @@ impl Engine {
             }
         }
         // Before a root reaches what was stored directly.
-        self.direct.commit(self)?;
+        self.direct.commit()?;
         let (mut edits, entries_change) = at_commit(&mut records);
         edits.extend(records.values().map(|record| Edit {
             key: record.key(),
             value: Some(record.encode()),
         }));
-        let needed = self.needed_from(folded_all);
+        let needed = self.registry.needed_from(folded_all);
         self.commit(session, edits, entries_change, Some(needed))?;
         let mut registry = self.registry.lock();
         for (id, record) in records {
@@ -292,7 +380,7 @@ impl Engine {
         for (member, root) in std::mem::take(&mut round.members).into_iter().zip(roots) {
             let (volume, kept) = (Arc::clone(&member.volume), member.kept());
             let root = root.unwrap_or_else(|| volume.state().root);
-            member.unfreeze(self, root);
+            member.unfreeze(root);
             volume.note_kept(kept);
         }
         Ok(Some(needed))
@@ -305,12 +393,12 @@ impl Engine {
         member: &mut Member,
         purpose: Purpose,
     ) -> Result<Option<ObjectRoot>> {
-        let root = member.fold(self, session)?;
+        let root = member.fold(session)?;
         let resizes = member.len != member.volume.state().size;
         match member.kept() {
             Some(kept) if purpose == Purpose::Exact || (resizes && root.is_none()) => {
                 let (from, to) = kept.ranges.first().map_or((0, 0), |r| (r.start, r.end));
-                let name = self.name_of(&member.volume.id);
+                let name = self.registry.name_of(&member.volume.id);
                 let place = format!("{name} bytes {from} to {to}");
                 let found = format!(
                     "what was written there cannot be checkpointed: {}",
@@ -358,20 +446,17 @@ impl Engine {
         round.at = round.members.len();
     }
 
-    /// Lowest position that replay needs, once everything below `head` that is frozen now is folded.
-    /// A write may have its position below `head` and not be in its overlay yet: it is waited for.
-    pub fn needed_from(&self, head: JournalPosition) -> JournalPosition {
-        let volumes: Vec<_> = self
-            .registry
-            .lock()
-            .values()
-            .map(|r| Arc::clone(&r.volume))
-            .collect();
-        let first = |volume: Arc<LiveVolume>| {
-            drop(volume.shut());
-            volume.state().active.first_position()
-        };
-        volumes.into_iter().filter_map(first).fold(head, Ord::min)
+    /// Counts what volumes keep anew, after it changed.
+    pub fn count_kept(&self) {
+        let (mut bytes, mut pieces) = (0, 0);
+        for registered in self.registry.lock().values() {
+            if let Some(kept) = &registered.volume.state().kept {
+                bytes += kept.bytes;
+                pieces += kept.pieces;
+            }
+        }
+        self.backing.journal.set_kept(bytes);
+        self.levels.pieces.set_kept(pieces);
     }
 
     /// One commit of the volumes' session.
@@ -382,12 +467,14 @@ impl Engine {
         entries_change: i64,
         journal_from: Option<JournalPosition>,
     ) -> Result<Committed> {
-        self.pool.commit_with(CommitPurpose::Volumes, |mut base| {
-            if let Some(from) = journal_from {
-                base.record.journal_position = from.0;
-            }
-            session.commit_more(base, edits, entries_change, &mut [])
-        })
+        self.backing
+            .pool
+            .commit_with(CommitPurpose::Volumes, |mut base| {
+                if let Some(from) = journal_from {
+                    base.record.journal_position = from.0;
+                }
+                session.commit_more(base, edits, entries_change, &mut [])
+            })
     }
 
     /// After a commit that failed: the next one starts from what is stored.
@@ -398,7 +485,11 @@ impl Engine {
 
     pub fn session<'a>(&self, slot: &'a mut Option<WriteSession>) -> Result<&'a mut WriteSession> {
         if slot.is_none() {
-            *slot = Some(self.pool.begin_for(CommitPurpose::Volumes, self.lane)?);
+            *slot = Some(
+                self.backing
+                    .pool
+                    .begin_for(CommitPurpose::Volumes, self.backing.lane)?,
+            );
         }
         let none = || StoreError::new(StoreErrorKind::Invalid, "no session");
         slot.as_mut().ok_or_else(none)
@@ -417,10 +508,10 @@ impl Engine {
     /// of slots that processes began before they died, and of what is kept. A root says that nobody
     /// needs the former, and the latter is carried forward.
     pub fn drop_unneeded(&self, driver: &mut Driver) -> Result<()> {
-        let before = self.journal.filled_bytes();
+        let before = self.backing.journal.filled_bytes();
         driver.round = Some(self.begin(self.dirty(Purpose::Trim), Purpose::Trim, u64::MAX));
         self.step_with(driver, u64::MAX)?;
-        match self.journal.filled_bytes() < before {
+        match self.backing.journal.filled_bytes() < before {
             true => Ok(()),
             false => Err(Self::no_room()),
         }

@@ -2,8 +2,8 @@ use super::*;
 use crate::collect::whole;
 use crate::journal::JournalOptions;
 use crate::pool::small::{LANE, make};
+use crate::volumes::checkpointer::Step;
 use crate::volumes::direct::DirectLimits;
-use crate::volumes::engine::Step;
 use crate::volumes::{AccessOptions, Volumes, VolumesOptions};
 use sim::SimDisk;
 use std::sync::mpsc;
@@ -49,13 +49,13 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // As `append` does, slowly.
-            let _gate = disk.gate.read();
+            let _gate = disk.enter();
             let record = Record::Zero {
                 volume: disk.id,
                 offset_bytes: 0,
                 len_bytes: 4096,
             };
-            let position = engine.journal.append(&record).expect("append");
+            let position = engine.backing.journal.append(&record).expect("append");
             appended.send(position).expect("send");
             std::thread::sleep(Duration::from_millis(200));
             disk.state_mut().active.insert(Piece {
@@ -66,9 +66,9 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
             });
         });
         let position = waits.recv().expect("appended");
-        let head = engine.journal.head();
+        let head = engine.backing.journal.head();
         assert!(head > position);
-        assert_eq!(engine.needed_from(head), position);
+        assert_eq!(engine.registry.needed_from(head), position);
     });
 }
 
@@ -77,12 +77,17 @@ fn the_journal_is_kept_for_writes_that_are_about_to_be_entered() {
 fn room_that_was_made_meanwhile_is_room() {
     let (volumes, disk) = opened();
     let engine = &volumes.engine;
-    let before = engine.rounds();
+    let before = engine.checkpointer.rounds();
     disk.write(engine, 0, &[7; 4096]).expect("write");
-    while engine.step(u64::MAX).expect("step") != Step::Idle {}
-    engine.make_room(before, true).expect("there is room");
+    while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
+    engine
+        .back_pressure
+        .make_room(before, true)
+        .expect("there is room");
     // With nothing to fold and nothing to drop there is none to be made.
-    let nothing = engine.make_room(engine.rounds(), true);
+    let nothing = engine
+        .back_pressure
+        .make_room(engine.checkpointer.rounds(), true);
     assert!(nothing.is_err());
 }
 
@@ -91,21 +96,26 @@ fn room_that_was_made_meanwhile_is_room() {
 fn pieces_take_no_more_memory_than_they_were_given() {
     let (volumes, disk) = opened();
     let engine = &volumes.engine;
-    let max = engine.pieces.max;
+    let max = engine.levels.pieces.max;
     for n in 0..5 * max {
         disk.zero(engine, n * 2 % (1 << 20), 1).expect("zero");
-        assert!(engine.pieces.count() <= max, "{n}");
-        assert!(engine.journal.filled_percent() < 90);
+        assert!(engine.levels.pieces.count() <= max, "{n}");
+        assert!(engine.backing.journal.filled_percent() < 90);
     }
-    assert!(engine.counts().rounds >= 2);
+    assert!(engine.checkpointer.counts().rounds >= 2);
     // What is frozen counts as well.
-    assert!(engine.pieces.active.count() < max);
-    while engine.step(u64::MAX).expect("step") != Step::Idle {}
-    assert_eq!(engine.pieces.count(), 0);
+    assert!(engine.levels.pieces.active.count() < max);
+    while engine.checkpointer.step(u64::MAX).expect("step") != Step::Idle {}
+    assert_eq!(engine.levels.pieces.count(), 0);
 }
 
 fn collect(volumes: &Volumes) {
-    whole::collect(volumes.pool(), Some(volumes), volumes.engine.lane, || ());
+    whole::collect(
+        volumes.pool(),
+        Some(volumes),
+        volumes.engine.backing.lane,
+        || (),
+    );
 }
 
 /// A writer has found a chunk that nobody else needs and has told no overlay yet. However many runs of the collector
@@ -119,7 +129,7 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
     });
     let (pool, engine) = (volumes.pool(), &volumes.engine);
     let data: Vec<u8> = (0..4 * 4096).map(|n| (n / 4096 + 1) as u8).collect();
-    let mut session = pool.begin(engine.lane).expect("begin");
+    let mut session = pool.begin(engine.backing.lane).expect("begin");
     let chunks: Vec<_> = data
         .chunks(4096)
         .map(|chunk| session.main().store_chunk(chunk).expect("store"))
@@ -130,7 +140,10 @@ fn what_a_writer_has_found_and_not_told_is_not_collected() {
         // The writer gets as far as the gate: behind its choice, before the journal and the overlay.
         let gate = disk.shut();
         scope.spawn(|| disk.write(engine, 0, &data).expect("write"));
-        while !chunks.iter().all(|c| engine.cache.is_content_resident(c)) {
+        while !chunks
+            .iter()
+            .all(|c| engine.backing.cache.is_content_resident(c))
+        {
             std::thread::yield_now();
         }
         scope.spawn(|| {

@@ -5,18 +5,24 @@
 //! replay gives the same bytes with and without it. The commit that passes over the old records is
 //! made after a flush. Called by rounds.
 
-use super::engine::Engine;
-use super::kept::is_damage;
-use super::live::LiveVolume;
-use super::overlay::{DirectChunks, Overlay, Piece, Source};
+use super::super::kept::is_damage;
+use super::super::live::LiveVolume;
+use super::super::losses::Losses;
+use super::super::overlay::{DirectChunks, Overlay, Piece, Source};
 use crate::error::Result;
-use crate::journal::Record;
+use crate::journal::{Journal, Record};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Where it is appended, and who is told what of it is lost.
+pub(super) struct Destination<'a> {
+    pub journal: &'a Journal,
+    pub losses: &'a Losses,
+}
+
 /// Carries what `frozen` has of a range.
 pub(super) fn carry(
-    engine: &Engine,
+    to: &Destination<'_>,
     volume: &LiveVolume,
     frozen: &Overlay,
     range: &Range<u64>,
@@ -25,28 +31,28 @@ pub(super) fn carry(
     frozen.visit(range.start, range.end, |piece| pieces.push(piece));
     for piece in pieces {
         let bytes = match &piece.source {
-            Source::Record { .. } => Some(bytes_of(engine, volume, &piece)?),
+            Source::Record { .. } => Some(bytes_of(to, volume, &piece)?),
             _ => None,
         };
         {
             let _shut = volume.shut();
             for part in uncovered(volume, &piece) {
-                append(engine, volume, &piece, &part, bytes.as_ref())?;
+                append(to, volume, &piece, &part, bytes.as_ref())?;
             }
         }
         // Behind no lock of the volume.
-        engine.journal.write_out()?;
+        to.journal.write_out()?;
     }
     Ok(())
 }
 
 /// The bytes of a piece; `None` if they are lost.
-fn bytes_of(engine: &Engine, volume: &LiveVolume, piece: &Piece) -> Result<Option<Vec<u8>>> {
+fn bytes_of(to: &Destination<'_>, volume: &LiveVolume, piece: &Piece) -> Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; usize::try_from(piece.len).unwrap_or_default()];
-    match volume.fill_piece(engine, piece, &mut bytes) {
+    match volume.fill_piece(piece, &mut bytes) {
         Ok(()) => Ok(Some(bytes)),
         Err(e) if is_damage(&e) => {
-            engine.note_lost(volume.id, piece, &e)?;
+            to.losses.note(volume.id, piece, &e)?;
             Ok(None)
         }
         Err(e) => Err(e),
@@ -66,7 +72,7 @@ fn uncovered(volume: &LiveVolume, piece: &Piece) -> Vec<Piece> {
 }
 
 fn append(
-    engine: &Engine,
+    to: &Destination<'_>,
     volume: &LiveVolume,
     whole: &Piece,
     part: &Piece,
@@ -79,33 +85,33 @@ fn append(
                 offset_bytes: part.offset,
                 len_bytes: part.len,
             };
-            enter(engine, volume, part, &record, Source::Zero)
+            enter(to, volume, part, &record, Source::Zero)
         }
         (Source::Record { .. }, Some(Some(bytes))) => {
             let skip = (part.offset - whole.offset) as usize;
             let data = bytes.get(skip..skip + part.len as usize);
-            append_data(engine, volume, part, data.unwrap_or_default())
+            append_data(to, volume, part, data.unwrap_or_default())
         }
-        (Source::Chunks(chunks), _) => append_chunks(engine, volume, part, chunks),
+        (Source::Chunks(chunks), _) => append_chunks(to, volume, part, chunks),
         (Source::Record { .. } | Source::Lost, _) => {
-            enter_lost(engine, volume, part);
+            enter_lost(to, volume, part);
             Ok(())
         }
     }
 }
 
-fn append_data(engine: &Engine, volume: &LiveVolume, part: &Piece, data: &[u8]) -> Result<()> {
+fn append_data(to: &Destination<'_>, volume: &LiveVolume, part: &Piece, data: &[u8]) -> Result<()> {
     let record = Record::Write {
         volume: volume.id,
         offset_bytes: part.offset,
         data,
     };
-    enter(engine, volume, part, &record, Source::Record { skip: 0 })
+    enter(to, volume, part, &record, Source::Record { skip: 0 })
 }
 
 /// Whole chunks by their fingerprints, what is left at the ends by its bytes.
 fn append_chunks(
-    engine: &Engine,
+    to: &Destination<'_>,
     volume: &LiveVolume,
     part: &Piece,
     chunks: &DirectChunks,
@@ -115,9 +121,9 @@ fn append_chunks(
     let last = (part.end() & !(chunk_bytes - 1)).max(first);
     for rest in [part.clip(part.offset, first), part.clip(last, part.end())] {
         let Some(rest) = rest else { continue };
-        match bytes_of(engine, volume, &rest)? {
-            Some(bytes) => append_data(engine, volume, &rest, &bytes)?,
-            None => enter_lost(engine, volume, &rest),
+        match bytes_of(to, volume, &rest)? {
+            Some(bytes) => append_data(to, volume, &rest, &bytes)?,
+            None => enter_lost(to, volume, &rest),
         }
     }
     let Some(middle) = part.clip(first, last) else {
@@ -137,17 +143,17 @@ fn append_chunks(
         log2: volume.log2,
         skip: 0,
     });
-    enter(engine, volume, &middle, &record, source)
+    enter(to, volume, &middle, &record, source)
 }
 
 fn enter(
-    engine: &Engine,
+    to: &Destination<'_>,
     volume: &LiveVolume,
     part: &Piece,
     record: &Record<'_>,
     source: Source,
 ) -> Result<()> {
-    let position = engine.journal.append_kept(record)?;
+    let position = to.journal.append_kept(record)?;
     volume.state_mut().active.insert(Piece {
         offset: part.offset,
         len: part.len,
@@ -158,11 +164,11 @@ fn enter(
 }
 
 /// Reads of it fail until it is written again; nothing of the journal is needed for it.
-fn enter_lost(engine: &Engine, volume: &LiveVolume, part: &Piece) {
+fn enter_lost(to: &Destination<'_>, volume: &LiveVolume, part: &Piece) {
     volume.state_mut().active.insert(Piece {
         offset: part.offset,
         len: part.len,
-        position: engine.journal.head(),
+        position: to.journal.head(),
         source: Source::Lost,
     });
 }

@@ -5,14 +5,15 @@
 //! position at which it was frozen. Where the pool's disk has no room for all of them it holds those
 //! of the first part of the volume; the rest stays in the journal, which is read again from the
 //! oldest of the rest on: newer writes that the root has are written over themselves, in order.
-//! Called by the engine, one step at a time.
+//! Called by the checkpointer, one step at a time.
 
-use super::carrying::carry;
-use super::decisions::Meters;
-use super::engine::Engine;
-use super::kept::{Kept, is_damage};
-use super::live::{LiveVolume, PAGE_BYTES};
-use super::overlay::{Overlay, Piece, Source};
+use super::super::backing::Backing;
+use super::super::decisions::Meters;
+use super::super::kept::{Kept, is_damage};
+use super::super::live::{LiveVolume, PAGE_BYTES};
+use super::super::losses::Losses;
+use super::super::overlay::{Overlay, Piece, Source, Tally};
+use super::carrying::{Destination, carry};
 use crate::error::{Result, StoreError};
 use crate::read_path::Approach;
 use crate::recipe::{ChunkRun, fixed_chunk, fold};
@@ -36,7 +37,8 @@ const NODE_LOG2: u32 = 8;
 const FORGET_CHUNKS_MAX: u64 = 1 << 16;
 
 /// One volume of a round.
-pub(super) struct Member {
+pub(in crate::volumes) struct Member {
+    backing: Arc<Backing>,
     pub volume: Arc<LiveVolume>,
     /// All writes below are in `frozen` or in the root.
     frozen_at: JournalPosition,
@@ -72,12 +74,17 @@ struct Batch {
 
 impl Member {
     /// Freezes what the volume has in its active overlay. Writers wait for a pointer exchange.
-    pub fn freeze(engine: &Engine, volume: Arc<LiveVolume>, len: Option<u64>) -> Self {
+    pub fn freeze(
+        backing: &Arc<Backing>,
+        tally: &Tally,
+        volume: Arc<LiveVolume>,
+        len: Option<u64>,
+    ) -> Self {
         let (frozen_at, frozen, len, size) = {
             let _shut = volume.shut();
-            let frozen_at = engine.journal.head();
+            let frozen_at = backing.journal.head();
             let mut state = volume.state_mut();
-            let frozen = state.active.take().tallied_by(&engine.pieces.frozen);
+            let frozen = state.active.take().tallied_by(tally);
             let frozen = Arc::new(frozen);
             state.frozen = Some(Arc::clone(&frozen));
             state.fresh = false;
@@ -85,6 +92,7 @@ impl Member {
         };
         let within = len % volume.chunk_bytes();
         Self {
+            backing: Arc::clone(backing),
             frozen_at,
             edits: Vec::with_capacity(frozen.len()),
             frozen,
@@ -121,25 +129,13 @@ impl Member {
 
     /// Turns about `budget` bytes into chunks, and takes what they need at most from `room`; what
     /// it is too little for stays. True when nothing is left.
-    pub fn destage(
-        &mut self,
-        engine: &Engine,
-        lane: &mut Lane,
-        budget: u64,
-        room: &mut u64,
-    ) -> Result<bool> {
-        let done = self.assemble_some(engine, lane, budget, room)?;
-        self.store_batch(engine, lane)?;
+    pub fn destage(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
+        let done = self.assemble_some(lane, budget, room)?;
+        self.store_batch(lane)?;
         Ok(done)
     }
 
-    fn assemble_some(
-        &mut self,
-        engine: &Engine,
-        lane: &mut Lane,
-        budget: u64,
-        room: &mut u64,
-    ) -> Result<bool> {
+    fn assemble_some(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
         let (chunk_bytes, log2) = (self.volume.chunk_bytes(), self.volume.log2);
         let mut done = 0;
         while done < budget {
@@ -148,10 +144,10 @@ impl Member {
             let Some(piece) = self.frozen.next(self.cursor).filter(reaches) else {
                 if self.cut {
                     self.cut = false;
-                    self.store_batch(engine, lane)?;
+                    self.store_batch(lane)?;
                     let last = self.len >> log2;
                     if self.edits.last().is_none_or(|e| e.first + e.count <= last) {
-                        self.destage_chunk(engine, lane, last)?;
+                        self.destage_chunk(lane, last)?;
                     }
                 }
                 return Ok(true);
@@ -170,7 +166,7 @@ impl Member {
             };
             if piece.source == Source::Zero && piece.offset <= start && zeroes_end > start {
                 let count = (zeroes_end - start) >> log2;
-                self.store_batch(engine, lane)?;
+                self.store_batch(lane)?;
                 self.push(chunk, count, Fingerprint::HOLE);
                 self.cursor = zeroes_end;
                 // Holes cost a record each, not bytes.
@@ -183,16 +179,16 @@ impl Member {
                 && !self.cuts_chunk(start)
             {
                 let (fingerprint, _) = chunks.at(start - piece.offset);
-                self.store_batch(engine, lane)?;
+                self.store_batch(lane)?;
                 self.push(chunk, 1, fingerprint);
                 self.cursor = start + chunk_bytes;
                 done += chunk_bytes / 16;
                 continue;
             }
             if start >= self.probed_to {
-                self.choose_probe(engine, lane, start)?;
+                self.choose_probe(lane, start)?;
             }
-            self.destage_chunk(engine, lane, chunk)?;
+            self.destage_chunk(lane, chunk)?;
             self.cursor = start + chunk_bytes;
             done += chunk_bytes;
         }
@@ -243,7 +239,7 @@ impl Member {
     }
 
     /// Looks how long the run of written bytes is that starts here.
-    fn choose_probe(&mut self, engine: &Engine, lane: &mut Lane, start: u64) -> Result<()> {
+    fn choose_probe(&mut self, lane: &mut Lane, start: u64) -> Result<()> {
         let mut end = start;
         while end - start < PROBE_BYTES_MIN
             && let Some(piece) = self.frozen.next(end)
@@ -252,23 +248,23 @@ impl Member {
             end = piece.end();
         }
         let long = end - start >= PROBE_BYTES_MIN;
-        let unprobed = !long && engine.access.switches.unprobed_writes;
+        let unprobed = !long && self.backing.access.switches.unprobed_writes;
         if unprobed != self.unprobed {
-            self.store_batch(engine, lane)?;
+            self.store_batch(lane)?;
             self.unprobed = unprobed;
         }
         self.probed_to = end.max(start + 1);
         Ok(())
     }
 
-    fn destage_chunk(&mut self, engine: &Engine, lane: &mut Lane, chunk: u64) -> Result<()> {
+    fn destage_chunk(&mut self, lane: &mut Lane, chunk: u64) -> Result<()> {
         let chunk_bytes = self.volume.chunk_bytes() as usize;
         let mut batch = std::mem::take(&mut self.batch);
         let start = batch.chunks.len() * chunk_bytes;
         batch.bytes.truncate(start);
         batch.bytes.resize(start + chunk_bytes, 0);
         let bytes = batch.bytes.get_mut(start..).unwrap_or_default();
-        match self.assemble(engine, chunk, bytes) {
+        match self.assemble(chunk, bytes) {
             Ok(resident) => batch.chunks.push((chunk, resident)),
             // The bytes around the written ones are damaged. The write is kept in the journal
             // until the chunk is overwritten or repaired; the rest of the round goes on.
@@ -277,12 +273,12 @@ impl Member {
         }
         self.batch = batch;
         match (self.batch.chunks.len() + 1) * chunk_bytes > BATCH_BYTES {
-            true => self.store_batch(engine, lane),
+            true => self.store_batch(lane),
             false => Ok(()),
         }
     }
 
-    fn store_batch(&mut self, engine: &Engine, lane: &mut Lane) -> Result<()> {
+    fn store_batch(&mut self, lane: &mut Lane) -> Result<()> {
         if self.batch.chunks.is_empty() {
             return Ok(());
         }
@@ -299,12 +295,12 @@ impl Member {
         let names = lane.store_chunks(&chunks)?;
         let count = batch.chunks.len() as u64;
         Meters::add(
-            &engine.meters.chunks_unprobed,
+            &self.backing.meters.chunks_unprobed,
             count * u64::from(self.unprobed),
         );
         for (((chunk, resident), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
             if resident && !name.is_hole() {
-                engine.cache.insert(&name, bytes, None, Use::Prefetch);
+                self.backing.cache.insert(&name, bytes, None, Use::Prefetch);
             }
             self.push(chunk, 1, name);
         }
@@ -335,7 +331,7 @@ impl Member {
 
     /// The chunk's bytes with the frozen writes over the root's. True when all that was written
     /// was in memory: then it is worth keeping there.
-    fn assemble(&self, engine: &Engine, chunk: u64, bytes: &mut [u8]) -> Result<bool> {
+    fn assemble(&self, chunk: u64, bytes: &mut [u8]) -> Result<bool> {
         let start = chunk << self.volume.log2;
         let end = start.saturating_add(bytes.len() as u64).min(self.len);
         let mut pieces = Vec::new();
@@ -348,37 +344,35 @@ impl Member {
         if covered < used as u64 {
             let root = self.volume.state().root;
             let base = bytes.get_mut(..used).unwrap_or_default();
-            self.volume.fill_root(engine, &root, start, base)?;
+            self.volume.fill_root(&root, start, base)?;
         }
         let mut resident = true;
         for piece in pieces {
-            resident &= self.is_resident(engine, &piece);
+            resident &= self.is_resident(&piece);
             let at = (piece.offset - start) as usize;
             let into = bytes.get_mut(at..at + piece.len as usize);
             let into = into.unwrap_or_default();
-            self.volume.fill_piece(engine, &piece, into)?;
+            self.volume.fill_piece(&piece, into)?;
         }
         Ok(resident)
     }
 
-    fn is_resident(&self, engine: &Engine, piece: &Piece) -> bool {
+    fn is_resident(&self, piece: &Piece) -> bool {
         let (page, version) = (piece.offset / PAGE_BYTES, piece.position.0);
         let object = self.volume.object;
-        engine.cache.is_unwritten_resident(object, page, version)
+        self.backing
+            .cache
+            .is_unwritten_resident(object, page, version)
     }
 
     /// Stores the nodes of the new root. What lies below damaged nodes is kept; `None` when nothing
     /// of the volume can be taken.
-    pub fn fold(
-        &mut self,
-        engine: &Engine,
-        session: &mut WriteSession,
-    ) -> Result<Option<ObjectRoot>> {
+    pub fn fold(&mut self, session: &mut WriteSession) -> Result<Option<ObjectRoot>> {
         for _ in 0..2 {
             let mut damaged = false;
-            match self.try_fold(engine, session, &mut damaged) {
+            match self.try_fold(session, &mut damaged) {
                 Err(e) if damaged => {
-                    self.keep_unreachable(engine);
+                    self.keep_unreachable();
                     self.why.get_or_insert_with(|| e.to_string());
                 }
                 folded => return folded.map(Some),
@@ -390,14 +384,9 @@ impl Member {
         Ok(None)
     }
 
-    fn try_fold(
-        &self,
-        engine: &Engine,
-        session: &mut WriteSession,
-        damaged: &mut bool,
-    ) -> Result<ObjectRoot> {
+    fn try_fold(&self, session: &mut WriteSession, damaged: &mut bool) -> Result<ObjectRoot> {
         let root = self.volume.state().root;
-        let reader = Arc::clone(engine.pool.reader());
+        let reader = Arc::clone(self.backing.pool.reader());
         let lane = session.main();
         let chunks = self.len.div_ceil(self.volume.chunk_bytes());
         let within = self.edits.partition_point(|e| e.first < chunks);
@@ -415,10 +404,10 @@ impl Member {
     }
 
     /// Takes the changes back whose way through the recipe is damaged.
-    fn keep_unreachable(&mut self, engine: &Engine) {
+    fn keep_unreachable(&mut self) {
         let root = self.volume.state().root;
         let log2 = self.volume.log2;
-        let reader = engine.pool.reader();
+        let reader = self.backing.pool.reader();
         let is_reachable = |chunk: u64| {
             let offset = chunk << log2;
             let load = &mut |node: &Fingerprint| reader.node(node, Approach::default());
@@ -456,16 +445,18 @@ impl Member {
     }
 
     /// Appends to the journal again what cannot be taken. True when there was something.
-    pub fn carry(&self, engine: &Engine) -> Result<bool> {
+    pub fn carry(&self, losses: &Losses) -> Result<bool> {
+        let journal = &self.backing.journal;
+        let to = Destination { journal, losses };
         for range in &self.kept {
             let range = range.start..range.end.min(self.len);
-            carry(engine, &self.volume, &self.frozen, &range)?;
+            carry(&to, &self.volume, &self.frozen, &range)?;
         }
         Ok(!self.kept.is_empty())
     }
 
     /// The commit stands: the volume reads through its new root.
-    pub fn unfreeze(self, engine: &Engine, root: ObjectRoot) {
+    pub fn unfreeze(self, root: ObjectRoot) {
         let object = self.volume.object;
         // No place may be entered while some are forgotten and the root is still the old one; until
         // then the frozen overlay covers what the old root says of them.
@@ -476,10 +467,10 @@ impl Member {
         let edited = self.edits.iter().map(|e| e.first..e.first + e.count);
         let gone: Vec<_> = edited.chain([cut]).collect();
         if gone.iter().any(|r| r.end - r.start > FORGET_CHUNKS_MAX) {
-            engine.cache.forget_object(object);
+            self.backing.cache.forget_object(object);
         } else {
             for chunk in gone.into_iter().flatten() {
-                engine.cache.forget_place(Place { object, chunk });
+                self.backing.cache.forget_place(Place { object, chunk });
             }
         }
         {
@@ -501,7 +492,7 @@ impl Member {
             if let Source::Record { .. } = &piece.source {
                 let pages = piece.offset.div_ceil(PAGE_BYTES)..piece.end() / PAGE_BYTES;
                 for page in pages {
-                    engine.cache.destaged(object, page, piece.position.0);
+                    self.backing.cache.destaged(object, page, piece.position.0);
                 }
             }
         });

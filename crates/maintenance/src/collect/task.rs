@@ -1,0 +1,58 @@
+//! A run of garbage collection as a task: what the controller runs.
+//!
+//! Invariant: the steps are those of the run; nothing is known here that the run does not know. Called by the
+//! program.
+
+use super::Collector;
+use crate::task::{Access, MaintenanceTask, TaskStep};
+use qos::Flow;
+use std::convert::Infallible;
+use store::{CachedChunks, GcStep, NothingCached, Pool, StoreError, Volumes};
+
+/// See the module's head.
+pub struct Collecting<'a> {
+    /// The run.
+    pub collector: &'a mut Collector,
+    /// What it collects.
+    pub pool: &'a Pool,
+    /// The pool's, if it has any.
+    pub volumes: Option<&'a Volumes>,
+}
+
+impl MaintenanceTask for Collecting<'_> {
+    type News = Infallible;
+    /// After an error the run is over.
+    type Error = StoreError;
+
+    fn flow(&self) -> Flow {
+        Flow::Collect
+    }
+
+    /// What it marks and copies is looked up in the index and read in containers; live chunks that are in memory
+    /// are not read.
+    fn step_with(
+        &mut self,
+        _: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> Result<TaskStep<Infallible>, StoreError> {
+        if access == Access::Memory {
+            return Ok(TaskStep::NeedsDevice);
+        }
+        let cached: &dyn CachedChunks = match self.volumes {
+            Some(volumes) => volumes,
+            None => &NothingCached,
+        };
+        let before = self.collector.counts().copied_bytes;
+        let step = self
+            .collector
+            .step(self.pool, self.volumes, cached, budget_bytes)?;
+        let copied = self.collector.counts().copied_bytes;
+        Ok(match step {
+            GcStep::Working => TaskStep::Worked {
+                bytes: copied.saturating_sub(before),
+            },
+            GcStep::Done => TaskStep::Finished,
+        })
+    }
+}
