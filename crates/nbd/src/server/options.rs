@@ -25,7 +25,7 @@ pub struct ServerOptions {
     /// Time that a client may hold memory of a pool without finishing its request, or without
     /// taking its reply, while others wait for it.
     pub stall_limit: Duration,
-    /// Time that [`ServerHandle::stop`] gives requests in flight.
+    /// Time that [`crate::ServerHandle::stop`] gives requests in flight.
     pub stop_limit: Duration,
 }
 
