@@ -1,11 +1,9 @@
 //! Classifies accesses to an object as sequential, monotonic or random, for each region of the
-//! object
-//! (DDFS, "Can't we all get along?", ATC'18), and plans read-ahead from that.
+//! object (DDFS, "Can't we all get along?", ATC'18), and plans read-ahead from that.
 //!
 //! The front of a volume calls this.
 //! Invariant: pure: no I/O, no clock, no allocation. The answer depends on the requests alone. It
-//! is a
-//! hint; a wrong one costs time.
+//! is a hint; a wrong one costs time.
 //!
 //! # How a request is classified
 //!
@@ -21,9 +19,8 @@
 //! | full | no | no | random |
 //!
 //! "Increasing" is a property of the history and not of two neighbours. Every second of two random
-//! requests lies after the one before it, and parallel requests of a monotonic reader overtake
-//! each other. One in 252 random requests looks monotonic. Six others may overtake a monotonic
-//! request.
+//! requests lies after the one before it, and parallel requests of a monotonic reader overtake each
+//! other. One in 252 random requests looks monotonic. Six others may overtake a monotonic request.
 //!
 //! # Consequences
 //!
@@ -33,8 +30,7 @@
 //! - Reading backwards in steps below the threshold is sequential, in larger steps random.
 //! - From random to sequential: the second request of the stream is sequential.
 //! - From sequential to gaps upwards: monotonic at once. From random to gaps upwards: monotonic
-//!   from
-//!   the sixteenth request at the latest; earlier requests are random or monotonic.
+//!   from the sixteenth request at the latest; earlier requests are random or monotonic.
 //! - To random: the first request that is far from all is not sequential.
 #![forbid(unsafe_code)]
 

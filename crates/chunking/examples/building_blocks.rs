@@ -1,8 +1,8 @@
 //! Measures each building block alone, on one core and over a real file, in MB/s of plain bytes.
 //! Computes the limit that they imply for a whole backup.
 //!
-//! Run `cargo run --release -p chunking --example building_blocks -- FILE [ROUNDS]`. It prints one
-//! JSON object. `bench/` calls this.
+//! Run `cargo run --release -p chunking --example building_blocks -- FILE [ROUNDS]`.
+//! It prints one JSON object. `bench/` calls this.
 
 use chunking::{
     Compression, Compressor, Decompressor, FingerprintKey, SealKey, Splitter, is_zero, x86_branches,

@@ -1,6 +1,5 @@
 //! Defines the byte layout of the fingerprint index: the place of each entry, and the checksums of
-//! pages. The
-//! store's index calls this.
+//! pages. The store's index calls this.
 //!
 //! ```text
 //! 0      header slot 0 (512 bytes used)   written alternately, the higher sequence number wins
@@ -12,9 +11,8 @@
 //! An entry is 12 bytes (DDFS, ATC'18, section 4.1): short fingerprint 4, container number 4, and a
 //! region word 4: sector 16 bits, sectors 12 bits, 4 bits of the fingerprint that follow the bucket
 //! bits. A key's *path* is a string of `base + 36` bits: the top `base` bits of the bucket bits,
-//! the
-//! next 4 of them, then the short fingerprint. The bucket is the first `log2` bits of the path and
-//! an entry holds the last 36 (its *rest*). A file can therefore double without reading whole
+//! the next 4 of them, then the short fingerprint. The bucket is the first `log2` bits of the path
+//! and an entry holds the last 36 (its *rest*). A file can therefore double without reading whole
 //! fingerprints again. Each doubling past `base` takes one bit from the comparison;
 //! [`Geometry::is_precise`] says when false positives may exceed 0.01 %.
 //!

@@ -1,6 +1,5 @@
 //! Defines the byte layout of the journal: slots of fixed size that are used as a ring. The store's
-//! journal
-//! calls this.
+//! journal calls this.
 //!
 //! ```text
 //! slot  = header page 4096 | batch | batch | ... | bytes of earlier uses

@@ -1,11 +1,9 @@
 //! Encodes a user's record of a pool on their machine: a file in the cache directory, not in the
-//! pool. The
-//! program calls this.
+//! pool. The program calls this.
 //!
 //! Invariant: the holder of the pool cannot write it. It therefore detects changes by the holder:
 //! another pool at the place, a pool that is no longer encrypted, an older state. A record that
-//! cannot
-//! be decoded counts as missing.
+//! cannot be decoded counts as missing.
 //!
 //! | offset | size | field |
 //! |---|---|---|

@@ -1,6 +1,5 @@
 //! Encodes nodes of the catalog: a Merkle B+ tree from byte keys to byte values. A change copies
-//! the nodes
-//! along its path. Nodes are chunks of recipe containers. The store's catalog calls this.
+//! the nodes along its path. Nodes are chunks of recipe containers. The store's catalog calls this.
 //!
 //! | field | size |
 //! |---|---|

@@ -3,8 +3,7 @@
 //! Their modules call this.
 //!
 //! Invariant: one damaged copy is tolerated and reported. A copy contains its kind, version, pool
-//! and
-//! place (`slot`: a generation, or 0), and its checksum covers all of that.
+//! and place (`slot`: a generation, or 0), and its checksum covers all of that.
 //!
 //! | offset in a copy | size | field |
 //! |---|---|---|

@@ -1,6 +1,5 @@
 //! Computes the parity of a container: Reed-Solomon over its 4 KiB sectors, behind the directory
-//! and before the
-//! footer. A reader that does not know parity skips it.
+//! and before the footer. A reader that does not know parity skips it.
 //!
 //! The container builder calls [`append`]; readers, check and scrub call [`restore`].
 //!

@@ -1,6 +1,5 @@
 //! Encodes the first 32 bytes of every blob: its kind, its version, and its pool. Every version of
-//! the program,
-//! past and future, can read them. All modules for blobs call this.
+//! the program, past and future, can read them. All modules for blobs call this.
 //!
 //! | offset | size | field |
 //! |---|---|---|

@@ -1,6 +1,5 @@
 //! Encodes the known reach of the journal, and its known losses: two files, each a whole record.
-//! The store's
-//! journal calls this.
+//! The store's journal calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -21,10 +20,8 @@
 //! | | 8 | XXH3-64 of everything before, seeded by kind |
 //!
 //! A listed volume was written in that use. A loss is a range whose acknowledged writes are lost;
-//! it
-//! is listed until a user acknowledges it. Fields: volume 16 (zero: unknown), first byte 8, bytes
-//! 8,
-//! unit 1 (0 bytes, 1 chunks), zero 7.
+//! it is listed until a user acknowledges it. Fields: volume 16 (zero: unknown), first byte 8,
+//! bytes 8, unit 1 (0 bytes, 1 chunks), zero 7.
 //!
 //! Invariant: no input makes the decoder panic. The record is no longer than [`REACH_BYTES_MAX`].
 

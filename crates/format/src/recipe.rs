@@ -1,10 +1,8 @@
 //! Encodes recipes: Merkle trees from an object's bytes to its chunks. Nodes are chunks themselves
-//! and
-//! are stored in recipe containers. The store's recipes call this.
+//! and are stored in recipe containers. The store's recipes call this.
 //!
 //! Invariant: an [`ObjectRoot`] identifies an object's bytes completely. Equal bytes, split
-//! equally,
-//! have equal roots. A hole (a run of zeroes) is the all-zero fingerprint, at any level.
+//! equally, have equal roots. A hole (a run of zeroes) is the all-zero fingerprint, at any level.
 //!
 //! | offset in a node | size | field |
 //! |---|---|---|

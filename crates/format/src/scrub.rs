@@ -1,6 +1,5 @@
 //! Encodes the progress of a scrub, and the time of the last full verification. It is a cache, kept
-//! in two
-//! slots. Maintenance calls this.
+//! in two slots. Maintenance calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -15,8 +14,7 @@
 //! | ... | 8 | checksum of everything before |
 //!
 //! A pass: start, end (0 while it has not ended), containers verified, stored bytes read, stored
-//! bytes
-//! that readers had verified, damaged places; eight bytes each.
+//! bytes that readers had verified, damaged places; eight bytes each.
 //!
 //! Invariant: slots are written alternately, so a torn one leaves its predecessor.
 

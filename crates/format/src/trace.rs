@@ -1,6 +1,5 @@
 //! Encodes the ranges of volumes and served snapshots that were read of late, and how often. It is
-//! a cache, kept
-//! in two slots. The store calls this.
+//! a cache, kept in two slots. The store calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|

@@ -1,8 +1,6 @@
 //! Encodes the minimum time for which forgotten snapshots stay, and the recovery keys that may
-//! shorten it. It is
-//! one entry of the catalog, so it is sealed and bound to a commit with the catalog. The store
-//! calls
-//! this.
+//! shorten it. It is one entry of the catalog, so it is sealed and bound to a commit with the
+//! catalog. The store calls this.
 //!
 //! | size | field |
 //! |---|---|

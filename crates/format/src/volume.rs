@@ -1,8 +1,7 @@
 //! Encodes catalog entries of writable volumes, keyed by name. The store's catalog calls this.
 //!
 //! Invariant: `root` contains every write of the volume below `folded`, and none from there on.
-//! Replay
-//! skips the writes that it contains.
+//! Replay skips the writes that it contains.
 //!
 //! | field | size |
 //! |---|---|

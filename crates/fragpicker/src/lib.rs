@@ -11,28 +11,25 @@
 //! costs I/O.
 //!
 //! 1. [`Trace::record`]: requests become ranges of 4 KiB blocks. Buffered sequential reads become
-//!    the
-//!    windows of 128 KiB in which the system reads ahead. Requests inside a window are not counted;
-//!    a
-//!    request that does not continue closes it. Direct requests and writes stay as they are.
-//! 2. [`Trace::ranges`]: overlapping ranges of one object become one, with all their requests
-//!    added up. Ranges that only touch stay apart, because each is one request.
+//!    the windows of 128 KiB in which the system reads ahead. Requests inside a window are not
+//!    counted; a request that does not continue closes it. Direct requests and writes stay as they
+//!    are.
+//! 2. [`Trace::ranges`]: overlapping ranges of one object become one, with all their requests added
+//!    up. Ranges that only touch stay apart, because each is one request.
 //! 3. [`hottest`]: selects the percentage of ranges with the most requests.
 //! 4. [`plan`]: selects the ranges that lie in more pieces than necessary, according to a
 //!    [`Layout`].
 //!    Shared pieces are left alone unless requested.
 //! 5. [`bypass`]: without a trace, selects each window of 128 KiB that contains a break.
 //! 6. [`sparse`]: without a trace, for objects that are read from begin to end: selects the runs
-//!    that
-//!    give a segment few bytes.
+//!    that give a segment few bytes.
 //!
 //! # Limits
 //!
 //! A trace remembers a fixed number of different ranges. When it is full, it drops the coldest
-//! quarter
-//! and counts them. Weights halve after a fixed number of requests. Ranges that were hot once
-//! therefore
-//! cool down, and a scan of everything does not displace ranges that are requested again and again.
+//! quarter and counts them. Weights halve after a fixed number of requests. Ranges that were hot
+//! once therefore cool down, and a scan of everything does not displace ranges that are requested
+//! again and again.
 #![forbid(unsafe_code)]
 
 mod analysis;

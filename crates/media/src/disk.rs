@@ -33,11 +33,10 @@ pub type DiskLock = Box<dyn Any + Send + Sync>;
 ///
 /// Contract: a crash may lose, tear at 512 bytes or reorder anything that was not synced, names
 /// included. A created, renamed or removed name is durable after `sync_dir` of its directory. A
-/// file's
-/// bytes are durable after `DiskFile::sync`. Neither covers the other. After a rename between
-/// directories the new name is durable after `sync_dir` of the target's directory. The old name may
-/// come back, for the same file, until `sync_dir` of the source's directory. The simulator (`sim`,
-/// module `crash`) spells out the possible effects of a crash.
+/// file's bytes are durable after `DiskFile::sync`. Neither covers the other. After a rename
+/// between directories the new name is durable after `sync_dir` of the target's directory. The old
+/// name may come back, for the same file, until `sync_dir` of the source's directory. The simulator
+/// (`sim`, module `crash`) spells out the possible effects of a crash.
 pub trait Disk: Send + Sync {
     /// Opens for reading and writing. With `create`, creates a missing file and truncates an
     /// existing one.

@@ -1,13 +1,11 @@
 //! Serves any [`volume::Volume`] to NBD clients (network block devices).
 //!
 //! The program calls [`Server`]. [`wire`] contains layouts only, `negotiation` and `command`
-//! contain
-//! decisions over them, `session`, `workers` and `server` move the bytes.
+//! contain decisions over them, `session`, `workers` and `server` move the bytes.
 //!
 //! Invariant: bytes from the network never cause a panic, never allocate more than the limits allow
 //! and never reach another connection. Volumes are always wrapped in [`volume::Checked`]. Nothing
-//! here
-//! knows about deduplication.
+//! here knows about deduplication.
 #![forbid(unsafe_code)]
 
 mod buffers;

@@ -4,10 +4,8 @@
 //! `cargo +nightly miri test -p page_cache --lib extent`.
 //!
 //! Invariant: a run owns its granules exclusively, from the moment it found their bits clear and
-//! set
-//! them until it clears them again. A run may therefore be read through `&` and written through
-//! `&mut`
-//! like a box. A caller that chooses wrong granules gets nothing.
+//! set them until it clears them again. A run may therefore be read through `&` and written through
+//! `&mut` like a box. A caller that chooses wrong granules gets nothing.
 
 use rustix::mm::{Advice, madvise};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

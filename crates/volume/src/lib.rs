@@ -74,16 +74,12 @@ pub enum Durability {
 /// A disk.
 ///
 /// Contract, checked by [`Checked`]: `offset + length <= size_bytes`. Lengths may be 0; such
-/// requests
-/// do nothing. Requests may have any alignment. Many threads may call all methods at once. A read
-/// that
-/// overlaps a concurrent write sees, for each block of 512 bytes, old or new bytes. Errors leave
-/// the
-/// volume usable unless the kind is `Failed`.
+/// requests do nothing. Requests may have any alignment. Many threads may call all methods at once.
+/// A read that overlaps a concurrent write sees, for each block of 512 bytes, old or new bytes.
+/// Errors leave the volume usable unless the kind is `Failed`.
 ///
 /// No method has a default. [`Volume::capabilities`] declares further abilities. A volume in front
-/// of
-/// another one implements [`Layer`] instead of this.
+/// of another one implements [`Layer`] instead of this.
 ///
 /// ```compile_fail,E0063
 /// // An ability that is left out does not count as absent.

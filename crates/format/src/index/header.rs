@@ -1,6 +1,5 @@
 //! Encodes the header of the index: its pool, its size, and whether the rest is complete. The
-//! store's index
-//! calls this.
+//! store's index calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|

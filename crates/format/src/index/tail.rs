@@ -1,6 +1,5 @@
 //! Encodes the tail of the index: coverage, container runs, overflow records, in this order. None
-//! has a fixed
-//! size. The store's index calls this.
+//! has a fixed size. The store's index calls this.
 //!
 //! | record | bytes | fields |
 //! |---|---|---|

@@ -1,6 +1,5 @@
-//! Encodes the header page of a slot: two copies of the description of its use, one at 0 and one at
-//! 2048. The
-//! store's journal calls this.
+//! Encodes the header page of a slot: two copies of the description of its use, one at byte 0
+//! and one at byte 2048. The store's journal calls this.
 //!
 //! | offset in a copy | size | field |
 //! |---|---|---|
@@ -14,12 +13,11 @@
 //! | 64 | 8 | the position at which the journal ended there |
 //! | 72 | 32 | salt, random: key and checksums of the use are derived from it |
 //! | 104 | 384 | zero |
-//! | 488 | 16 | tag of a seal over nothing that binds bytes 0 to 488; zero in pools without encryption |
+//! | 488 | 16 | tag of a seal over nothing that binds bytes 0 to 488; zero without encryption |
 //! | 504 | 8 | XXH3-64 of bytes 0 to 504, seeded by kind |
 //!
 //! Invariant: each copy lies within one sector. A torn page therefore contains whole copies, of
-//! this
-//! use or of the one before. The higher first position is the newer.
+//! this use or of the one before. The higher first position is the newer.
 
 use super::{BLOCK_BYTES, JOURNAL_VERSION, RING_BYTES_MAX, SLOT_BYTES_MIN};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};

@@ -1,12 +1,9 @@
 //! Implements the code: systematic Reed-Solomon over GF(2^16) with an FFT (Lin, Chung, Han, 2014),
-//! as
-//! `reed-solomon-simd` 3 computes it. Crate `erasure` does the same faster where it can. `parity`
-//! calls
-//! this.
+//! as `reed-solomon-simd` 3 computes it. Crate `erasure` does the same faster where it can.
+//! `parity` calls this.
 //!
 //! Invariant: a group is coded as `group_data` sectors; absent ones are zeroes. Memory is bounded
-//! by
-//! one group.
+//! by one group.
 
 use super::{PARITY_SECTOR_BYTES, ParityShape, sector_at};
 use erasure::Encoder;

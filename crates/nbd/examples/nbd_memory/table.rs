@@ -24,8 +24,8 @@ impl Table {
         table.insert(name.to_owned(), Entry { volume, memory });
     }
 
-    /// Executes one line: `add EXPORT BYTES`, `remove EXPORT`, `resize EXPORT BYTES`, `mark EXPORT
-    /// STATE`.
+    /// Executes one line: `add EXPORT BYTES`, `remove EXPORT`, `resize EXPORT BYTES`,
+    /// `mark EXPORT STATE`.
     pub(crate) fn command(&self, line: &str, server: &ServerHandle) -> Result<String, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let bytes = |word: &str| word.parse().map_err(|e| format!("{word}: {e}"));

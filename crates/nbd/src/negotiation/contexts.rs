@@ -2,8 +2,7 @@
 //! negotiation calls this.
 //!
 //! Invariant: lists and choices are bounded for any number of earlier states. A chosen context
-//! keeps
-//! its source, so that it answers even if its name is deleted. Changes are called
+//! keeps its source, so that it answers even if its name is deleted. Changes are called
 //! `qemu:dirty-bitmap:STATE`, because clients can ask for that.
 
 use super::{Negotiation, Reply, Step};

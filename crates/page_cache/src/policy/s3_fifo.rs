@@ -23,8 +23,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Reserves all memory of a queue. Its ring writes all of it in time, and growing it later would
-    /// leave holes.
+    /// Reserves all memory of a queue. Its ring writes all of it in time, and growing it later
+    /// would leave holes.
     fn new(bytes_max: u64) -> Self {
         Self {
             frames: VecDeque::with_capacity(bytes_max as usize / crate::PAGE_BYTES),
