@@ -27,7 +27,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
     let cache = silent(BUDGET);
     let mut n = 0;
     let mut highest = Vec::new();
-    // Length of a chunk, unwritten pages with each, places of each.
+    // Length of a chunk, dirty pages with each, places of each.
     type Phase = (&'static str, fn(u64) -> usize, u64, u64);
     let phases: [Phase; 8] = [
         ("4 KiB", |_| 4096, 0, 1),
