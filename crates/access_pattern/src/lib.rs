@@ -40,7 +40,7 @@ mod prefetch;
 pub use detector::Detector;
 pub use prefetch::{Fetch, FetchInto, FetchLimits, Look, Prefetch, STREAMS};
 
-/// How a request relates to those before it.
+/// Relation of a request to earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Pattern {
     /// The request continues, or is near, earlier ones; or the history is too short to say.

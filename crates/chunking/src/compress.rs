@@ -294,7 +294,7 @@ mod tests {
             (call[0], call[4]) = (0xE8, 0);
         }
         assert!(x86_branches::pays(&calls));
-        // So few constant bytes do not pay for zstd's headers when literals are not compressed.
+        // These few constant bytes save less than zstd's headers take without literal compression.
         let with = Compression::Zstd(-5);
         for (with, raw) in [(Compression::Zstd(1), noise(100_000)), (with, calls)] {
             let mut out = Vec::new();

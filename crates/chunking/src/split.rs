@@ -1,5 +1,5 @@
-//! Splits content by MinCDC over hashed four-byte windows (crate `mincdc`). The store's lanes call
-//! this.
+//! Splits content by MinCDC over hashed four-byte windows (crate `mincdc`). The store's lanes and
+//! `archive` call this.
 //!
 //! A chunk ends where the hash of the four bytes before the cut is smallest, among all cuts that
 //! leave between half and one and a half times the average.

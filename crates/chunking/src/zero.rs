@@ -1,4 +1,4 @@
-//! Finds runs of zeroes, which take no space. The store calls this.
+//! Finds runs of zeroes, which take no space. The store and `archive` call this.
 //!
 //! Invariant: the answer is exact.
 

@@ -1,5 +1,5 @@
 //! Encodes Merkle directories: one object per directory, a stream of entries sorted by name.
-//! `archive` calls this.
+//! `archive` and mounts call this.
 //!
 //! Invariant: an entry keeps everything that `tar` and `rsync -aHAXS` keep. An unchanged directory
 //! gives the same bytes, so it costs nothing. Names are any bytes but `/` and NUL.

@@ -21,7 +21,7 @@ pub const SEGMENT_BYTES: u64 = 8 << 20;
 const SEEK_BYTES: u64 = 512 << 10;
 /// Largest gap that is cheaper to read through than to seek over, bytes.
 const GAP_BYTES: u64 = SEEK_BYTES / 2;
-/// One byte written now must save 100 / 15 bytes of later reads.
+/// Price of a byte that is written now, in percent of a byte that is read later.
 const PRICE_PERCENT: u64 = 15;
 /// Minimum gain that justifies any write.
 const GAIN_BYTES: u64 = SEEK_BYTES / 2;

@@ -5,7 +5,7 @@
 
 use crate::{Barrier, MediaError, Need, ReadFrom, Reserve, Reserved};
 
-/// How a put treats a name that exists.
+/// Treatment of a name that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// An old blob of this name is replaced.

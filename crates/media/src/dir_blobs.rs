@@ -11,7 +11,7 @@
 //!
 //! A put is queued once the disk has allocated its space, where the file system supports that;
 //! otherwise as far as free space is known. A put that fails in the background poisons everything.
-//! On a full disk a put uses the reserve first, as far as its need may.
+//! Before a put fails on a full disk, it uses the reserve, as far as its need may.
 
 mod open_files;
 mod queue;
@@ -243,7 +243,7 @@ impl Shared {
         let written = file
             .write_at(0, bytes)
             .and_then(|()| match (how, file.sync(Barrier::BlobBeforeName)) {
-                // The new file is removed and no caller relies on it.
+                // Do not poison: the new file is removed and no caller relies on it.
                 (Put::Restore, synced) => synced,
                 (_, synced) => self.synced(synced),
             })

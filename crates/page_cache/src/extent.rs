@@ -192,7 +192,7 @@ impl Run {
     fn write(&mut self, bytes: &[u8]) {
         debug_assert!(self.at as usize + bytes.len() <= self.extent.layout.size());
         // SAFETY: the range lies within the allocation. Only this run owns it, and the run is
-        // borrowed mutably; so nobody reads it now and `bytes` is not part of it.
+        // borrowed mutably; so no other code reads it now and `bytes` is not part of it.
         unsafe {
             let to = self.extent.start.as_ptr().add(self.at as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());

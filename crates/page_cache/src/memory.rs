@@ -163,7 +163,7 @@ impl Memory {
         Arc::new(run)
     }
 
-    /// Sets the owner of a run, who can then be asked to leave.
+    /// Sets the owner of a run, which can then be asked to leave.
     pub fn set_owner(&self, run: &Run, owner: Owner) {
         if let Some(position) = run.position() {
             let len = granules(run.bytes().len());

@@ -1,4 +1,6 @@
-//! Implements the checks of `blobs_suite`.
+//! Implements the checks of `blobs_suite`, which calls this.
+//!
+//! Invariant: each check gets a new and empty name space.
 
 use super::{RACERS, RACES, fails, pattern};
 use media::{Barrier, Blobs, MediaErrorKind as Kind, Put};

@@ -1,4 +1,6 @@
-//! Implements the checks of `disk_suite`.
+//! Implements the checks of `disk_suite`, which calls this.
+//!
+//! Invariant: each check gets a new and empty disk.
 
 use super::{RACERS, RACES, fails, pattern};
 use media::{Barrier, Disk, DiskFile, MediaErrorKind as Kind};

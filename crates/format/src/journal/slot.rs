@@ -1,5 +1,5 @@
-//! Encodes the header page of a slot: two copies of the description of its use, one at byte 0
-//! and one at byte 2048. The store's journal calls this.
+//! Encodes the header page of a slot: two copies of the description of its use, one at byte 0 and
+//! one at byte 2048. The store's journal calls this.
 //!
 //! | offset in a copy | size | field |
 //! |---|---|---|

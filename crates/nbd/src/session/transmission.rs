@@ -157,8 +157,8 @@ impl Transmission<'_> {
         Ok(())
     }
 
-    /// Fails if the client has disconnected: if that is known already, or, for a large request,
-    /// after a check.
+    /// Fails if the client has disconnected. Asks the system before a large request, and before one
+    /// in [`LOOK_REQUESTS`] small ones. Otherwise it relies on the known state.
     fn look_for_client(&mut self, is_large: bool) -> Result<(), Gone> {
         let connection = &*self.session.connection;
         self.unseen = self.unseen.saturating_sub(1);

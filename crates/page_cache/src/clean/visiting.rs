@@ -1,4 +1,4 @@
-//! Visits places one after another. It replays the current contents for new listeners.
+//! Visits places one after another. `present` calls this for new listeners.
 //!
 //! Invariant: a place is visited under the lock of its shard of places, so it cannot change
 //! meanwhile.

@@ -1,7 +1,7 @@
 //! Shortens fingerprints to the bits that the cache compares. The clean side calls this.
 //!
 //! Invariant: 88 to 92 bits are compared: 4 to 8 choose the shard, 44 are in the table's word, 40
-//! more in the frame. Fingerprints are keyed, so nobody without the key can search for two that
+//! more in the frame. Fingerprints are keyed, so only the key's owner could search for two that
 //! agree. Among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a probability of 2^69 / 2^88,
 //! one in half a million pools. That does harm only if one of the two is read while the other is in
 //! memory. Identity takes 7 bytes in the frame and at most 8.9 in the table.

@@ -1,4 +1,4 @@
-//! Visits dirty pages one after another. It replays the current contents for new listeners.
+//! Visits dirty pages one after another. `present` calls this for new listeners.
 //!
 //! Invariant: a page is visited under the lock of its shard, so it cannot change meanwhile.
 
