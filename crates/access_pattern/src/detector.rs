@@ -1,17 +1,18 @@
-//! The detector: the last requests of each region, and what they say about the next.
+//! Detects the pattern of a request from the last requests of its region.
 //!
-//! Invariant: at most 3 KiB an object, whatever its size. Offsets are kept in units of a region's
-//! 2^32nd part (512 bytes at least), rounded outwards.
+//! The crate's users call this. Offsets are kept in units of a region's 2^32nd part (512 bytes at
+//! least), rounded outwards.
+//! Invariant: a detector takes at most 3 KiB for an object of any size.
 
 use crate::{Pattern, Threshold};
 
-/// Regions of an object at most.
+/// Maximum number of regions in an object.
 const REGIONS_MAX: u64 = 16;
-/// A region is not smaller, bytes.
+/// Minimum size of a region, bytes.
 const REGION_BYTES_MIN: u64 = 2 << 30;
-/// Requests that a region remembers.
+/// Number of requests that a region remembers.
 const HISTORY: usize = 16;
-/// So many of the oldest and of the newest requests say whether a region is read upwards.
+/// Number of oldest and of newest requests that decide whether a region is read upwards.
 const COMPARED: usize = 5;
 /// log2 of the smallest unit of offsets, bytes.
 const UNIT_LOG2_MIN: u32 = 9;
@@ -28,12 +29,12 @@ struct Region {
     history: [Request; HISTORY],
     /// Requests in the history.
     len: u8,
-    /// Where the next one goes: the oldest, once the history is full.
+    /// Slot of the next request: the oldest, once the history is full.
     next: u8,
     pattern: Pattern,
 }
 
-/// Tells patterns apart; see the crate's head.
+/// Distinguishes patterns; see the crate's head.
 #[derive(Clone)]
 pub struct Detector {
     regions: [Region; REGIONS_MAX as usize],
@@ -46,7 +47,7 @@ pub struct Detector {
 const _: () = assert!(size_of::<Detector>() <= 3 << 10);
 
 impl Detector {
-    /// For an object of that many bytes; what lies beyond belongs to the last region.
+    /// Makes a detector for an object of `object_bytes`. Requests beyond belong to the last region.
     pub fn new(object_bytes: u64, threshold: Threshold) -> Self {
         let regions_used = (object_bytes / REGION_BYTES_MIN).clamp(1, REGIONS_MAX);
         let region_bytes = object_bytes.div_ceil(regions_used).max(1);
@@ -62,7 +63,7 @@ impl Detector {
         }
     }
 
-    /// Judges a request and remembers it.
+    /// Classifies a request and remembers it.
     pub fn observe(&mut self, offset_bytes: u64, len_bytes: u64) -> Pattern {
         let number = self.region_of(offset_bytes);
         let within = offset_bytes - number * self.region_bytes;
@@ -79,7 +80,7 @@ impl Detector {
         }
     }
 
-    /// What the last request of the region around that byte was.
+    /// Returns the pattern of the last request in the region around that byte.
     pub fn pattern_at(&self, offset_bytes: u64) -> Pattern {
         let region = self.regions.get(self.region_of(offset_bytes) as usize);
         region.map_or(Pattern::default(), |region| region.pattern)
@@ -115,7 +116,7 @@ impl Region {
         self.len = (self.len + 1).min(HISTORY as u8);
     }
 
-    /// Of a full history: whether the newest requests lie at or after the oldest.
+    /// Returns true if, in a full history, the newest requests lie at or after the oldest.
     fn is_upwards(&self) -> bool {
         let mut in_order = self.history;
         in_order.rotate_left(usize::from(self.next));

@@ -1,30 +1,31 @@
-//! What to fetch ahead of a request (DDFS, ATC'18: sequential and monotonic into memory, random
-//! into the fast tier only).
+//! Plans read-ahead for a request (DDFS, ATC'18): sequential and monotonic streams into memory,
+//! random requests into the fast tier only.
 //!
-//! Invariant: nothing is planned twice for one stream; a plan never reaches beyond the object nor
-//! the limit. The first request of a stream plans nothing: one request is no stream.
+//! The front of a volume calls this.
+//! Invariant: nothing is planned twice for one stream. A plan never reaches beyond the object or
+//! the limit. The first request of a stream plans nothing, because one request is no stream.
 
 use crate::Pattern;
 
-/// Where fetched bytes are kept.
+/// Destination of fetched bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FetchInto {
     /// The page cache.
     Memory,
-    /// The fast tier, when there is one; otherwise do not fetch.
+    /// The fast tier if there is one; otherwise nothing is fetched.
     FastTier,
 }
 
-/// Sizes, bytes.
+/// Sizes of fetches, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchLimits {
     /// Windows begin and end at multiples of this; a power of two.
     pub align_bytes: u64,
-    /// First window of a stream.
+    /// Size of a stream's first window.
     pub window_bytes_min: u64,
     /// Windows double up to this.
     pub window_bytes_max: u64,
-    /// What is fetched around a random request; a power of two.
+    /// Size of the fetch around a random request; a power of two.
     pub around_bytes: u64,
 }
 
@@ -47,16 +48,16 @@ pub struct Fetch {
     pub offset_bytes: u64,
     /// Length of each piece.
     pub len_bytes: u64,
-    /// From start to start.
+    /// Distance from one piece's start to the next one's.
     pub step_bytes: u64,
-    /// How many.
+    /// Number of pieces.
     pub count: u64,
-    /// Where to.
+    /// Destination.
     pub into: FetchInto,
 }
 
 impl Fetch {
-    /// Start and end of each piece, bytes.
+    /// Yields start and end of each piece, bytes.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let Self {
             offset_bytes,
@@ -72,30 +73,31 @@ impl Fetch {
     }
 }
 
-/// A reader that goes upwards through the object.
+/// A reader that moves upwards through the object.
 #[derive(Clone, Copy, Default)]
 struct Stream {
-    /// Start of the last request, and the end of the furthest.
+    /// Start of the last request, and the largest end of any.
     last: u64,
     end: u64,
-    /// From the last request but one to the last, and how often it was the same before.
+    /// Distance from the last request but one to the last, and how often it was the same before.
     step: u64,
     steady: u8,
-    /// Fetched up to here.
+    /// End of the bytes that were fetched.
     fetched: u64,
-    /// Bytes of the next window; 0 in an unused slot.
+    /// Size of the next window, bytes; 0 in an unused slot.
     window: u64,
-    /// When it was last seen, in requests.
+    /// Number of the request that last belonged to it.
     seen: u64,
-    /// It has had more than one.
+    /// The stream has had more than one request.
     follows: bool,
 }
 
-/// So many equal steps are a stride; parallel requests of a stream without gaps take two at times.
+/// This many equal steps are a stride. Two occur by chance among parallel requests of a stream
+/// without gaps.
 const STEADY: u8 = 3;
 
 impl Stream {
-    /// What follows a stream without gaps.
+    /// Returns the range to fetch for a stream without gaps.
     fn window(&self, limits: &FetchLimits) -> (u64, u64) {
         let to = self.end.saturating_add(self.window);
         (
@@ -104,13 +106,13 @@ impl Stream {
         )
     }
 
-    /// What follows a stream with gaps, of which nobody knows how long they are: the rest of a
-    /// window that is begun, which is in the same region of a container, likely.
+    /// Returns the range to fetch for a stream with gaps of unknown length: the rest of the current
+    /// window, which is likely in the same region of a container.
     fn rest(&self, limits: &FetchLimits) -> (u64, u64) {
         (self.end, self.end.next_multiple_of(limits.window_bytes_min))
     }
 
-    /// The next steps of a stride, without the gaps.
+    /// Plans the next steps of a stride, without the gaps.
     fn steps(
         &mut self,
         (start, end): (u64, u64),
@@ -122,7 +124,7 @@ impl Stream {
             return None;
         }
         let first = (self.fetched.max(end) - start).div_ceil(step);
-        // The last piece that ends within the object.
+        // Number of the last piece that ends within the object.
         let last = object_bytes.saturating_sub(end) / step;
         let count = (self.window / len.max(1)).max(1);
         let count = count.min((last + 1).saturating_sub(first));
@@ -138,10 +140,10 @@ impl Stream {
     }
 }
 
-/// Streams of an object that are followed at a time.
+/// Number of streams of an object that are followed at a time.
 pub const STREAMS: usize = 8;
 
-/// Plans for one object.
+/// Plans read-ahead for one object.
 #[derive(Clone)]
 pub struct Prefetch {
     streams: [Stream; STREAMS],
@@ -153,18 +155,18 @@ pub struct Prefetch {
     limits: FetchLimits,
 }
 
-/// Where a stream is looked at again: see [`Prefetch::next_look`].
+/// The position at which a stream must be reported again; see [`Prefetch::next_look`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// Which of [`STREAMS`] streams.
+    /// Number of the stream, below [`STREAMS`].
     pub stream: usize,
-    /// Byte of the object.
+    /// Offset in the object, bytes.
     pub at_bytes: u64,
 }
 
 impl Prefetch {
-    /// For an object of that size; requests within `near_bytes` (the detector's threshold) of a
-    /// stream's end belong to it.
+    /// Makes a planner for an object of `object_bytes`. Requests within `near_bytes` (the
+    /// detector's threshold) of a stream's end belong to that stream.
     pub fn new(object_bytes: u64, near_bytes: u64, limits: FetchLimits) -> Self {
         Self {
             streams: [Stream::default(); STREAMS],
@@ -176,7 +178,7 @@ impl Prefetch {
         }
     }
 
-    /// What to fetch now that `[offset_bytes, offset_bytes + len_bytes)` is asked for.
+    /// Plans a fetch for the request `[offset_bytes, offset_bytes + len_bytes)`.
     pub fn plan(&mut self, pattern: Pattern, offset_bytes: u64, len_bytes: u64) -> Option<Fetch> {
         self.requests += 1;
         self.current = None;
@@ -199,16 +201,20 @@ impl Prefetch {
         }
     }
 
-    /// Whether the last request went on with a stream: one alone may be near another by chance.
+    /// Returns true if the last request continued a stream. A single request may be near another by
+    /// chance.
     pub fn follows_a_stream(&self) -> bool {
         let stream = self.current.and_then(|current| self.streams.get(current));
         stream.is_some_and(|stream| stream.follows)
     }
 
-    /// Requests that need nothing from the device need not be told, but for the first of the last
-    /// request's stream that reaches this byte: then there may be more to fetch. Never more than
-    /// half the distance that counts as near away, so that who judges only what he is told sees
-    /// one stream; a stride's next step. `None`: the last request was of no stream.
+    /// Returns the position at which the caller must report the last request's stream again.
+    /// `None`: the last request belonged to no stream.
+    ///
+    /// Requests that need nothing from the device need not be reported. The exception is the first
+    /// of this stream that reaches the position: then there may be more to fetch. The position is
+    /// at most half the near distance away, so that a planner which sees only reported requests
+    /// sees one stream. For a stride it is the next step.
     pub fn next_look(&self) -> Option<Look> {
         let stream = self.current?;
         let s = self.streams.get(stream)?;
@@ -225,7 +231,8 @@ impl Prefetch {
         })
     }
 
-    /// `distance` says how far a stream is from this request, if it can be its stream at all.
+    /// Follows an upward stream. `distance` returns how far a stream is from this request, or
+    /// `None` if the request cannot belong to it.
     fn upwards(
         &mut self,
         (start, end): (u64, u64),
@@ -251,7 +258,7 @@ impl Prefetch {
         if stream.steady >= STEADY && step > end - start {
             return stream.steps((start, end), self.object_bytes, &self.limits);
         }
-        // The last window is half used up (at the limit: three quarters).
+        // Wait until the last window is half used up (at the limit: three quarters).
         if stream.fetched > stream.end.saturating_add(stream.window / 4) {
             return None;
         }
@@ -261,7 +268,7 @@ impl Prefetch {
         self.one(from, to.saturating_sub(from), FetchInto::Memory)
     }
 
-    /// A new stream takes the place of the one not seen for the longest time.
+    /// Starts a stream in the slot that was unused for the longest time.
     fn begin(&mut self, start: u64, end: u64) {
         let streams = self.streams.iter_mut().enumerate();
         if let Some((slot, oldest)) = streams.min_by_key(|(_, s)| s.seen) {

@@ -1,6 +1,8 @@
-//! The hit table: what the detector says of traces like those of fio, and what of the fetched
-//! bytes is asked for later. `cargo test -p access_pattern --test hit_table -- --nocapture`
-//! prints it; `docs/evaluation/access-pattern.md` holds it.
+//! Prints the hit table: the detector's verdicts on traces like those of fio, and the share of
+//! fetched bytes that are requested later.
+//!
+//! Run `cargo test -p access_pattern --test hit_table -- --nocapture`.
+//! `docs/evaluation/access-pattern.md` holds the table.
 
 use access_pattern::{Detector, FetchInto, FetchLimits, Pattern, Prefetch, Threshold};
 use std::collections::HashSet;
@@ -61,7 +63,7 @@ fn zipf(theta: f64) -> Trace {
         .collect()
 }
 
-/// Name, requests, what most of them are, and how many percent at least.
+/// Returns name, requests, the expected pattern of most of them, and the minimum percentage.
 fn traces() -> Vec<(&'static str, Trace, Pattern, f64)> {
     let mut numbers = Numbers(3);
     let seq = sequential(GIB, 64 * KIB);
@@ -142,7 +144,7 @@ fn traces() -> Vec<(&'static str, Trace, Pattern, f64)> {
 
 #[derive(Default)]
 struct Row {
-    /// Sequential, monotonic, random.
+    /// Numbers of sequential, monotonic and random requests.
     patterns: [u64; 3],
     fetched: u64,
     wanted: u64,
@@ -209,7 +211,7 @@ fn the_table() {
     }
 }
 
-/// In flight, interleaved: not one request of these is anything but sequential.
+/// With several streams in flight and interleaved, every request is sequential.
 #[test]
 fn parallel_sequential_streams_stay_sequential() {
     for (name, trace, _, _) in traces().into_iter().filter(|t| t.3 == 100.0) {

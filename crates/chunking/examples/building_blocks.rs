@@ -1,8 +1,8 @@
-//! What one core does: each building block alone over a real file, in MB/s of plain bytes, and the
-//! limit that they imply for a whole backup.
+//! Measures each building block alone, on one core and over a real file, in MB/s of plain bytes.
+//! Computes the limit that they imply for a whole backup.
 //!
-//! `cargo run --release -p chunking --example building_blocks -- FILE [ROUNDS]`. Prints one JSON
-//! object. Called by `bench/`.
+//! Run `cargo run --release -p chunking --example building_blocks -- FILE [ROUNDS]`.
+//! It prints one JSON object. `bench/` calls this.
 
 use chunking::{
     Compression, Compressor, Decompressor, FingerprintKey, SealKey, Splitter, is_zero, x86_branches,
@@ -13,7 +13,7 @@ use std::time::Instant;
 const CHUNK: usize = 16 << 10;
 const REGION: usize = 1536 << 10;
 
-/// Best of `rounds`, seconds.
+/// Returns the best of `rounds`, in seconds.
 fn best(rounds: usize, mut work: impl FnMut()) -> f64 {
     (0..rounds)
         .map(|_| {
@@ -33,7 +33,7 @@ fn main() {
         .next()
         .map_or(3, |n| n.parse().expect("a number of rounds"));
     let all = std::fs::read(&path).expect("a readable file");
-    // What is not zero is what the blocks work on; every eighth region stands for all.
+    // The blocks work on the bytes that are not zero. Every eighth region stands for all.
     let mut data: Vec<u8> = Vec::new();
     for (number, region) in all.chunks(REGION).enumerate() {
         if number % 8 == 0 {
@@ -159,7 +159,7 @@ fn main() {
             }
         }),
     );
-    // Every byte is tested, fingerprinted and compressed; what is left of it is sealed.
+    // Every byte is tested, fingerprinted and compressed. Only the compressed bytes are sealed.
     let per = |name: &str| {
         rows.iter()
             .find(|(n, _)| *n == name)

@@ -1,16 +1,16 @@
-//! Compression of regions with reused contexts.
+//! Compresses and decompresses regions with reused contexts. The store's containers call this.
 //!
-//! Invariant: what does not shrink is stored as it is; decompression never yields more than the
-//! caller's limit. The store's containers call this.
+//! Invariant: bytes that do not shrink are stored as they are. Decompression never yields more than
+//! the caller's limit.
 
 use crate::{noise, x86_branches};
 use std::io::Cursor;
 use zstd::zstd_safe::CParameter;
 
-/// What to compress with.
+/// Compression method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Store as it is.
+    /// Stores bytes as they are.
     None,
     /// LZ4 block.
     Lz4,
@@ -21,34 +21,35 @@ pub enum Compression {
     Default,
 }
 
-/// How something was compressed.
+/// Encoding of compressed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packed {
     /// One zstd frame.
     Zstd,
     /// One LZ4 block.
     Lz4,
-    /// One zstd frame of what the x86 branch filter made.
+    /// One zstd frame of the output of the x86 branch filter.
     ZstdX86,
 }
 
-/// Damaged compressed bytes, or more than the limit.
+/// The compressed bytes are damaged, or exceed the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("compressed bytes are damaged")]
 pub struct CompressError;
 
-/// Compresses one region after another.
+/// Compresses regions, one after another.
 pub struct Compressor {
     with: Compression,
     filtering: bool,
-    /// LZ4's output before it is appended: zeroed once, not for every region.
+    /// LZ4's output before it is appended. Zeroed once instead of for every region.
     scratch: Vec<u8>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Compressor {
-    /// Fails only when the level does not exist or memory is short. With `filtering`, machine code
-    /// goes through the x86 branch filter before zstd.
+    /// Fails only when the level does not exist or memory is short.
+    ///
+    /// With `filtering`, machine code passes the x86 branch filter before zstd.
     pub fn new(with: Compression, filtering: bool) -> Result<Self, CompressError> {
         let (level, tuned): (i32, &[CParameter]) = match with {
             Compression::None | Compression::Lz4 => {
@@ -88,8 +89,10 @@ impl Compressor {
         })
     }
 
-    /// Appends the compressed form of `raw` to `out` and says how it came about, or appends
-    /// nothing when it would not be smaller. Then `raw` is as it was; else it is scratch.
+    /// Appends the compressed form of `raw` to `out` and returns its encoding. Appends nothing and
+    /// returns `None` when the result would not be smaller.
+    ///
+    /// After `None`, `raw` is unchanged. Otherwise its contents are undefined.
     pub fn compress(&mut self, raw: &mut [u8], out: &mut Vec<u8>) -> Option<Packed> {
         if noise::is_noise(raw) {
             return None;
@@ -124,13 +127,14 @@ impl Compressor {
     }
 }
 
-/// False when it did not get smaller; what was appended then means nothing.
+/// Returns false when the bytes did not get smaller. The appended bytes are then meaningless.
 fn append_zstd(
     context: &mut zstd::bulk::Compressor<'static>,
     raw: &[u8],
     out: &mut Vec<u8>,
 ) -> bool {
-    // Straight behind what is there: a buffer between would be read and written once more.
+    // Write directly behind the existing bytes: a buffer between would be read and written once
+    // more.
     let start = out.len();
     out.reserve(raw.len());
     let mut place = Cursor::new(std::mem::take(out));
@@ -140,7 +144,7 @@ fn append_zstd(
     written.is_ok_and(|len| len < raw.len())
 }
 
-/// The same with LZ4, which wants memory that is initialised.
+/// Does the same with LZ4, which needs initialised memory.
 fn append_lz4(scratch: &mut Vec<u8>, raw: &[u8], out: &mut Vec<u8>) -> bool {
     let room = lz4_flex::block::get_maximum_output_size(raw.len());
     if scratch.len() < room {
@@ -152,7 +156,7 @@ fn append_lz4(scratch: &mut Vec<u8>, raw: &[u8], out: &mut Vec<u8>) -> bool {
     packed.is_some_and(|packed| packed.len() < raw.len())
 }
 
-/// Decompresses one region after another.
+/// Decompresses regions, one after another.
 pub struct Decompressor {
     zstd: zstd::bulk::Decompressor<'static>,
 }
@@ -164,7 +168,7 @@ impl Decompressor {
         Ok(Self { zstd })
     }
 
-    /// Bytes that were packed so and are exactly `raw_len` long, in the memory of `raw`.
+    /// Unpacks bytes that are exactly `raw_len` long, into the memory of `raw`.
     pub fn unpack(
         &mut self,
         packed: Packed,
@@ -203,7 +207,7 @@ impl Decompressor {
     }
 
     fn lz4(stored: &[u8], raw_len: usize, mut raw: Vec<u8>) -> Result<Vec<u8>, CompressError> {
-        // What it held already need not be zeroed.
+        // The old contents of the buffer need not be zeroed.
         raw.resize(raw_len, 0);
         let len = lz4_flex::block::decompress_into(stored, &mut raw).map_err(|_| CompressError)?;
         if len == raw_len {
@@ -218,7 +222,7 @@ impl Decompressor {
 mod tests {
     use super::*;
 
-    /// Calls of a few functions, as a compiler writes them.
+    /// Returns calls of a few functions, as a compiler writes them.
     fn code() -> Vec<u8> {
         let mut code = Vec::new();
         for n in 0..20_000u32 {
@@ -284,13 +288,13 @@ mod tests {
 
     #[test]
     fn what_does_not_shrink_is_left_alone() {
-        // Noise that looks like code to the detector.
+        // This noise looks like code to the detector.
         let mut calls = noise(100_000);
         for call in calls.chunks_exact_mut(50) {
             (call[0], call[4]) = (0xE8, 0);
         }
         assert!(x86_branches::pays(&calls));
-        // So few constant bytes do not pay for zstd's headers when literals are not compressed.
+        // These few constant bytes save less than zstd's headers take without literal compression.
         let with = Compression::Zstd(-5);
         for (with, raw) in [(Compression::Zstd(1), noise(100_000)), (with, calls)] {
             let mut out = Vec::new();

@@ -1,4 +1,6 @@
-//! Keyed BLAKE3-256 over a chunk's plain bytes.
+//! Computes keyed BLAKE3-256 fingerprints over a chunk's plain bytes. The store calls this.
+//!
+//! Invariant: the same key and bytes always give the same fingerprint; that is part of the format.
 
 mod pages;
 
@@ -6,22 +8,23 @@ use pages::{PAGE_BYTES, PageHasher};
 use units::Fingerprint;
 use zeroize::Zeroizing;
 
-/// Pages of 4 KiB that are hashed side by side, at most.
+/// Maximum number of 4 KiB pages that are hashed side by side.
 pub const TOGETHER: usize = pages::LANES;
 
-/// Fewer pages than this gain nothing from being hashed together.
+/// Minimum number of pages that gain from being hashed together.
 const TOGETHER_MIN: usize = 8;
 
-/// The secret of a dedup domain: without it fingerprints confirm nothing. Wiped when it is dropped.
+/// The secret of a deduplication domain. Without it, fingerprints do not confirm any content. Wiped
+/// on drop.
 #[derive(Clone)]
 pub struct FingerprintKey {
-    /// Boxed: moving the owner leaves no copy behind.
+    /// Boxed, so that moving the owner leaves no copy behind.
     key: Box<Zeroizing<[u8; 32]>>,
     pages: PageHasher,
 }
 
 impl FingerprintKey {
-    /// From 32 secret bytes.
+    /// Makes a key from 32 secret bytes.
     pub fn new(key: [u8; 32]) -> Self {
         let key = Zeroizing::new(key);
         let pages = PageHasher::new(&key);
@@ -31,13 +34,14 @@ impl FingerprintKey {
         }
     }
 
-    /// The chunk's name.
+    /// Returns the chunk's fingerprint.
     pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
         Fingerprint(*blake3::keyed_hash(&self.key, chunk).as_bytes())
     }
 
-    /// The names of several chunks, in their order. Pages of 4 KiB that follow each other are hashed
-    /// sixteen side by side, in a third of the time.
+    /// Returns the fingerprints of several chunks, in their order.
+    ///
+    /// Consecutive pages of 4 KiB are hashed sixteen side by side, in a third of the time.
     pub fn fingerprints<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) -> Vec<Fingerprint> {
         let mut names = Vec::with_capacity(chunks.size_hint().0);
         let mut pages: Vec<&[u8; PAGE_BYTES]> = Vec::with_capacity(TOGETHER);
@@ -66,7 +70,8 @@ impl FingerprintKey {
     }
 }
 
-/// A key for one purpose (`context`, a constant sentence) from secret material.
+/// Derives a key for one purpose from secret material. `context` is a constant sentence that names
+/// the purpose.
 pub fn derive_key(context: &'static str, material: &[u8]) -> [u8; 32] {
     blake3::derive_key(context, material)
 }
@@ -88,7 +93,7 @@ mod tests {
         );
     }
 
-    /// Chunks of these lengths, no two with the same bytes.
+    /// Returns chunks of these lengths, no two with the same bytes.
     fn chunks(lengths: &[usize]) -> Vec<Vec<u8>> {
         let chunk = |(number, len): (usize, &usize)| {
             let mut bytes = vec![0; *len];

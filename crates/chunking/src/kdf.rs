@@ -1,4 +1,6 @@
-//! From a password to a key: Argon2id 1.3 (RFC 9106).
+//! Derives a key from a password with Argon2id 1.3 (RFC 9106). The store's key slots call this.
+//!
+//! Invariant: the working memory is wiped.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use zeroize::Zeroize;
@@ -14,8 +16,9 @@ pub struct Argon2Cost {
     pub lanes: u32,
 }
 
-/// 32 bytes from a password and a salt; `None` when the cost is out of Argon2's bounds. The memory that it
-/// worked in, of which the last block gives the key, is wiped.
+/// Derives 32 bytes from a password and a salt. `None` when the cost is out of Argon2's bounds.
+///
+/// The working memory is wiped, because its last block gives the key.
 pub fn stretch_password(password: &[u8], salt: &[u8; 32], cost: Argon2Cost) -> Option<[u8; 32]> {
     let params = Params::new(cost.memory_kib, cost.passes, cost.lanes, Some(32)).ok()?;
     let mut key = [0; 32];

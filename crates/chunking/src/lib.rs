@@ -1,7 +1,7 @@
-//! Split, fingerprint, compress, seal: pure functions over bytes.
+//! Splits, fingerprints, compresses and seals bytes with pure functions. The store calls this.
 //!
-//! Invariant: no I/O, no clock, no randomness; boundaries and fingerprints are part of the format
-//! and frozen by golden vectors. The store calls this.
+//! Invariant: no I/O, no clock, no randomness. Boundaries and fingerprints are part of the format;
+//! golden vectors freeze them.
 #![forbid(unsafe_code)]
 
 mod compress;

@@ -1,24 +1,30 @@
-//! Tells bytes that no entropy coder makes smaller: compressed and encrypted files.
+//! Detects bytes that no entropy coder makes smaller: compressed and encrypted files. `compress`
+//! calls this before it tries.
 //!
-//! Invariant: a hint from a sample; wrong, it costs space or time, never bytes. Pearson's chi-squared
-//! test (Pearson 1900) against evenly spread bytes. Called by `compress`, before it tries.
+//! It applies Pearson's chi-squared test (Pearson 1900) against evenly spread bytes.
+//! Invariant: the answer is a hint from a sample. A wrong answer costs space or time, never bytes.
 
-/// Pieces that are looked at, evenly over the whole.
+/// Pieces that are sampled, evenly over all bytes.
 const PIECES: usize = 64;
 const PIECE_BYTES: usize = 128;
-/// Of evenly spread bytes the statistic is 255 on average, with a deviation of 22.6: six of these
-/// above. It grows by 1.4 for each sampled byte and bit of entropy that is missing: bytes that an
-/// entropy coder makes half a percent smaller reach it, and so does a twentieth of text among noise.
+/// Limit of the statistic. For evenly spread bytes it is 255 on average, with a deviation of 22.6;
+/// the limit is six deviations above.
+///
+/// The statistic grows by 1.4 for each sampled byte and bit of missing entropy. Bytes that an
+/// entropy coder makes half a percent smaller reach the limit. So does noise with a twentieth of
+/// text.
 const CHI_SQUARED_MAX: u64 = 255 + 6 * 23;
 
-/// True when compressing is not worth a try. Repetitions that are not in the bytes' frequencies are
-/// not seen: those within a region of chunks that differ are rare.
+/// Returns true when compressing is not worth a try.
+///
+/// Misses repetitions that do not show in the frequencies of bytes. Such repetitions are rare
+/// within a region of distinct chunks.
 pub fn is_noise(bytes: &[u8]) -> bool {
     let stride = bytes.len() / PIECES;
     if stride < PIECE_BYTES {
         return false;
     }
-    // Two tables: neighbours that are equal do not wait for each other.
+    // Two tables, so that equal neighbours do not wait for each other.
     let mut counts = [[0u16; 256]; 2];
     for part in bytes.chunks_exact(stride) {
         let piece = part.get(..PIECE_BYTES).unwrap_or_default();
@@ -59,7 +65,7 @@ mod tests {
         }
         let text = b"No bytes of a text are as frequent as each other. ".repeat(2000);
         assert!(!is_noise(&text));
-        // Letters only, but those at random: an eighth can be saved.
+        // Random letters only: an eighth can be saved.
         let digits: Vec<u8> = random(64 << 10, 1).iter().map(|b| b & 127).collect();
         assert!(!is_noise(&digits));
         assert!(!is_noise(&random(4096, 1)), "too short to tell");

@@ -1,7 +1,7 @@
-//! AES-256-GCM over payloads.
+//! Seals payloads with AES-256-GCM. The store calls this.
 //!
-//! Invariant: a (key, nonce) pair seals at most one payload. Keys of containers are derived from a
-//! random salt, and the nonce is the number of the region there.
+//! Invariant: a (key, nonce) pair seals at most one payload. A container's key is derived from a
+//! random salt, and the nonce is the region's number in the container.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::hint::black_box;
@@ -9,24 +9,25 @@ use std::hint::black_box;
 /// Bytes that a seal adds.
 pub const TAG_BYTES: usize = 16;
 
-/// A key that seals payloads under distinct nonces. Boxed: moving it leaves no copy of the expanded key behind.
+/// A key that seals payloads under distinct nonces. Boxed, so that moving it leaves no copy of the
+/// expanded key behind.
 pub struct SealKey(Box<LessSafeKey>);
 
 impl SealKey {
-    /// From 32 secret bytes.
+    /// Makes a key from 32 secret bytes.
     pub fn new(key: &[u8; 32]) -> Self {
         Self(Box::new(expanded(key)))
     }
 
-    /// The cipher's library does not wipe what it expands, and nobody else may look into it; so another
-    /// key is expanded in its place.
+    /// Overwrites the expanded key with another one. The cipher's library does not wipe it and
+    /// gives no access to it.
     fn wipe(&mut self) {
         *self.0 = expanded(&[0; 32]);
-        // What is dropped next would not be written otherwise.
+        // Without this the compiler may omit the write, because the value is dropped next.
         black_box(&self.0);
     }
 
-    /// Seals `buffer[start..]` in place and appends the tag; `bound` must be given again to open.
+    /// Seals `buffer[start..]` in place and appends the tag. Opening needs the same `bound`.
     pub fn seal(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>, start: usize) {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let payload = buffer.get_mut(start..).unwrap_or_default();
@@ -38,7 +39,7 @@ impl SealKey {
         buffer.extend_from_slice(tag.as_ref());
     }
 
-    /// Seals `payload` where it stands; its tag goes elsewhere. `bound` must be given again to open.
+    /// Seals `payload` in place and writes its tag elsewhere. Opening needs the same `bound`.
     pub fn seal_in_place(
         &self,
         nonce: [u8; 12],
@@ -56,8 +57,8 @@ impl SealKey {
         bytes
     }
 
-    /// Opens payload and tag where they stand: the payload, or `None` (and garbage) when bytes,
-    /// place or key are wrong.
+    /// Opens payload and tag in place and returns the payload. Returns `None` and leaves garbage
+    /// when bytes, place or key are wrong.
     pub fn open_in_place<'a>(
         &self,
         nonce: [u8; 12],
@@ -69,13 +70,13 @@ impl SealKey {
         Some(plain)
     }
 
-    /// Opens in place and cuts the tag off; false (and garbage in the buffer) when bytes, place
-    /// or key are wrong.
+    /// Opens in place and cuts the tag off. Returns false and leaves garbage in the buffer when
+    /// bytes, place or key are wrong.
     pub fn open(&self, nonce: [u8; 12], bound: &[u8], buffer: &mut Vec<u8>) -> bool {
         self.open_after(nonce, bound, buffer, 0)
     }
 
-    /// The same for what was sealed at `start`: the payload comes to the front.
+    /// Does the same for bytes that were sealed at `start`, and moves the payload to the front.
     pub fn open_after(
         &self,
         nonce: [u8; 12],
@@ -99,7 +100,7 @@ impl SealKey {
 }
 
 fn expanded(key: &[u8; 32]) -> LessSafeKey {
-    // The length is right by type, the only reason for an error.
+    // The type guarantees the length, which is the only reason for an error.
     LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("32 bytes are an AES-256 key"))
 }
 

@@ -1,15 +1,18 @@
-//! Content-defined splitting: MinCDC over hashed four-byte windows (crate `mincdc`, version pinned:
-//! boundaries are part of the format, and golden vectors below freeze them).
+//! Splits content by MinCDC over hashed four-byte windows (crate `mincdc`). The store's lanes and
+//! `archive` call this.
 //!
-//! A chunk ends where the hash of the four bytes before the cut is smallest among all cuts that
-//! leave it between half and one and a half times the average.
+//! A chunk ends where the hash of the four bytes before the cut is smallest, among all cuts that
+//! leave between half and one and a half times the average.
+//!
+//! Invariant: boundaries are part of the format. The version of the crate is pinned, and the golden
+//! vectors below freeze the boundaries.
 
 use mincdc::{Cdc, MinCdcHash4};
 
 /// Number of this splitter in the pool's config.
 pub const SPLITTER_NUMBER: u8 = 1;
 
-/// Cuts bytes at places that their content decides.
+/// Cuts bytes at places that their content determines.
 #[derive(Clone, Copy, Debug)]
 pub struct Splitter {
     min: usize,
@@ -17,7 +20,8 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Chunks of about `average` bytes (at least 64): half as much at least, half more at most.
+    /// Cuts chunks of about `average` bytes (at least 64): between half and one and a half times
+    /// the average.
     pub fn new(average: usize) -> Self {
         let average = average.max(64);
         Self {
@@ -26,12 +30,13 @@ impl Splitter {
         }
     }
 
-    /// Largest chunk, bytes: give [`Splitter::next_len`] as much unless the object ends.
+    /// Returns the size of the largest chunk, bytes. Give [`Splitter::next_len`] as much unless the
+    /// object ends.
     pub fn max_bytes(&self) -> usize {
         self.max
     }
 
-    /// Length of the chunk that `bytes` begin with: all of them when they are no more than the
+    /// Returns the length of the first chunk in `bytes`: all of them when they are no more than the
     /// minimum, 0 only when they are empty.
     pub fn next_len(&self, bytes: &[u8]) -> usize {
         let cdc = MinCdcHash4::new();

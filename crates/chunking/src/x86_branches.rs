@@ -1,24 +1,26 @@
-//! x86 branch filter: relative addresses in machine code become absolute ones, which repeat, so
-//! that a compressor finds them (the BCJ filters of LZMA and xz, with addresses relative to `rip`
-//! added).
+//! Filters x86 branches: turns relative addresses in machine code into absolute ones. These repeat,
+//! so a compressor finds them. `compress` calls this.
 //!
-//! Invariant: [`absolute`] and [`relative`] undo each other on any bytes, code or not. An
-//! instruction that is recognised takes its bytes with it, converted or not: whatever a step looks
-//! at is then the same before and after conversion. The rule is part of the format
-//! (`docs/format/container.md`, codec 3) and frozen by a golden vector. Called by `compress`.
+//! The method is that of the BCJ filters of LZMA and xz, with addresses relative to `rip` added.
+//!
+//! Invariant: [`absolute`] and [`relative`] undo each other on any bytes, code or not. A recognised
+//! instruction consumes its bytes, converted or not. Each step therefore examines the same bytes
+//! before and after conversion.
+//! The rule is part of the format (`docs/format/container.md`, codec 3). A golden vector freezes
+//! it.
 
-/// Positions that are looked at together: one bit each.
+/// Positions that are examined together, one bit each.
 const WINDOW: usize = 64;
-/// Their bytes, with the two that the longest pattern reaches beyond the last position.
+/// Bytes of these positions, and the two that the longest pattern reaches beyond the last one.
 const REACH: usize = WINDOW + 2;
-/// One of so many bytes is sampled by [`pays`], so many at a time.
+/// [`pays`] samples one of `SAMPLED_PART` bytes, `SAMPLE_BYTES` at a time.
 const SAMPLED_PART: usize = 64;
 const SAMPLE_BYTES: usize = 256;
-/// Machine code has an address in some 60 to 100 bytes, data hardly any. Each saves about a byte;
-/// below this density that is not worth the time.
+/// Minimum density that pays: one address in this many bytes. Machine code has an address in some
+/// 60 to 100 bytes, data hardly any. Each saves about a byte.
 const PAYING_BYTES: usize = 1024;
 
-/// Makes relative addresses absolute; returns how many.
+/// Makes relative addresses absolute. Returns their number.
 pub fn absolute(bytes: &mut [u8]) -> usize {
     convert(bytes, u32::wrapping_add)
 }
@@ -28,7 +30,7 @@ pub fn relative(bytes: &mut [u8]) -> usize {
     convert(bytes, u32::wrapping_sub)
 }
 
-/// True when there is enough machine code among the bytes, by a sample.
+/// Returns true when a sample of the bytes contains enough machine code.
 pub fn pays(bytes: &[u8]) -> bool {
     let mut found = 0;
     let mut sampled = 0;
@@ -43,7 +45,7 @@ pub fn pays(bytes: &[u8]) -> bool {
 
 fn convert(bytes: &mut [u8], with: impl Fn(u32, u32) -> u32) -> usize {
     let mut converted = 0;
-    // Where the last instruction ended.
+    // End of the last instruction.
     let mut free = 0;
     for start in (0..bytes.len()).step_by(WINDOW) {
         let rest = bytes.get(start..).unwrap_or_default();
@@ -76,13 +78,16 @@ fn convert(bytes: &mut [u8], with: impl Fn(u32, u32) -> u32) -> usize {
     converted
 }
 
-/// Bytes from an instruction's first to its displacement: call and jump, or a move.
+/// Returns the distance from an instruction's first byte to its displacement: for call and jump, or
+/// for a move.
 fn displacement_at(first: u8) -> usize {
     if first >= 0xE8 { 1 } else { 3 }
 }
 
-/// Displacements within 16 MiB have 25 bits and a sign; they keep that form. Returns 1 for these,
-/// without a branch: code has both kinds in no order that a processor could guess.
+/// Converts a displacement within 16 MiB, which has 25 bits and a sign; it keeps that form. Returns
+/// 1 if it converted one.
+///
+/// It has no branch: code mixes both kinds in an order that no processor could predict.
 fn convert_field(field: &mut [u8; 4], end: u32, with: impl Fn(u32, u32) -> u32) -> usize {
     let value = u32::from_le_bytes(*field);
     let fits = value.wrapping_add(1 << 24) < 1 << 25;
@@ -92,11 +97,11 @@ fn convert_field(field: &mut [u8; 4], end: u32, with: impl Fn(u32, u32) -> u32) 
     usize::from(fits)
 }
 
-/// A bit for each position where a known instruction begins: `E8` or `E9` (call, jump), or a move
-/// or `lea` of 64 bits relative to `rip` (`48|4C 89|8B|8D|8F modrm`, mode 0, base 5).
+/// Returns a bit for each position where a known instruction begins: `E8` or `E9` (call, jump), or
+/// a move or `lea` of 64 bits relative to `rip` (`48|4C 89|8B|8D|8F modrm`, mode 0, base 5).
 ///
-/// Eight positions a word, without branches, so that the compiler uses vectors; exact zero bytes
-/// as in Hacker's Delight, 6-1.
+/// It handles eight positions a word, without branches, so that the compiler uses vectors.
+/// Detection of zero bytes is exact, as in Hacker's Delight, 6-1.
 fn instructions(window: &[u8; REACH]) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let every = |byte: u8| ONES * u64::from(byte);
@@ -117,7 +122,7 @@ fn instructions(window: &[u8; REACH]) -> u64 {
     if marks.iter().fold(0, |all, mark| all | mark) == 0 {
         return 0;
     }
-    // Gathers the high bits of eight bytes in the top byte.
+    // Gather the high bits of eight bytes in the top byte.
     let bits = |mark: u64| (mark >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
     let shifts = (0..u64::BITS).step_by(8);
     let parts = marks.iter().zip(shifts).map(|(mark, by)| bits(*mark) << by);

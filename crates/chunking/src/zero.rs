@@ -1,6 +1,8 @@
-//! Finding runs of zeroes, which take no space.
+//! Finds runs of zeroes, which take no space. The store and `archive` call this.
+//!
+//! Invariant: the answer is exact.
 
-/// True when every byte is zero.
+/// Returns true when every byte is zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     // Most data shows a non-zero byte at once; the blocks below are wide enough to vectorise.
     let mut blocks = bytes.chunks_exact(256);

@@ -1,7 +1,8 @@
-//! Suites that any implementation of a waist must pass.
+//! Contains suites that any implementation of the `Volume` or media interface must pass.
 //!
-//! Invariant: a suite knows the waist and nothing of who implements it, and each has canaries
-//! that must fail it. Tests of the implementing crates call these.
+//! Tests of the implementing crates call these.
+//! Invariant: a suite knows the interface and nothing of the implementation. Each suite has
+//! canaries that must fail it.
 #![forbid(unsafe_code)]
 
 pub mod media;

@@ -1,8 +1,9 @@
-//! What every [`Disk`] and every [`Blobs`] must do, written once and run on each implementation.
+//! Tests the contract of every [`Disk`] and every [`Blobs`].
 //!
-//! Invariant: a check looks only at answers of the waist; what survives a power loss is the
-//! simulator's to explore (`sim`). The suites panic at the first wrong answer. Tests of the
-//! crates that implement the waist call them.
+//! Tests of the crates that implement them call these suites. A suite panics at the first wrong
+//! answer.
+//! Invariant: a check looks only at answers of the interface. The simulator (`sim`) explores which
+//! data survives a power loss.
 
 mod blobs;
 mod disk;
@@ -10,9 +11,9 @@ mod disk;
 use media::{Blobs, Disk, MediaError, MediaErrorKind};
 use std::sync::Arc;
 
-/// Threads that race for one name.
+/// Number of threads that race for one name.
 const RACERS: usize = 8;
-/// Names that they race for, one after the other.
+/// Number of names that they race for, one after the other.
 const RACES: usize = 25;
 
 /// Runs every check. `make` returns a new and empty disk.
@@ -41,7 +42,7 @@ pub fn blobs_suite(make: &dyn Fn() -> Box<dyn Blobs>) {
     blobs::many_at_once(&*make());
 }
 
-/// `result` must be an error of this kind.
+/// Asserts that `result` is an error of this kind.
 #[track_caller]
 fn fails<T>(result: Result<T, MediaError>, kind: MediaErrorKind, what: &str) {
     match result {
@@ -50,7 +51,7 @@ fn fails<T>(result: Result<T, MediaError>, kind: MediaErrorKind, what: &str) {
     }
 }
 
-/// Bytes that differ by place and by `number`.
+/// Returns bytes that differ by place and by `number`.
 fn pattern(number: usize, len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at * 31 + at / 251 + number * 101) as u8)

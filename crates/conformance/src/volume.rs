@@ -1,8 +1,9 @@
-//! What every [`Volume`] must do, written once and run on each implementation and decorator.
+//! Tests the contract of every [`Volume`], on each implementation and decorator.
 //!
-//! Invariant: a check looks only at answers of the waist, so it holds for memory, for the store
-//! and for whatever stands between. The suites panic at the first wrong answer. Tests of the
-//! crates that implement `Volume` call them.
+//! Tests of the crates that implement `Volume` call these suites. A suite panics at the first wrong
+//! answer.
+//! Invariant: a check looks only at answers of the interface. It therefore holds for memory, for
+//! the store and for any decorator.
 
 mod abilities;
 mod changes;
@@ -16,11 +17,11 @@ pub use changes::changes_suite;
 use std::ops::ControlFlow;
 use volume::{Checked, Durability, Extent, RequestContext, Volume, VolumeErrorKind};
 
-/// Sizes that a suite tries: tiny, odd, whole blocks, some MiB.
+/// Volume sizes that a suite tries: tiny, odd, whole blocks, some MiB.
 const SIZES: [u64; 6] = [1, 511, 4096, 65_537, 1 << 20, (3 << 20) + 17];
 
-/// Runs every check on writable volumes. `make` returns a new volume of the size asked for that
-/// reads as zeroes; sizes are in bytes and not whole blocks.
+/// Runs every check on writable volumes. `make` returns a new volume of the given size that reads
+/// as zeroes. Sizes are in bytes and not whole blocks.
 pub fn volume_suite(make: &dyn Fn(u64) -> Box<dyn Volume>) {
     for size_bytes in SIZES {
         let fresh = || Checked::new(make(size_bytes));
@@ -36,7 +37,7 @@ pub fn volume_suite(make: &dyn Fn(u64) -> Box<dyn Volume>) {
     model::threads_do_not_disturb_each_other(&Checked::new(make(4 << 20)));
 }
 
-/// Runs every check that a read-only volume can pass; `expected` is its whole content.
+/// Runs every check that a read-only volume can pass. `expected` is its whole content.
 pub fn read_only_volume_suite(volume: Box<dyn Volume>, expected: &[u8]) {
     let volume = Checked::new(volume);
     let context = RequestContext::default();
@@ -70,7 +71,7 @@ fn information(volume: &dyn Volume, size_bytes: u64) {
     assert!(info.block_bytes_min <= info.block_bytes_preferred);
 }
 
-/// Reads whole, in unlike pieces and through extents give `expected`.
+/// Reads of the whole, of unequal pieces and through extents return `expected`.
 fn content(volume: &dyn Volume, expected: &[u8]) {
     let context = RequestContext::default();
     let mut all = vec![0xa5; expected.len()];
@@ -130,7 +131,7 @@ fn extents_agree(volume: &dyn Volume, offset_bytes: u64, expected: &[u8]) {
     assert_eq!(seen, usize::from(!expected.is_empty()), "a break is obeyed");
 }
 
-/// What reaches past the end is refused; what is empty does nothing.
+/// Requests past the end are refused; empty ones do nothing.
 fn edges(volume: &dyn Volume) {
     let context = RequestContext::default();
     let size = volume.size_bytes();
@@ -184,7 +185,7 @@ fn writes_stay_in_their_range(volume: &dyn Volume) {
     content(volume, &expected);
 }
 
-/// Discarded and zeroed ranges read as zeroes whatever their alignment; others keep their bytes.
+/// Discarded and zeroed ranges read as zeroes at any alignment; others keep their bytes.
 fn zeroes_and_discards(volume: &dyn Volume) {
     let context = RequestContext::default();
     let size = volume.size_bytes();

@@ -1,6 +1,6 @@
-//! The arithmetic of the code, by what the processor can do.
+//! Selects the arithmetic of the code by processor. The encoder calls this.
 //!
-//! Invariant: a kernel exists only where its instructions do. Called by the encoder.
+//! Invariant: a kernel value exists only on a processor that has its instructions.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -9,18 +9,18 @@ mod gfni;
 
 use super::{Shards, Sums, Width, factors::Triple};
 
-/// See the module's head. None on other processors: the library knows them.
+/// A kernel that this processor can run. Other processors have none; the library supports them.
 pub enum Kernel {
-    /// Since 2019 at Intel (Ice Lake), 2022 at AMD (Zen 4).
+    /// GFNI and AVX-512: Intel since 2019 (Ice Lake), AMD since 2022 (Zen 4).
     #[cfg(target_arch = "x86_64")]
     Gfni(gfni::Gfni),
-    /// Since 2013 at Intel, 2015 at AMD.
+    /// AVX2: Intel since 2013, AMD since 2015.
     #[cfg(target_arch = "x86_64")]
     Avx2(avx2::Avx2),
 }
 
 impl Kernel {
-    /// Those that the processor can run, the fastest first.
+    /// Yields the kernels that the processor can run, the fastest first.
     pub fn all() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let all = [
@@ -32,7 +32,7 @@ impl Kernel {
         all.into_iter().flatten()
     }
 
-    /// Adds what `shards` contribute to `sums`.
+    /// Adds the contribution of `shards` to `sums`.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
     pub fn add(&self, width: Width, factors: &[Triple; 2], shards: Shards, sums: &mut Sums) {
         match *self {
@@ -43,7 +43,7 @@ impl Kernel {
         }
     }
 
-    /// Makes parity of what was added up.
+    /// Turns the sums into parity.
     #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables))]
     pub fn finish(&self, width: Width, factors: &Triple, sums: &mut Sums) {
         match *self {

@@ -1,11 +1,14 @@
-//! Encodes a few parity shards for many data shards: the code of `reed-solomon-simd` 3 (Leopard-RS over
-//! GF(2^16)), byte for byte, where the memory that is read is the price and not the arithmetic.
+//! Encodes a few parity shards for many data shards. `format::parity` calls this.
 //!
-//! Invariant: what comes out is what the library computes; `None` where this room has no code for the
-//! processor or the counts, and the caller asks the library. The library copies every shard into
-//! working memory of its own, goes over that several times, and first fills tables of 8 MiB. Here data
-//! are read once and where they are, and there are no tables but of the factors that occur.
-//! Called by `format::parity`.
+//! The code is that of `reed-solomon-simd` 3 (Leopard-RS over GF(2^16)), byte for byte. Its cost is
+//! memory reads, not arithmetic.
+//!
+//! Invariant: the output equals the library's. `None` means that this crate has no code for the
+//! processor or the counts; the caller then uses the library.
+//!
+//! The library copies every shard into its own working memory, passes over that several times, and
+//! first fills tables of 8 MiB. This crate reads data once, in place. Its only tables are those of
+//! the factors that occur.
 
 mod factors;
 mod kernel;
@@ -13,20 +16,21 @@ mod kernel;
 use factors::Factors;
 use kernel::Kernel;
 
-/// Vectors of the code are this long, bytes: 32 elements, low bytes first, then high bytes.
+/// Length of the code's vectors, bytes: 32 elements, low bytes first, then high bytes.
 const BLOCK_BYTES: usize = 64;
-/// Shards that the transform takes together.
+/// Shards that one transform takes.
 const TOGETHER: usize = 4;
-/// Shards that are added to the sums at a time: two transforms, as sums are read and written each time.
+/// Shards that one step adds to the sums. It takes two transforms because each step reads and
+/// writes the sums once.
 const STEP: usize = 2 * TOGETHER;
 
 type Block = [u8; BLOCK_BYTES];
-/// What is encoded in one step.
+/// Input of one step.
 type Shards<'a> = [[&'a [Block]; TOGETHER]; 2];
-/// What the steps add up.
+/// Sums that the steps add to.
 type Sums<'a> = [&'a mut [Block]; TOGETHER];
 
-/// How many shards of parity are computed at once, rounded up: the shape of the transform.
+/// Number of parity shards that are computed at once, rounded up: the shape of the transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     Two,
@@ -42,8 +46,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// For groups of `data_count` data shards and `parity_count` parity shards of `shard_bytes` each.
-    /// `None`: the library has to do it.
+    /// Prepares for groups of `data_count` data shards and `parity_count` parity shards of
+    /// `shard_bytes` each. `None` when only the library can encode this shape.
     pub fn new(data_count: usize, parity_count: usize, shard_bytes: usize) -> Option<Self> {
         let kernel = Kernel::all().next()?;
         Self::with(kernel, data_count, parity_count, shard_bytes)
@@ -72,8 +76,10 @@ impl Encoder {
         })
     }
 
-    /// The parity shards of one group, one behind the other. `shard` gives data shards by number, and
-    /// is asked for each once, in order; where one is short, zeroes follow.
+    /// Returns the parity shards of one group, one after another.
+    ///
+    /// Calls `shard` once for each data shard, in order of their numbers. A short shard is padded
+    /// with zeroes.
     pub fn encode<'d>(&self, shard: &mut dyn FnMut(usize) -> &'d [u8]) -> Vec<u8> {
         let blocks = self.shard_bytes / BLOCK_BYTES;
         let mut parity = vec![0; TOGETHER * self.shard_bytes];
@@ -103,7 +109,7 @@ impl Encoder {
         parity
     }
 
-    /// A shard and the zeroes that it lacks.
+    /// Pads a shard with zeroes.
     fn filled(&self, shard: &[u8]) -> Vec<u8> {
         let mut filled = shard.to_vec();
         filled.resize(self.shard_bytes, 0);
@@ -111,7 +117,8 @@ impl Encoder {
     }
 }
 
-/// The library codes few data shards in another way: its choice, which is part of the code.
+/// Returns true for counts that the library encodes at high rate. It encodes few data shards
+/// differently, and that choice is part of the code.
 fn is_high_rate(data_count: usize, parity_count: usize) -> bool {
     let (data, parity) = (
         data_count.next_power_of_two(),

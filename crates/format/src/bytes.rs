@@ -1,30 +1,30 @@
-//! Little-endian reading and writing without panics; every decoder in this room is built on it.
+//! Reads and writes little-endian values without panics. Every decoder in this crate uses it.
 //!
 //! Invariant: a [`Reader`] never indexes past its bytes and never allocates more than they justify.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Why bytes are not what they should be.
+/// Reason why bytes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Fewer bytes than the layout needs.
+    /// The bytes are shorter than the layout.
     #[error("truncated")]
     Truncated,
-    /// Not this kind of object.
+    /// The object is of another kind.
     #[error("not an object of this kind")]
     BadMagic,
-    /// The checksum does not fit the bytes.
+    /// The checksum does not match the bytes.
     #[error("checksum: expected {expected:016x}, found {found:016x}")]
     BadChecksum {
-        /// What the object says.
+        /// Checksum that the object contains.
         expected: u64,
-        /// What its bytes give.
+        /// Checksum of its bytes.
         found: u64,
     },
-    /// A version that this program does not know.
+    /// This program does not know the version.
     #[error("version {0} is not known to this program")]
     Version(u16),
-    /// An incompatible feature that this program does not know.
+    /// This program does not know an incompatible feature.
     #[error("features {0:#x} are not known to this program")]
     Features(u64),
     /// The object belongs to another place (pool, number or slot).
@@ -35,7 +35,7 @@ pub enum Fault {
     Invalid(&'static str),
 }
 
-/// A decoding error: what was read, and why it failed.
+/// A decoding error: the object, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {fault}")]
 pub struct FormatError {
@@ -46,16 +46,17 @@ pub struct FormatError {
 }
 
 impl FormatError {
-    /// Shorthand.
+    /// Makes an error.
     pub fn new(what: &'static str, fault: Fault) -> Self {
         Self { what, fault }
     }
 }
 
-/// Shorthand of this room.
+/// Result of this crate.
 pub type Result<T> = std::result::Result<T, FormatError>;
 
-/// XXH3-64 with the object's type (and place) as seed: bytes of another type never check.
+/// Returns XXH3-64 with the object's type (and place) as seed. Bytes of another type therefore
+/// never match.
 pub fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
@@ -95,17 +96,17 @@ impl<'a> Reader<'a> {
         Self { what, rest: bytes }
     }
 
-    /// An error about what is being read.
+    /// Makes an error about the object being read.
     pub fn error(&self, fault: Fault) -> FormatError {
         FormatError::new(self.what, fault)
     }
 
-    /// An error about a field with an impossible value.
+    /// Makes an error about a field with an impossible value.
     pub fn invalid<T>(&self, field: &'static str) -> Result<T> {
         Err(self.error(Fault::Invalid(field)))
     }
 
-    /// The next `len` bytes.
+    /// Takes the next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         match self.rest.split_at_checked(len) {
             Some((taken, rest)) => {
@@ -116,7 +117,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next `N` bytes, copied.
+    /// Takes the next `N` bytes, copied.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let error = self.error(Fault::Truncated);
         self.take(N)?.try_into().map_err(|_| error)
@@ -128,7 +129,7 @@ impl<'a> Reader<'a> {
     take_number!(u64, u64);
     take_number!(i64, i64);
 
-    /// LEB128, at most ten bytes.
+    /// Takes a LEB128 number of at most ten bytes.
     pub fn varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -145,36 +146,36 @@ impl<'a> Reader<'a> {
         self.invalid("varint")
     }
 
-    /// A varint that must fit in 32 bits.
+    /// Takes a varint that must fit in 32 bits.
     pub fn varint32(&mut self) -> Result<u32> {
         let value = self.varint()?;
         u32::try_from(value).or_else(|_| self.invalid("varint"))
     }
 
-    /// Bytes with a varint length before them.
+    /// Takes bytes with a varint length before them.
     pub fn sized(&mut self) -> Result<&'a [u8]> {
         let len = self.varint()?;
         let len = usize::try_from(len).map_err(|_| self.error(Fault::Truncated))?;
         self.take(len)
     }
 
-    /// UTF-8 text with a varint length before it.
+    /// Takes UTF-8 text with a varint length before it.
     pub fn text(&mut self) -> Result<String> {
         let bytes = self.sized()?;
         String::from_utf8(bytes.to_vec()).or_else(|_| self.invalid("text"))
     }
 
-    /// What has not been taken.
+    /// Returns the bytes that were not taken.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// True when all has been taken.
+    /// Returns true when all bytes were taken.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Fails unless all has been taken.
+    /// Fails unless all bytes were taken.
     pub fn finish(self) -> Result<()> {
         if self.rest.is_empty() {
             Ok(())
@@ -198,12 +199,12 @@ macro_rules! put_number {
 }
 
 impl Writer {
-    /// Empty.
+    /// Makes an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// As they are.
+    /// Appends the bytes as they are.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -215,7 +216,7 @@ impl Writer {
     put_number!(u64, u64);
     put_number!(i64, i64);
 
-    /// LEB128.
+    /// Appends a LEB128 number.
     pub fn varint(&mut self, mut value: u64) -> &mut Self {
         while value >= 0x80 {
             self.0.push((value & 0x7f) as u8 | 0x80);
@@ -225,12 +226,12 @@ impl Writer {
         self
     }
 
-    /// Varint length, then the bytes.
+    /// Appends a varint length, then the bytes.
     pub fn sized(&mut self, bytes: &[u8]) -> &mut Self {
         self.varint(bytes.len() as u64).bytes(bytes)
     }
 
-    /// Zero bytes up to the next multiple of `unit`.
+    /// Appends zero bytes up to the next multiple of `unit`.
     pub fn pad_to(&mut self, unit: usize) -> &mut Self {
         let len = self.0.len().next_multiple_of(unit);
         self.0.resize(len, 0);

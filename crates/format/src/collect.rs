@@ -1,41 +1,44 @@
-//! When space was collected last, and what that gave: a cache, kept in two slots.
+//! Encodes the record of garbage collections: when the last one ran, and what it freed. It is a
+//! cache, kept in two slots. Maintenance calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble |
 //! | 32 | 8 | sequence number of this record |
-//! | 40 | 8 | since when somebody looks after the pool |
-//! | 48 | 8 | when the last run ended, or began if it did not; 0: there was none |
-//! | 56 | 1 | how urgent it was: 0 in idle time, 1 little was free, 2 the disk was nearly full |
-//! | 57 | 1 | bits: 1 it came to its end, 2 a command began it |
+//! | 40 | 8 | time since which the pool is maintained |
+//! | 48 | 8 | end of the last run, or its start if it did not end; 0: there was none |
+//! | 56 | 1 | its urgency: 0 idle time, 1 little free space, 2 disk nearly full |
+//! | 57 | 1 | bits: 1 it completed, 2 a command started it |
 //! | 58 | 2 | zero |
-//! | 60 | 12 | runs since one gave something, of each urgency; four bytes each |
+//! | 60 | 12 | runs since one freed something, for each urgency; four bytes each |
 //! | 72 | 8 | bytes of containers that it deleted |
 //! | 80 | 8 | bytes of containers that it put into the trash |
-//! | 88 | 8 | bytes of all containers after the last run that came to its end |
-//! | 96 | 8 | the newest commit that has brought something into the trash at a time that was not here yet; 0: none has |
-//! | 104 | 8 | when a run has seen that first, of all that came by then |
-//! | 112 | 16 each | 28 samples of the pool's size: when, 8, and bytes of all containers then, 8; ascending; zeroes behind |
-//! | 560 | 8 | checksum of all before |
+//! | 88 | 8 | bytes of all containers after the last completed run |
+//! | 96 | 8 | newest commit that put something into the trash at a future time; 0: none |
+//! | 104 | 8 | time when a run first saw that, of all commits up to it |
+//! | 112 | 16 each | 28 samples, ascending, zeroes behind: time 8, bytes of all containers 8 |
+//! | 560 | 8 | checksum of everything before |
 //!
-//! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
+//! A commit is at a future time if the clock was ahead when it was made.
+//!
+//! Invariant: slots are written alternately, so a torn one leaves its predecessor.
 
 use crate::bytes::Result;
 use crate::preamble::Kind;
 use crate::record::Frame;
 use units::{Generation, PoolId, UnixNanos};
 
-/// Version that this program reads and writes. 2: samples of the size.
+/// Version that this program reads and writes. Version 2 added samples of the size.
 pub const VERSION: u16 = 2;
 /// Size of a record, bytes.
 pub const COLLECT_BYTES: u64 = 568;
-/// Samples of the pool's size.
+/// Number of samples of the pool's size.
 pub const SAMPLES: usize = 28;
 
-/// The size of a pool at a time.
+/// Size of a pool at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeSample {
-    /// When; 0: no sample.
+    /// Time of the sample; 0: no sample.
     pub at: UnixNanos,
     /// Bytes of all containers.
     pub stored_bytes: u64,
@@ -49,42 +52,42 @@ const FRAME: Frame = Frame {
 
 const IS_COMPLETE: u8 = 1;
 const BY_COMMAND: u8 = 2;
-/// Kinds of urgency.
+/// Number of kinds of urgency.
 pub const URGENCIES: usize = 3;
 
-/// See the module's head.
+/// The record of garbage collections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollectRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// Since when somebody looks after the pool.
+    /// Time since which the pool is maintained.
     pub since: UnixNanos,
-    /// When the last run ended, or began if it did not; 0: there was none.
+    /// End of the last run, or its start if it did not end; 0: there was none.
     pub ended: UnixNanos,
-    /// How urgent it was, less than [`URGENCIES`].
+    /// Urgency of that run, less than [`URGENCIES`].
     pub urgency: u8,
-    /// It came to its end.
+    /// The run completed.
     pub is_complete: bool,
-    /// A command began it.
+    /// A command started the run.
     pub by_command: bool,
-    /// Runs since one gave something, of each urgency.
+    /// Runs since one freed something, for each urgency.
     pub in_vain: [u32; URGENCIES],
-    /// Bytes of containers that it deleted.
+    /// Bytes of containers that the run deleted.
     pub deleted_bytes: u64,
-    /// ... and that it put into the trash.
+    /// Bytes of containers that the run put into the trash.
     pub discarded_bytes: u64,
-    /// Of all containers, after the last run that came to its end.
+    /// Bytes of all containers after the last completed run.
     pub stored_bytes: u64,
-    /// The newest commit that has brought something into the trash at a time that was not here yet; 0: none has.
+    /// Newest commit that put something into the trash at a future time; 0: none.
     pub ahead_by: Generation,
-    /// When a run has seen that first.
+    /// Time when a run first saw that.
     pub ahead_seen: UnixNanos,
-    /// About one a day, oldest first; behind them, none.
+    /// Samples, about one a day, oldest first; unused ones at the end are zero.
     pub samples: [SizeSample; SAMPLES],
 }
 
 impl CollectRecord {
-    /// The bytes of this record.
+    /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         let bits = bit(self.is_complete, IS_COMPLETE) | bit(self.by_command, BY_COMMAND);
@@ -109,7 +112,7 @@ impl CollectRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let (sequence, since, ended) = (r.u64()?, r.i64()?, r.i64()?);

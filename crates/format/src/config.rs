@@ -1,4 +1,7 @@
-//! The settings of a pool, fixed when it is made. Blob `config`, kept twice (see `mirrored`).
+//! Encodes the settings of a pool, which are fixed when it is made. Blob `config`, kept twice (see
+//! `mirrored`). The store calls this.
+//!
+//! Invariant: a decoded config was checked; unknown incompatible features are an error.
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::mirrored;
@@ -9,15 +12,15 @@ use units::{PoolId, UnixNanos};
 const WHAT: &str = "config";
 /// Version of this layout. 1: 2026-11, first.
 pub const CONFIG_VERSION: u16 = 1;
-/// Readers have to know [`Codec::ZstdX86`]. Since 2026-11 every new pool says so; writers leave
-/// pools without it as they are.
+/// Feature: readers must know [`Codec::ZstdX86`]. Since 2026-11 every new pool has it. Writers do
+/// not add it to older pools.
 pub const FEATURE_INCOMPAT_X86: u64 = 1 << 0;
 /// Incompatible features that this program knows.
 pub const FEATURES_INCOMPAT_KNOWN: u64 = FEATURE_INCOMPAT_X86;
-/// Features that a writer has to know: none yet.
+/// Features that a writer must know: none yet.
 pub const FEATURES_RO_COMPAT_KNOWN: u64 = 0;
 
-/// How region payloads are sealed.
+/// Encryption of region payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Seal {
@@ -28,7 +31,7 @@ pub enum Seal {
 }
 
 impl Seal {
-    /// From its stored number.
+    /// Decodes a stored number.
     pub fn from_u8(value: u8) -> Option<Self> {
         match value {
             0 => Some(Self::None),
@@ -38,23 +41,23 @@ impl Seal {
     }
 }
 
-/// How region payloads are compressed.
+/// Compression of region payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Codec {
-    /// As they are.
+    /// Not compressed.
     None = 0,
     /// One zstd frame.
     Zstd = 1,
     /// One LZ4 block; the raw length is in the region header.
     Lz4 = 2,
-    /// One zstd frame of what the x86 branch filter made of the region. Only in pools with
+    /// One zstd frame of the region after the x86 branch filter. Only in pools with
     /// [`FEATURE_INCOMPAT_X86`].
     ZstdX86 = 3,
 }
 
 impl Codec {
-    /// From its stored number.
+    /// Decodes a stored number.
     pub fn from_u8(value: u8) -> Option<Self> {
         match value {
             0 => Some(Self::None),
@@ -66,48 +69,49 @@ impl Codec {
     }
 }
 
-/// What every writer of a pool must agree on.
+/// Settings on which every writer of a pool must agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Name of the pool.
     pub pool: PoolId,
-    /// May be ignored by who does not know them.
+    /// Features that programs may ignore.
     pub features_compat: u64,
-    /// Must be known to write.
+    /// Features that a writer must know.
     pub features_ro_compat: u64,
-    /// Must be known to read.
+    /// Features that a reader must know.
     pub features_incompat: u64,
-    /// When it was made.
+    /// Time when the pool was made.
     pub created: UnixNanos,
-    /// Whether payloads are sealed.
+    /// Encryption of payloads.
     pub seal: Seal,
-    /// The master key of a pool without encryption (fingerprints are keyed all the same);
-    /// zeroes when key slots hold it.
+    /// The master key of a pool without encryption, whose fingerprints are keyed too. Zeroes when
+    /// key slots hold it.
     pub clear_master_key: [u8; 32],
     /// Number of the splitter whose boundaries this pool uses (`chunking::split`).
     pub splitter: u8,
-    /// Average content-defined chunk, bytes; half as much at least, half more at most.
+    /// Average size of a content-defined chunk, bytes. Chunks have between half and one and a half
+    /// times as much.
     pub chunk_bytes_average: u32,
-    /// Parity of new containers when the pool was made, percent; the catalog may say another one since.
+    /// Parity of new containers when the pool was made, percent. The catalog may override it later.
     pub parity_percent: u8,
 }
 
-/// What of a config never changes: key slots bind it, with the pool's id. Feature bits are no part
-/// of it, as later versions may add some.
+/// The part of a config that never changes. Key slots bind it, with the pool's id. Feature bits are
+/// not part of it, because later versions may add some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundConfig {
-    /// When the pool was made.
+    /// Time when the pool was made.
     pub created: UnixNanos,
-    /// Whether payloads are sealed.
+    /// Encryption of payloads.
     pub seal: Seal,
     /// Number of the splitter.
     pub splitter: u8,
-    /// Average content-defined chunk, bytes.
+    /// Average size of a content-defined chunk, bytes.
     pub chunk_bytes_average: u32,
 }
 
 impl Config {
-    /// What key slots bind.
+    /// Returns the part that key slots bind.
     pub fn bound(&self) -> BoundConfig {
         BoundConfig {
             created: self.created,
@@ -117,7 +121,7 @@ impl Config {
         }
     }
 
-    /// The blob.
+    /// Encodes the blob.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u64(self.features_compat)
@@ -133,7 +137,7 @@ impl Config {
         mirrored::encode(Kind::Config, CONFIG_VERSION, self.pool, 0, &w.0)
     }
 
-    /// The settings, and whether one copy inside the blob is damaged.
+    /// Decodes the settings, and reports whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
         let copy = mirrored::decode(WHAT, Kind::Config, CONFIG_VERSION, bytes)?;
         let mut r = Reader::new(WHAT, &copy.payload);

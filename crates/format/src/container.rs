@@ -1,8 +1,9 @@
-//! The container: an immutable blob that describes itself.
+//! Encodes the container: an immutable blob that describes itself. The store's container builder
+//! and readers call this.
 //!
-//! Invariant: header and footer are two copies of one description; every region (and the
-//! directory, which is stored like one) says what it is, where it belongs and how long it is, so
-//! each part can be lost without the others. Regions start at sector boundaries.
+//! Invariant: header and footer are two copies of one description. Every region (and the directory,
+//! which is stored like one) states its type, its place and its length, so each part can be lost
+//! without the others. Regions start at sector boundaries.
 //!
 //! ```text
 //! header 512 | region | region | ... | directory | parity, perhaps | footer 512
@@ -31,7 +32,7 @@ const REGION: &str = "region header";
 const REGION_MAGIC: u32 = u32::from_le_bytes(*b"QRGN");
 const _: () = assert!(CONTAINER_BYTES_MAX / SECTOR_BYTES <= 1 << 16);
 
-/// What a container holds.
+/// Class of a container's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ContainerClass {
@@ -48,26 +49,26 @@ pub struct ContainerHeader {
     pub pool: PoolId,
     /// Its number.
     pub id: ContainerId,
-    /// What it holds.
+    /// Class of its contents.
     pub class: ContainerClass,
-    /// How payloads are sealed.
+    /// Encryption of payloads.
     pub seal: Seal,
-    /// Random; the payload key is derived from it, so keys never repeat.
+    /// Random. The payload key is derived from it, so keys never repeat.
     pub salt: [u8; 32],
     /// Number of regions.
     pub region_count: u16,
-    /// Where the directory's region header starts, sectors.
+    /// Start of the directory's region header, sectors.
     pub directory_sector: u32,
     /// Length of the whole blob, bytes.
     pub blob_bytes: u32,
-    /// The generation that its writer was working towards.
+    /// The generation that its writer was going to commit.
     pub generation: Generation,
-    /// How its parity is laid out; `None`: it has none that we understand.
+    /// Layout of its parity. `None`: it has no parity of a known layout.
     pub parity: Option<ParityShape>,
 }
 
 impl ContainerHeader {
-    /// The 512 bytes; `footer` says which end.
+    /// Encodes the 512 bytes. `footer` selects the end.
     pub fn encode(&self, footer: bool) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(Kind::Container, CONTAINER_VERSION, self.pool, &mut w);
@@ -90,7 +91,7 @@ impl ContainerHeader {
         w.0
     }
 
-    /// From the 512 bytes at either end.
+    /// Decodes the 512 bytes at either end.
     pub fn decode(bytes: &[u8], footer: bool) -> Result<Self> {
         let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Container, CONTAINER_VERSION)?;
         let mut whole = Reader::new(WHAT, bytes);
@@ -128,7 +129,7 @@ impl ContainerHeader {
             blob_bytes,
             generation,
             salt,
-            // A shape that does not fit is none: the rest of the container is read without it.
+            // Treat an impossible shape as none: the rest of the container is read without parity.
             parity: parity
                 .checked()
                 .filter(|shape| shape.blob_bytes() == blob_bytes as usize),
@@ -143,27 +144,27 @@ impl ContainerHeader {
     }
 }
 
-/// What stands before every stored payload.
+/// Header before every stored payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionHeader {
     /// The container it belongs to.
     pub container: ContainerId,
-    /// Its number there; [`DIRECTORY_INDEX`] for the directory.
+    /// Its number in the container; [`DIRECTORY_INDEX`] for the directory.
     pub index: u16,
-    /// How the payload is compressed.
+    /// Compression of the payload.
     pub codec: Codec,
     /// Length of the stored payload, bytes, tag included.
     pub stored_bytes: u32,
     /// Length after decompression, bytes.
     pub raw_bytes: u32,
-    /// Chunks inside.
+    /// Number of chunks inside.
     pub chunk_count: u32,
-    /// XXH3-64 of the stored payload, seeded by place: scrub needs no key.
+    /// XXH3-64 of the stored payload, seeded by place. A scrub needs no key to verify it.
     pub payload_checksum: u64,
 }
 
 impl RegionHeader {
-    /// The bytes that the seal binds: all but the checksums.
+    /// Returns the bytes that the seal binds: all but the checksums.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u32(REGION_MAGIC)
@@ -178,7 +179,7 @@ impl RegionHeader {
         w.0
     }
 
-    /// The 48 bytes.
+    /// Encodes the 48 bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer(self.associated_data());
         w.u64(self.payload_checksum);
@@ -187,7 +188,7 @@ impl RegionHeader {
         w.0
     }
 
-    /// From 48 bytes.
+    /// Decodes 48 bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::new(REGION, bytes);
         let covered = r.take(REGION_HEADER_BYTES - 8)?;
@@ -229,7 +230,7 @@ impl RegionHeader {
         })
     }
 
-    /// Checksum of a payload at this place.
+    /// Computes the checksum of a payload at this place.
     pub fn checksum_payload(container: ContainerId, index: u16, payload: &[u8]) -> u64 {
         checksum(
             container.0.rotate_left(16) ^ u64::from(index) ^ Kind::Container.seed(),
@@ -237,7 +238,7 @@ impl RegionHeader {
         )
     }
 
-    /// Fails unless `payload` is what was written here.
+    /// Fails unless `payload` has the checksum of this header.
     pub fn verify_payload(&self, payload: &[u8]) -> Result<()> {
         let found = Self::checksum_payload(self.container, self.index, payload);
         if payload.len() == self.stored_bytes as usize && found == self.payload_checksum {
@@ -250,20 +251,21 @@ impl RegionHeader {
         ))
     }
 
-    /// Sectors from this header to the next one.
+    /// Returns the number of sectors from this header to the next one.
     pub fn sectors(&self) -> u32 {
         region_sectors(self.stored_bytes)
     }
 }
 
-/// Sectors from the header of a region with so many stored bytes to the next one.
+/// Returns the number of sectors from the header of a region with this payload size to the next
+/// one.
 pub fn region_sectors(stored_bytes: u32) -> u32 {
     (REGION_HEADER_BYTES as u32)
         .saturating_add(stored_bytes)
         .div_ceil(SECTOR_BYTES)
 }
 
-/// True when index entries can hold a region of so many stored bytes.
+/// Returns true when index entries can represent a region with this payload size.
 fn region_fits(stored_bytes: u32) -> bool {
     region_sectors(stored_bytes) <= REGION_STORED_BYTES_MAX / SECTOR_BYTES
 }
@@ -291,10 +293,10 @@ pub fn split_region(raw: &[u8], chunk_count: u32) -> Result<(&[u8], Vec<u32>)> {
     Ok((data, lengths))
 }
 
-/// One region as the directory tells it.
+/// One region according to the directory.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DirectoryRegion {
-    /// Where its header starts, sectors.
+    /// Start of its header, sectors.
     pub sector: u32,
     /// Length of its stored payload, bytes.
     pub stored_bytes: u32,
@@ -310,12 +312,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Bytes that a region of so many chunks takes of it, unpacked.
+    /// Returns the size that a region with this many chunks takes in the directory, uncompressed.
     pub fn region_bytes(chunks: usize) -> usize {
         12 + 36 * chunks
     }
 
-    /// The raw bytes: region table, then all fingerprints, then all lengths (columns compress).
+    /// Encodes the raw bytes: region table, then all fingerprints, then all lengths. Columns
+    /// compress better.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u32(self.regions.len() as u32);
@@ -333,7 +336,7 @@ impl Directory {
         w.0
     }
 
-    /// From raw bytes.
+    /// Decodes raw bytes.
     pub fn decode(raw: &[u8]) -> Result<Self> {
         let mut r = Reader::new("directory", raw);
         let count = r.u32()? as usize;
@@ -369,7 +372,7 @@ impl Directory {
         Ok(Self { regions })
     }
 
-    /// Chunks in all regions.
+    /// Returns the number of chunks in all regions.
     pub fn chunk_count(&self) -> usize {
         self.regions.iter().map(|r| r.chunks.len()).sum()
     }

@@ -1,4 +1,5 @@
-//! Places that somebody who could not commit found damaged: a cache, kept in two slots.
+//! Encodes hints of damage: places that a process without the right to commit found damaged. It is
+//! a cache, kept in two slots. The store calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -6,10 +7,13 @@
 //! | 32 | 8 | sequence number of this record |
 //! | 40 | 4 | number of places, at most 1024 |
 //! | 44 | 4 | zero |
-//! | 48 | 12 each | container, 8; sector, 4; ascending; sector 0: all of the container; 2^32 - 1: what its parity restores |
-//! | | 8 | checksum of all before |
+//! | 48 | 12 each | places, ascending: container 8, sector 4 |
+//! | | 8 | checksum of everything before |
 //!
-//! Invariant: only a hint. Whoever writes next reads what is named and believes what it finds. Called by store.
+//! Sector 0 stands for the whole container, sector 2^32 - 1 for damage that its parity restores.
+//!
+//! Invariant: these are only hints. The next writer reads the named places and relies on its own
+//! result.
 
 use crate::bytes::Result;
 use crate::preamble::Kind;
@@ -18,12 +22,12 @@ use units::{ContainerId, PoolId};
 
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
-/// Places of a record.
+/// Maximum number of places in a record.
 pub const PLACES_MAX: usize = 1024;
 /// Size of the largest record, bytes.
 pub const DAMAGE_HINTS_BYTES_MAX: u64 = 48 + 12 * PLACES_MAX as u64 + 8;
 
-/// Stands for a container that is damaged and whose parity restores it.
+/// Stands for a container whose damage its parity restores.
 pub const RESTORABLE_SECTOR: u32 = u32::MAX;
 
 const FRAME: Frame = Frame {
@@ -32,17 +36,18 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// See the module's head.
+/// The record of damage hints.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DamageHintsRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// Container and sector, ascending, at most [`PLACES_MAX`]; sector 0: all of the container.
+    /// Container and sector, ascending, at most [`PLACES_MAX`]. Sector 0 stands for the whole
+    /// container.
     pub places: Vec<(ContainerId, u32)>,
 }
 
 impl DamageHintsRecord {
-    /// The bytes of this record; places beyond the limit are left out.
+    /// Encodes this record. Places beyond the limit are left out.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         let places = self.places.get(..PLACES_MAX).unwrap_or(&self.places);
         FRAME.seal(pool, |w| {
@@ -53,7 +58,7 @@ impl DamageHintsRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let (sequence, count, zero) = (r.u64()?, r.u32()?, r.u32()?);

@@ -1,28 +1,29 @@
-//! What a defragmentation was asked for, and how far it is: a cache, kept in two slots.
+//! Encodes the record of a defragmentation: its options, and its progress. It is a cache, kept in
+//! two slots. Maintenance calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble |
 //! | 32 | 8 | sequence number of this record |
-//! | 40 | 1 | 0 = at rest, 1 = under way, 2 = paused |
+//! | 40 | 1 | 0 = at rest, 1 = running, 2 = paused |
 //! | 41 | 1 | stage: [`DefragStage`] |
-//! | 42 | 1 | bits: 1 also what hurts other owners, 2 everything, 4 by a trace, 8 objects were named |
-//! | 43 | 1 | of the ranges of each object, so many out of a hundred |
+//! | 42 | 1 | bits: 1 also harms other owners, 2 everything, 4 by a trace, 8 objects were named |
+//! | 43 | 1 | percentage of each object's ranges |
 //! | 44 | 4 | zero |
-//! | 48 | 8 | bytes a second, at most; 0: as many as there are |
-//! | 56 | 16 | when it began, and when it ended; 0: it has not |
-//! | 72 | 16 | how far the stage is: [`DefragRecord::cursor`], [`DefragRecord::at`] |
-//! | 88 | 8 | ranges that were examined |
+//! | 48 | 8 | limit, bytes a second; 0: none |
+//! | 56 | 16 | start, and end; 0: it has not ended |
+//! | 72 | 16 | progress of the stage: [`DefragRecord::cursor`], [`DefragRecord::at`] |
+//! | 88 | 8 | number of examined ranges |
 //! | 96 | 104 | thirteen counts: [`DefragCounts`] |
-//! | 200 | 56 each | what the load cost before, and after: [`DefragToll`] |
-//! | 312 | 32 | how many follow: objects, ranges, moves, parts of moves |
+//! | 200 | 56 each | cost of the load before, and after: [`DefragToll`] |
+//! | 312 | 32 | numbers of objects, ranges, moves, parts of moves that follow |
 //! | 344 | 24 each | [`DefragObject`] |
 //! | ... | 40 each | [`DefragRange`] |
 //! | ... | 40 each | [`DefragMove`], without its parts |
 //! | ... | 16 each | parts of the moves, in their order: first byte, first byte after it |
-//! | ... | 8 | checksum of all before |
+//! | ... | 8 | checksum of everything before |
 //!
-//! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
+//! Invariant: slots are written alternately, so a torn one leaves its predecessor.
 
 mod fields;
 
@@ -36,7 +37,7 @@ use units::{PoolId, UnixNanos};
 
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
-/// Of each list of a record, at most.
+/// Maximum length of each list in a record.
 pub const ENTRIES_MAX: usize = 1 << 18;
 /// Largest record, bytes.
 pub const DEFRAG_BYTES_MAX: u64 = 352 + (24 + 40 + 40 + 16) * ENTRIES_MAX as u64;
@@ -53,56 +54,56 @@ const IS_TRACED: u8 = 4;
 const IS_NAMED: u8 = 8;
 const PART_BYTES: u64 = 16;
 
-/// What somebody wants of a run.
+/// Options of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefragWish {
-    /// Also what hurts other owners is moved.
+    /// Move ranges even if that harms other owners.
     pub moves_shared: bool,
-    /// Everything is moved.
+    /// Move everything.
     pub rewrites_all: bool,
-    /// A trace says what is read.
+    /// Take the read ranges from a trace.
     pub is_traced: bool,
-    /// Somebody said which objects.
+    /// The objects were named explicitly.
     pub is_named: bool,
-    /// Of the ranges of each object, those that are read most: percent.
+    /// Percentage of each object's ranges, those that are read most.
     pub hot_percent: u8,
-    /// Bytes a second at most, unless 0.
+    /// Limit in bytes a second; 0: none.
     pub bytes_per_s: u64,
 }
 
-/// See the module's head.
+/// The record of a defragmentation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DefragRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// What it is doing.
+    /// Phase of the run.
     pub phase: TaskPhase,
-    /// Of the round that it is in.
+    /// Stage of the current round.
     pub stage: DefragStage,
-    /// What it was asked for.
+    /// Options of the run.
     pub wish: DefragWish,
-    /// When it began; 0: there was none.
+    /// Start of the run; 0: there was none.
     pub began: UnixNanos,
-    /// When it ended; 0 while it has not.
+    /// End of the run; 0 while it has not ended.
     pub ended: UnixNanos,
-    /// Of the objects that are counted, of the ranges that are measured, their number; while owners are asked, the
-    /// key of the one whose turn it is.
+    /// Number of objects that are counted, or of ranges that are measured. While moves are judged:
+    /// the key of the owner that is examined.
     pub cursor: u64,
-    /// Bytes of that object, or of that owner, that are done.
+    /// Number of bytes of that object, or of that owner, that are done.
     pub at: u64,
-    /// Ranges that were examined, from the first on.
+    /// Number of ranges that were examined, from the first on.
     pub examined: u64,
-    /// In numbers.
+    /// Counts of the run.
     pub counts: DefragCounts,
-    /// What the load cost before ...
+    /// Cost of the load before the run.
     pub before: DefragToll,
-    /// ... and costs after, as far as it was measured.
+    /// Cost of the load after the run, as far as it was measured.
     pub after: DefragToll,
-    /// The objects of the run, in its order.
+    /// Objects of the run, in its order.
     pub objects: Vec<DefragObject>,
-    /// What is read of them by the trace, in the order of the run; none without a trace.
+    /// Ranges that are read according to the trace, in the order of the run; none without a trace.
     pub ranges: Vec<DefragRange>,
-    /// What of the examined ranges is to be moved, and is not yet.
+    /// Moves for the examined ranges that are not done yet.
     pub moves: Vec<DefragMove>,
 }
 
@@ -140,7 +141,7 @@ impl DefragWish {
 }
 
 impl DefragRecord {
-    /// The bytes of this record.
+    /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
             w.u64(self.sequence)
@@ -173,7 +174,7 @@ impl DefragRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let r = &mut r;
@@ -225,7 +226,7 @@ impl DefragRecord {
     }
 }
 
-/// So many of them; there are bytes for all.
+/// Decodes a list of this length, if there are enough bytes.
 fn list<T>(
     r: &mut Reader<'_>,
     count: u64,

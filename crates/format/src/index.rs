@@ -1,4 +1,5 @@
-//! Byte layout of the fingerprint index: where each entry stands and how a page proves itself.
+//! Defines the byte layout of the fingerprint index: the place of each entry, and the checksums of
+//! pages. The store's index calls this.
 //!
 //! ```text
 //! 0      header slot 0 (512 bytes used)   written alternately, the higher sequence number wins
@@ -9,14 +10,14 @@
 //!
 //! An entry is 12 bytes (DDFS, ATC'18, section 4.1): short fingerprint 4, container number 4, and a
 //! region word 4: sector 16 bits, sectors 12 bits, 4 bits of the fingerprint that follow the bucket
-//! bits. A key's *path* is a string of `base + 36` bits: the top `base` bits of the bucket bits, the
-//! next 4 of them, then the short fingerprint. The bucket is the first `log2` bits of the path and
-//! an entry holds the last 36 (its *rest*), so a file can double without seeing a whole fingerprint
-//! again. Each doubling past `base` takes one bit from the comparison;
-//! [`Geometry::is_precise`] says when false positives may pass 0.01 %.
+//! bits. A key's *path* is a string of `base + 36` bits: the top `base` bits of the bucket bits,
+//! the next 4 of them, then the short fingerprint. The bucket is the first `log2` bits of the path
+//! and an entry holds the last 36 (its *rest*). A file can therefore double without reading whole
+//! fingerprints again. Each doubling past `base` takes one bit from the comparison;
+//! [`Geometry::is_precise`] says when false positives may exceed 0.01 %.
 //!
-//! Invariant: no I/O here, every number is little-endian, and what was not verified cannot become a
-//! [`Bucket`], [`Header`] or [`Tail`]; no input makes a decoder panic. The store's index calls this.
+//! Invariant: no I/O. Every number is little-endian. Unverified bytes cannot become a [`Bucket`],
+//! [`Header`] or [`Tail`]. No input makes a decoder panic.
 //!
 //! Versions: 1, the first. The file is a cache: any other version is rebuilt, never converted.
 
@@ -40,13 +41,13 @@ pub const ENTRY_BYTES: usize = 12;
 pub const REST_BITS: u32 = 36;
 /// Unit of region offsets and sizes.
 pub const SECTOR_BYTES: u64 = 512;
-/// Regions lie at sectors below this (16 bits, containers up to 32 MiB).
+/// Upper limit of a region's sector, exclusive (16 bits, containers up to 32 MiB).
 pub const SECTOR_LIMIT: u32 = 1 << 16;
-/// Most sectors of a region (12 bits, 2 MiB less one sector).
+/// Maximum number of sectors in a region (12 bits, 2 MiB less one sector).
 pub const SECTORS_MAX: u32 = (1 << 12) - 1;
-/// Bits of a region word that tell the place; the rest of the word belongs to the path.
+/// Bits of a region word that contain the place. The rest of the word belongs to the path.
 pub const REGION_BITS: u32 = 28;
-/// Where bucket 0 starts.
+/// Offset of bucket 0.
 pub const BUCKETS_START: u64 = 2 * HEADER_SLOT_BYTES;
 
 const _: () = assert!(size_of::<[u32; 3]>() == ENTRY_BYTES);
@@ -54,7 +55,7 @@ const _: () = assert!(BUCKET_HEADER_BYTES + BUCKET_ENTRIES * ENTRY_BYTES == BUCK
 const _: () = assert!(SECTOR_LIMIT as u64 * SECTOR_BYTES == 32 << 20);
 const _: () = assert!(REST_BITS + Geometry::BASE_MAX as u32 == 64);
 
-/// First twelve bytes of a fingerprint: all that the index ever knows of it.
+/// First twelve bytes of a fingerprint. The index knows no more of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Key {
     /// [`Fingerprint::bucket_bits`].
@@ -64,7 +65,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a fingerprint.
+    /// Makes the key of a fingerprint.
     pub fn of(fingerprint: &Fingerprint) -> Self {
         Self {
             bits: fingerprint.bucket_bits(),
@@ -73,17 +74,17 @@ impl Key {
     }
 }
 
-/// Where a chunk's region lies, in the two words of an entry.
+/// Place of a chunk's region, as in the two words of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
-    /// Dense local container number; [`Run`]s lead to the container's id.
+    /// Dense local number of the container; [`Run`]s map it to the container's id.
     pub container: u32,
     /// Sector in the low 16 bits, sectors in the next 12, the top four zero.
     pub region: u32,
 }
 
 impl Place {
-    /// `None` when the region does not fit the fields or is empty.
+    /// Makes a place. `None` when the region does not fit the fields or is empty.
     pub fn new(container: u32, sector: u32, sectors: u32) -> Option<Self> {
         let fits = sector < SECTOR_LIMIT && (1..=SECTORS_MAX).contains(&sectors);
         fits.then_some(Self {
@@ -92,27 +93,27 @@ impl Place {
         })
     }
 
-    /// First sector of the region within its container.
+    /// Returns the first sector of the region in its container.
     pub fn sector(self) -> u32 {
         self.region & (SECTOR_LIMIT - 1)
     }
 
-    /// Sectors of the region.
+    /// Returns the number of sectors in the region.
     pub fn sectors(self) -> u32 {
         (self.region >> 16) & SECTORS_MAX
     }
 }
 
-/// A key and its place: an overflow record in the tail, and an entry that waits in memory.
+/// A key and its place: an overflow record in the tail, or an entry that is pending in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Record {
-    /// Whose chunk.
+    /// Key of the chunk.
     pub key: Key,
-    /// Where it lies.
+    /// Place of the chunk.
     pub place: Place,
 }
 
-/// How many buckets there are, and from how few they grew.
+/// Number of buckets, and the number before any growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     base: u8,
@@ -120,16 +121,16 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Smallest file: 64 buckets, 256 KiB.
+    /// Log2 of the smallest file: 64 buckets, 256 KiB.
     pub const BASE_MIN: u8 = 6;
-    /// Largest first size: 2^28 buckets, 1 TiB.
+    /// Log2 of the largest first size: 2^28 buckets, 1 TiB.
     pub const BASE_MAX: u8 = 28;
-    /// Most doublings of one file; 16 bits are then left to compare.
+    /// Maximum number of doublings of one file; 16 bits are then left to compare.
     pub const DOUBLINGS_MAX: u8 = 20;
-    /// Doublings that keep false positives below 0.01 % at 70 % load: 238 / 2^(36 - 14).
+    /// Number of doublings that keep false positives below 0.01 % at 70 % load: 238 / 2^(36 - 14).
     pub const DOUBLINGS_PRECISE: u8 = 14;
 
-    /// `None` when outside the limits above.
+    /// Makes a geometry. `None` when it exceeds the limits above.
     pub fn new(base: u8, log2: u8) -> Option<Self> {
         let fits = (Self::BASE_MIN..=Self::BASE_MAX).contains(&base)
             && log2 >= base
@@ -137,81 +138,81 @@ impl Geometry {
         fits.then_some(Self { base, log2 })
     }
 
-    /// A first size, not grown yet; clamped to the limits.
+    /// Makes a first size, clamped to the limits.
     pub fn first(log2: u8) -> Self {
         let log2 = log2.clamp(Self::BASE_MIN, Self::BASE_MAX);
         Self { base: log2, log2 }
     }
 
-    /// Twice as many buckets; `None` at the limit.
+    /// Returns a geometry with twice as many buckets; `None` at the limit.
     pub fn doubled(self) -> Option<Self> {
         Self::new(self.base, self.log2 + 1)
     }
 
-    /// Bucket count log2 when the file was made.
+    /// Returns log2 of the bucket count when the file was made.
     pub fn base(self) -> u8 {
         self.base
     }
 
-    /// Bucket count log2.
+    /// Returns log2 of the bucket count.
     pub fn log2(self) -> u8 {
         self.log2
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     pub fn buckets(self) -> u64 {
         1 << self.log2
     }
 
-    /// Entries that fit when every bucket is full.
+    /// Returns the number of entries that fit when every bucket is full.
     pub fn capacity(self) -> u64 {
         self.buckets() * BUCKET_ENTRIES as u64
     }
 
-    /// Enough bits are left in the entries for false positives below 0.01 %.
+    /// Returns true if the entries keep enough bits for false positives below 0.01 %.
     pub fn is_precise(self) -> bool {
         self.log2 - self.base <= Self::DOUBLINGS_PRECISE
     }
 
-    /// The key's path: ascending paths are ascending buckets, before and after doubling.
+    /// Returns the key's path. Ascending paths are ascending buckets, before and after doubling.
     pub fn path(self, key: Key) -> u64 {
         let base = u32::from(self.base);
         ((key.bits >> (64 - base - 4)) << 32) | u64::from(key.short)
     }
 
-    /// Bucket of a path.
+    /// Returns the bucket of a path.
     pub fn bucket(self, path: u64) -> u64 {
         path >> (REST_BITS - u32::from(self.log2 - self.base))
     }
 
-    /// What an entry keeps of a path.
+    /// Returns the bits of a path that an entry keeps.
     pub fn rest(path: u64) -> u64 {
         path & ((1 << REST_BITS) - 1)
     }
 
-    /// Path of an entry found in `bucket` of a file of this geometry.
+    /// Returns the path of an entry in `bucket` of a file with this geometry.
     pub fn path_of(self, bucket: u64, rest: u64) -> u64 {
         let grown = u32::from(self.log2 - self.base);
         ((bucket >> grown) << REST_BITS) | Self::rest(rest)
     }
 
-    /// Where a bucket starts in the file.
+    /// Returns the offset of a bucket in the file.
     pub fn bucket_offset(self, bucket: u64) -> u64 {
         BUCKETS_START + bucket * BUCKET_BYTES as u64
     }
 
-    /// Where the tail starts.
+    /// Returns the offset of the tail.
     pub fn tail_offset(self) -> u64 {
         self.bucket_offset(self.buckets())
     }
 }
 
-/// Seeds the checksums of one file: its pool and geometry, then what a page is and where it belongs.
+/// Seeds the checksums of one file by its pool and geometry, then by the type and place of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// The seed of a pool's index of this geometry.
+    /// Makes the seed of a pool's index with this geometry.
     pub fn new(pool: &PoolId, geometry: Geometry) -> Self {
         let shape = (u64::from(geometry.base) << 8) | u64::from(geometry.log2);
         Self(checksum(Kind::Index.seed() ^ (shape << 16), &pool.0))

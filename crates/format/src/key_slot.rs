@@ -1,7 +1,10 @@
-//! One wrapped copy of the master key. Blobs `keys/<id>`, kept twice (see `mirrored`).
+//! Encodes a wrapped copy of the master key. Blobs `keys/<id>`, kept twice (see `mirrored`). The
+//! store's keys call this.
 //!
-//! Every slot wraps the same master key; what unwraps it is a password (Argon2id) or the recovery
-//! key (256 random bits, needs no stretching).
+//! Every slot wraps the same master key. A password (Argon2id) or the recovery key (256 random
+//! bits, which need no stretching) unwraps it.
+//!
+//! Invariant: limits on Argon2's costs are checked before any work is done for a slot.
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer};
 use crate::config::{BoundConfig, Seal};
@@ -12,10 +15,10 @@ use units::{PoolId, UnixNanos};
 const WHAT: &str = "key slot";
 /// Version of this layout. 1: 2026-11, first. 2: 2026-11, the wrap binds the config.
 pub const KEY_SLOT_VERSION: u16 = 2;
-/// Slots of this version bind no config. They stay readable; nothing writes new ones.
+/// Version of slots that bind no config. They stay readable; nothing writes new ones.
 const VERSION_UNBOUND: u16 = 1;
 
-/// How the secret becomes the wrapping key.
+/// Derivation of the wrapping key from the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyDerivation {
     /// Argon2id 1.3 over a password.
@@ -38,29 +41,29 @@ pub struct KeySlot {
     pub pool: PoolId,
     /// Name of the slot, random.
     pub id: [u8; 8],
-    /// What the user calls it.
+    /// Label that the user gave.
     pub label: String,
-    /// When it was made.
+    /// Time when it was made.
     pub created: UnixNanos,
-    /// How the secret becomes the wrapping key.
+    /// Derivation of the wrapping key from the secret.
     pub derivation: KeyDerivation,
     /// Random, one per slot.
     pub salt: [u8; 32],
-    /// The settings that the pool had when this slot was made; `None` in slots of version 1.
+    /// Settings of the pool when this slot was made; `None` in slots of version 1.
     pub config: Option<BoundConfig>,
     /// AES-256-GCM of the master key under the wrapping key (used once: nonce 0), tag included.
     pub wrapped: [u8; 48],
 }
 
-/// Most memory that a slot may ask for, KiB: a forged slot cannot take more.
+/// Maximum memory that a slot may request, KiB. A forged slot cannot take more.
 pub const ARGON2_MEMORY_KIB_MAX: u32 = 1 << 20;
-/// Most passes over it.
+/// Maximum number of passes.
 pub const ARGON2_PASSES_MAX: u32 = 10;
-/// Most lanes.
+/// Maximum number of lanes.
 pub const ARGON2_LANES_MAX: u32 = 16;
 
 impl KeySlot {
-    /// Version of its layout.
+    /// Returns the version of its layout.
     pub fn version(&self) -> u16 {
         match self.config {
             Some(_) => KEY_SLOT_VERSION,
@@ -68,7 +71,7 @@ impl KeySlot {
         }
     }
 
-    /// What the wrap binds: everything but the wrapped key.
+    /// Returns the bytes that the wrap binds: everything but the wrapped key.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.bytes(&self.pool.0).bytes(&self.id);
@@ -96,7 +99,7 @@ impl KeySlot {
         }
     }
 
-    /// The blob.
+    /// Encodes the blob.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         self.encode_fields(&mut w);
@@ -106,7 +109,7 @@ impl KeySlot {
         mirrored::encode(Kind::KeySlot, version, self.pool, slot, &w.0)
     }
 
-    /// The slot, and whether one copy inside the blob is damaged.
+    /// Decodes the slot, and reports whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
         let decode = |version| mirrored::decode(WHAT, Kind::KeySlot, version, bytes);
         let (copy, is_bound) = match decode(KEY_SLOT_VERSION) {
@@ -115,7 +118,7 @@ impl KeySlot {
                 fault: Fault::Version(VERSION_UNBOUND),
                 ..
             }) => (decode(VERSION_UNBOUND)?, false),
-            // Its first copy may say any version; the second one may still be sound.
+            // The first copy may have any version; the second one may still be intact.
             Err(e) => (decode(VERSION_UNBOUND).map_err(|_| e)?, false),
         };
         let mut r = Reader::new(WHAT, &copy.payload);

@@ -1,14 +1,15 @@
-//! What a user's machine remembers of a pool: a file below his cache directory, not in the pool.
+//! Encodes a user's record of a pool on their machine: a file in the cache directory, not in the
+//! pool. The program calls this.
 //!
-//! Invariant: the pool's holder cannot write it, so it tells what he changed: another pool in the
-//! place, one that is not encrypted any more, an older state. Whatever cannot be decoded counts as
-//! not there. Called by the program.
+//! Invariant: the holder of the pool cannot write it. It therefore detects changes by the holder:
+//! another pool at the place, a pool that is no longer encrypted, an older state. A record that
+//! cannot be decoded counts as missing.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble |
 //! | 32 | 8 | highest generation seen |
-//! | 40 | 8 | when that was |
+//! | 40 | 8 | time of that |
 //! | 48 | 1 | seal, as in the config |
 //! | 49 | 3 | zero |
 //! | 52 | 4 | length of the place |
@@ -23,26 +24,26 @@ use units::{Generation, PoolId, UnixNanos};
 const WHAT: &str = "memory of a pool";
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
-/// Largest file; bounds what a reader allocates.
+/// Largest file, bytes. It bounds the allocation of a reader.
 pub const KNOWN_BYTES_MAX: u64 = 8 << 10;
 
-/// See the module's head.
+/// The record of a known pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPool {
-    /// Which pool it was.
+    /// Id of the pool.
     pub pool: PoolId,
     /// Highest generation seen.
     pub generation: Generation,
-    /// When that was.
+    /// Time of that.
     pub seen: UnixNanos,
-    /// How it was sealed.
+    /// Encryption of the pool.
     pub seal: Seal,
     /// The pool's directory.
     pub place: Vec<u8>,
 }
 
 impl KnownPool {
-    /// The file.
+    /// Encodes the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(Kind::Known, VERSION, self.pool, &mut w);
@@ -57,7 +58,7 @@ impl KnownPool {
         w.0
     }
 
-    /// From the file.
+    /// Decodes the file.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Known, VERSION)?;
         let covered = bytes.len().saturating_sub(8);

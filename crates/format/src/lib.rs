@@ -1,7 +1,8 @@
-//! Every stored byte: encode, verify, version. No I/O, no keys, no clock.
+//! Encodes, verifies and versions every stored byte. No I/O, no keys, no clock. The store calls
+//! this; the fuzzers call every decoder.
 //!
-//! Invariant: a decoder never panics on any bytes and never allocates more than they justify; what
-//! it returns was checked. The store calls this; the fuzzers call every decoder.
+//! Invariant: a decoder never panics on any bytes and never allocates more than they justify. Its
+//! results were checked.
 #![forbid(unsafe_code)]
 
 pub mod bytes;

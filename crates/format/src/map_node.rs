@@ -1,5 +1,5 @@
-//! Nodes of the catalog: a Merkle B+ tree from byte keys to byte values, copied along the path of
-//! each change. Nodes are chunks of recipe containers.
+//! Encodes nodes of the catalog: a Merkle B+ tree from byte keys to byte values. A change copies
+//! the nodes along its path. Nodes are chunks of recipe containers. The store's catalog calls this.
 //!
 //! | field | size |
 //! |---|---|
@@ -7,6 +7,8 @@
 //! | count | varint |
 //! | leaf: key, value (each with varint length), ascending keys | |
 //! | inner: first key of the child (varint length), fingerprint 32 | |
+//!
+//! Invariant: keys of a decoded node ascend strictly.
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use units::Fingerprint;
@@ -15,21 +17,21 @@ const WHAT: &str = "catalog node";
 const TAG: u8 = 0x4d;
 /// Version of this layout. 1: 2026-11, first.
 pub const MAP_VERSION: u8 = 1;
-/// A node is split when its bytes exceed this.
+/// Size above which a node is split, bytes.
 pub const MAP_NODE_BYTES_MAX: usize = 16 << 10;
-/// Deepest tree accepted.
+/// Maximum level of a tree.
 pub const MAP_LEVEL_MAX: u8 = 16;
 
 /// A child of an inner node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapChild {
-    /// Smallest key below.
+    /// Smallest key below it.
     pub first_key: Vec<u8>,
     /// The child node.
     pub fingerprint: Fingerprint,
 }
 
-/// One node.
+/// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MapNode {
     /// Keys and values.
@@ -39,7 +41,7 @@ pub enum MapNode {
 }
 
 impl MapNode {
-    /// The bytes of the node.
+    /// Encodes the node.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(TAG).u8(MAP_VERSION);
@@ -60,7 +62,7 @@ impl MapNode {
         w.0
     }
 
-    /// From verified chunk bytes.
+    /// Decodes verified chunk bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::new(WHAT, bytes);
         if r.u8()? != TAG {

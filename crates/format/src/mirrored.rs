@@ -1,7 +1,9 @@
-//! The envelope of small precious blobs (config, key slots, roots): two equal copies in one blob.
+//! Encodes the envelope of small important blobs (config, key slots, roots): two equal copies in
+//! one blob.
+//! Their modules call this.
 //!
-//! Invariant: one damaged copy is survived and reported; a copy says its kind, version, pool and
-//! place (`slot`: a generation, or 0), and its checksum covers all of that.
+//! Invariant: one damaged copy is tolerated and reported. A copy contains its kind, version, pool
+//! and place (`slot`: a generation, or 0), and its checksum covers all of that.
 //!
 //! | offset in a copy | size | field |
 //! |---|---|---|
@@ -17,9 +19,9 @@ use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify}
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
 use units::PoolId;
 
-/// Copies start at multiples of this.
+/// Alignment of copies.
 const COPY_UNIT: usize = 512;
-/// Largest blob of this shape; bounds what a reader allocates.
+/// Largest blob of this shape, bytes. It bounds the allocation of a reader.
 pub const MIRRORED_BYTES_MAX: u64 = 4 << 20;
 const HEAD_BYTES: usize = PREAMBLE_BYTES + 16;
 
@@ -32,11 +34,11 @@ pub struct Mirrored {
     pub slot: u64,
     /// Contents.
     pub payload: Vec<u8>,
-    /// The other copy is damaged.
+    /// True if the other copy is damaged.
     pub damaged: bool,
 }
 
-/// The blob: two copies.
+/// Encodes the blob: two copies.
 pub fn encode(kind: Kind, version: u16, pool: PoolId, slot: u64, payload: &[u8]) -> Vec<u8> {
     let mut w = Writer::new();
     Preamble::encode(kind, version, pool, &mut w);
@@ -47,18 +49,18 @@ pub fn encode(kind: Kind, version: u16, pool: PoolId, slot: u64, payload: &[u8])
     w.0
 }
 
-/// The first good copy, or what is wrong with the first one.
+/// Decodes the first good copy, or returns the fault of the first one.
 pub fn decode(what: &'static str, kind: Kind, version: u16, bytes: &[u8]) -> Result<Mirrored> {
     let first = decode_copy(what, kind, version, bytes);
     if let Ok((copy, len)) = first {
-        // Equal bytes need no second verification; the copy is as good as the first.
+        // Equal bytes need no second verification: the second copy is as good as the first.
         let equal = bytes.len() == 2 * len && bytes.get(..len) == bytes.get(len..);
         return Ok(Mirrored {
             damaged: !equal,
             ..copy
         });
     }
-    // The length in the first copy cannot be trusted: try every place a second one may start at.
+    // The length in the first copy is unreliable: try every possible start of a second one.
     let second = bytes
         .len()
         .div_ceil(COPY_UNIT)

@@ -1,15 +1,16 @@
-//! Which chunks defragmentation has copied forward, about: a cache, one file.
+//! Encodes an approximate set of the chunks that defragmentation has copied forward. It is a cache
+//! in one file. The store calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble |
-//! | 32 | 8 | containers of defragmentation below this number are in it |
+//! | 32 | 8 | number below which all containers of defragmentation are included |
 //! | 40 | 8 | chunks that were entered |
 //! | 48 | 8 | words that follow |
 //! | 56 | 8 each | the words: blocks of eight, a block for a chunk, six bits each |
-//! | ... | 8 | checksum of all before |
+//! | ... | 8 | checksum of everything before |
 //!
-//! Invariant: a chunk that was entered is found; one that was not may be. Called by the store.
+//! Invariant: an entered chunk is always found. Another one may be found too.
 
 use crate::bytes::Result;
 use crate::preamble::Kind;
@@ -18,9 +19,9 @@ use units::PoolId;
 
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
-/// Words of a block: a chunk's bits lie in one.
+/// Words of a block. All bits of a chunk lie in one block.
 pub const BLOCK_WORDS: usize = 8;
-/// Most blocks: 32 MiB.
+/// Maximum number of blocks: 32 MiB.
 pub const BLOCKS_MAX: usize = 1 << 19;
 /// Largest file that is read, bytes.
 pub const MOVED_BYTES_MAX: u64 = (64 + BLOCKS_MAX * BLOCK_WORDS * 8) as u64;
@@ -31,19 +32,19 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// See the module's head.
+/// The set of moved chunks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MovedRecord {
-    /// Containers below this sequence number are in it.
+    /// Sequence number below which all containers are included.
     pub sequence: u64,
-    /// Chunks that were entered.
+    /// Number of chunks that were entered.
     pub entries: u64,
-    /// Blocks of [`BLOCK_WORDS`] words; none, or a power of two.
+    /// Blocks of [`BLOCK_WORDS`] words. Their number is 0 or a power of two.
     pub words: Vec<u64>,
 }
 
 impl MovedRecord {
-    /// The bytes of this record.
+    /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
             w.u64(self.sequence).u64(self.entries);
@@ -54,7 +55,7 @@ impl MovedRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let (sequence, entries, count) = (r.u64()?, r.u64()?, r.u64()?);

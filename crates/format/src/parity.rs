@@ -1,10 +1,12 @@
-//! Parity of a container: Reed-Solomon over its 4 KiB sectors, behind the directory and before the
-//! footer. A reader that knows nothing of it passes over it.
+//! Computes the parity of a container: Reed-Solomon over its 4 KiB sectors, behind the directory
+//! and before the footer. A reader that does not know parity skips it.
 //!
-//! Invariant: a checksum of every sector says which are damaged, so the code only fills in what is
-//! missing; nothing is believed that does not fit its checksum. The checksums are kept twice, with
-//! the parity between the copies. All of it covers stored (sealed) bytes: no key is needed.
-//! Called by the container builder (`append`), and by readers, check and scrub (`restore`).
+//! The container builder calls [`append`]; readers, check and scrub call [`restore`].
+//!
+//! Invariant: a checksum of every sector tells which ones are damaged, so the code only fills in
+//! missing ones. Bytes that do not match their checksum are never used. The checksums are stored
+//! twice, with the parity between the copies. Everything covers stored (sealed) bytes, so no key is
+//! needed.
 //!
 //! ```text
 //! data: header, regions, directory, zeroes | checksums | parity | checksums, footer
@@ -21,35 +23,35 @@ use crate::container::{CONTAINER_BYTES_MAX, HEADER_BYTES};
 use crate::preamble::Kind;
 use units::{ContainerId, PoolId};
 
-/// What the parity counts in, bytes: the sectors of disks, and the pages of file systems.
+/// Unit of parity, bytes: the sector of disks, and the page of file systems.
 pub const PARITY_SECTOR_BYTES: usize = 4096;
 /// Version of this layout. 1: 2026-11, first.
 pub const PARITY_VERSION: u16 = 1;
-/// Most that a pool may be set to, percent of the data.
+/// Maximum setting of a pool, percent of the data.
 pub const PARITY_PERCENT_MAX: u8 = 50;
-/// Parity sectors of a small container: two lost sectors, wherever they are.
+/// Parity sectors of a small container. They restore any two lost sectors.
 const SECTORS_MIN: u32 = 2;
-/// Parity sectors of one group: more cost more time to compute, fewer survive less at random.
+/// Parity sectors of one group. More cost more time to compute; fewer survive less random damage.
 const PER_GROUP: u32 = 4;
-/// What is accepted of a stored shape; bounds what decoding takes.
+/// Maximum that is accepted in a stored shape. It bounds the work of decoding.
 const PER_GROUP_MAX: u32 = 64;
 const SECTORS_MAX: u64 = CONTAINER_BYTES_MAX as u64 / PARITY_SECTOR_BYTES as u64;
 
-/// How a container is divided. Data sector `i` is in group `i % groups`, and so is parity sector `i`:
-/// a run of damaged sectors is spread over all groups.
+/// Division of a container into groups. Data sector `i` is in group `i % groups`, and so is parity
+/// sector `i`. A run of damaged sectors is therefore spread over all groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ParityShape {
-    /// Sectors of data: everything before the first checksums.
+    /// Number of data sectors: everything before the first checksums.
     pub data: u32,
-    /// Groups that are coded each by itself.
+    /// Number of groups. Each is coded separately.
     pub groups: u32,
-    /// Parity sectors of each group: so many of it may be lost.
+    /// Parity sectors of each group: the number of its sectors that may be lost.
     pub per_group: u32,
 }
 
 impl ParityShape {
-    /// The shape for a container whose directory ends at `data_bytes`. `None` when it is to have no
-    /// parity, or has no room for it.
+    /// Plans the shape for a container whose directory ends at `data_bytes`. `None` when it must
+    /// have no parity, or has no space for it.
     pub fn plan(data_bytes: usize, percent: u8) -> Option<Self> {
         let data = u32::try_from(data_bytes.div_ceil(PARITY_SECTOR_BYTES)).ok()?;
         let percent = u32::from(percent.min(PARITY_PERCENT_MAX));
@@ -67,7 +69,7 @@ impl ParityShape {
         shape.checked()
     }
 
-    /// Itself, if a container can have it. What is stored may say anything.
+    /// Returns itself if a container can have this shape. A stored shape may be anything.
     pub fn checked(self) -> Option<Self> {
         let is_shape = (1..=self.data).contains(&self.groups)
             && (1..=PER_GROUP_MAX).contains(&self.per_group)
@@ -75,37 +77,37 @@ impl ParityShape {
         (is_shape && u64::from(self.sectors()) <= SECTORS_MAX).then_some(self)
     }
 
-    /// Parity sectors.
+    /// Returns the number of parity sectors.
     pub fn parity(&self) -> u32 {
         self.groups.saturating_mul(self.per_group)
     }
 
-    /// Sectors that have checksums: data and parity.
+    /// Returns the number of sectors with checksums: data and parity.
     fn summed(&self) -> u32 {
         self.data.saturating_add(self.parity())
     }
 
-    /// Sectors of one copy of the checksums.
+    /// Returns the number of sectors in one copy of the checksums.
     fn table(&self) -> u32 {
         self.summed().div_ceil(table::SUMS_PER_SECTOR)
     }
 
-    /// All sectors of the container.
+    /// Returns the number of all sectors of the container.
     fn sectors(&self) -> u32 {
         self.summed().saturating_add(self.table().saturating_mul(2))
     }
 
-    /// Length of the container, bytes.
+    /// Returns the length of the container, bytes.
     pub fn blob_bytes(&self) -> usize {
         self.sectors() as usize * PARITY_SECTOR_BYTES
     }
 
-    /// Where the checksums and the parity begin, bytes.
+    /// Returns the start of the first checksums and of the parity, bytes.
     pub fn section_at(&self) -> usize {
         self.data as usize * PARITY_SECTOR_BYTES
     }
 
-    /// Sector of the blob that is number `summed` of those that have checksums.
+    /// Returns the sector of the blob that has checksum number `summed`.
     fn sector_of(&self, summed: u32) -> u32 {
         match summed < self.data {
             true => summed,
@@ -113,7 +115,7 @@ impl ParityShape {
         }
     }
 
-    /// Sector of the blob that holds number `number` of a copy of the checksums.
+    /// Returns the sector of the blob that holds part `number` of a copy of the checksums.
     fn table_sector(&self, copy: u8, number: u32) -> u32 {
         match copy {
             0 => self.data + number,
@@ -121,19 +123,20 @@ impl ParityShape {
         }
     }
 
-    /// Numbers of a group's data, in order.
+    /// Yields the numbers of a group's data sectors, in order.
     fn members(self, group: u32) -> impl Iterator<Item = u32> {
         (group..self.data).step_by(self.groups as usize)
     }
 
-    /// Data sectors that each group is coded as; those that it does not have are zeroes.
+    /// Returns the number of data sectors as which each group is coded. Missing ones count as
+    /// zeroes.
     fn group_data(&self) -> usize {
         self.data.div_ceil(self.groups) as usize
     }
 }
 
-/// Appends what makes a container of its data: zeroes to a whole sector, checksums, parity, footer.
-/// The blob begins with the header, as the footer repeats it.
+/// Completes a container from its data: appends zeroes to a whole sector, checksums, parity, and
+/// the footer. The blob must begin with the header, because the footer repeats it.
 pub fn append(pool: PoolId, id: ContainerId, shape: ParityShape, blob: &mut Vec<u8>) {
     blob.resize(shape.section_at(), 0);
     let mut sums = vec![0; shape.data as usize];
@@ -154,13 +157,13 @@ pub fn append(pool: PoolId, id: ContainerId, shape: ParityShape, blob: &mut Vec<
     blob.extend_from_slice(&footer);
 }
 
-/// Checksum of a sector, which fits no other place.
+/// Computes the checksum of a sector. It matches at no other place.
 fn sum_of(id: ContainerId, number: u32, sector: &[u8]) -> u64 {
     let place = id.0.rotate_left(16) ^ u64::from(number);
     checksum(place ^ Kind::Parity.seed(), sector)
 }
 
-/// The footer that belongs to the header at the beginning of `blob`.
+/// Returns the footer for the header at the beginning of `blob`.
 fn footer_of(blob: &[u8]) -> Vec<u8> {
     const WHICH_END: usize = 52;
     let mut w = Writer::new();
@@ -175,7 +178,7 @@ fn footer_of(blob: &[u8]) -> Vec<u8> {
     w.0
 }
 
-/// Sector number `number`; short or empty where the bytes end.
+/// Returns sector `number`. It is short or empty where the bytes end.
 fn sector_at(blob: &[u8], number: u32) -> &[u8] {
     let start = number as usize * PARITY_SECTOR_BYTES;
     let end = (start + PARITY_SECTOR_BYTES).min(blob.len());

@@ -1,19 +1,19 @@
-//! What a task of maintenance is doing, as its record says.
+//! Encodes the phase of a maintenance task. The records of scrub and defragmentation use this.
 //!
-//! Invariant: any other number is an error. Called by the records of scrub and defragmentation.
+//! Invariant: any other number is an error.
 
 use crate::bytes::{Reader, Result};
 
-/// Of a scrub, or of a defragmentation.
+/// Phase of a scrub or of a defragmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum TaskPhase {
-    /// Nothing: it has ended, or there was none.
+    /// It has ended, or there was none.
     #[default]
     AtRest = 0,
-    /// It is under way, and goes on when a server starts.
+    /// It is running, and continues when a server starts.
     UnderWay = 1,
-    /// It was begun, and goes on when somebody says so.
+    /// It was started, and continues on request.
     Paused = 2,
 }
 

@@ -1,5 +1,5 @@
-//! The first 32 bytes of every blob: what it is, which version, of which pool. Readable by every
-//! version of the program, past and future.
+//! Encodes the first 32 bytes of every blob: its kind, its version, and its pool. Every version of
+//! the program, past and future, can read them. All modules for blobs call this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -8,6 +8,8 @@
 //! | 10 | 2 | version of the layout that follows |
 //! | 12 | 4 | reserved, 0 |
 //! | 16 | 16 | pool id |
+//!
+//! Invariant: this layout never changes.
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer};
 use units::PoolId;
@@ -15,7 +17,7 @@ use units::PoolId;
 /// `\x89QUINTET` cut to eight bytes.
 pub const MAGIC: [u8; 8] = *b"\x89QUINTET".first_chunk().expect("eight bytes");
 
-/// What a blob is.
+/// Kind of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
@@ -31,30 +33,30 @@ pub enum Kind {
     Index = 5,
     /// A slot of the journal.
     Journal = 6,
-    /// How far a scrub has come.
+    /// Progress of a scrub.
     Scrub = 7,
-    /// Which chunks defragmentation has moved.
+    /// Chunks that defragmentation has moved.
     Moved = 8,
-    /// Which ranges were read of late.
+    /// Ranges that were read of late.
     Trace = 9,
-    /// How far a defragmentation has come.
+    /// Progress of a defragmentation.
     Defrag = 10,
-    /// When space was collected last.
+    /// Record of garbage collections.
     Collect = 11,
-    /// How far the journal is known to reach.
+    /// Known reach of the journal.
     JournalReach = 12,
     /// Checksums of the sectors of a container, beside its parity.
     Parity = 13,
-    /// What was found damaged and no commit says yet.
+    /// Damage that was found and is not in a commit yet.
     DamageHints = 24,
-    /// What a process that reads holds.
+    /// Hold of a reading process.
     ReaderHold = 15,
-    /// What a user's machine remembers of a pool. From 64 on: files that are in no pool.
+    /// A user's record of a pool. Kinds from 64 on are files outside of pools.
     Known = 64,
 }
 
 impl Kind {
-    /// Seed of the checksums of this kind.
+    /// Returns the seed of checksums for this kind.
     pub fn seed(self) -> u64 {
         0x5155_494e_0000_0000 | self as u64
     }
@@ -63,7 +65,7 @@ impl Kind {
 /// Size of the preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 32;
 
-/// What any version can say about a blob.
+/// Facts that any version can tell about a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preamble {
     /// Raw kind number.

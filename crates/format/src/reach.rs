@@ -1,30 +1,29 @@
-//! How far the journal is known to reach, and what of it is known to be lost: two files, each a
-//! whole record.
+//! Encodes the known reach of the journal, and its known losses: two files, each a whole record.
+//! The store's journal calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble, kind 12 |
 //! | 32 | 8 | sequence number of this record |
-//! | 40 | 8 | first position of the slot use in which the journal was; 0: in none |
-//! | 48 | 8 | everything below this position was durable |
+//! | 40 | 8 | first position of the current slot use; 0: none |
+//! | 48 | 8 | position below which everything was durable |
 //! | 56 | 4 | number of the slot |
 //! | 60 | 1 | seal: 0 none, 1 AES-256-GCM |
 //! | 61 | 1 | 1: there were more volumes than are listed |
 //! | 62 | 1 | number of volumes, 24 at most |
 //! | 63 | 1 | number of losses, 32 at most |
-//! | 64 | 4 | losses that found no room |
+//! | 64 | 4 | number of losses that did not fit |
 //! | 68 | 4 | zero |
 //! | 72 | 32 | salt, random |
 //! | 104 | | volumes, then losses, 40 bytes each |
 //! | | 16 | tag of a seal over nothing that binds everything before; zero without encryption |
 //! | | 8 | XXH3-64 of everything before, seeded by kind |
 //!
-//! A volume is one that was written in that use; a loss is a range whose acknowledged writes are
-//! lost, until somebody has acknowledged that: volume 16 (zero: unknown), first byte 8, bytes 8,
-//! unit 1 (0 bytes, 1 chunks), zero 7.
+//! A listed volume was written in that use. A loss is a range whose acknowledged writes are lost;
+//! it is listed until a user acknowledges it. Fields: volume 16 (zero: unknown), first byte 8,
+//! bytes 8, unit 1 (0 bytes, 1 chunks), zero 7.
 //!
-//! Invariant: no input makes the decoder panic; the record is no longer than [`REACH_BYTES_MAX`].
-//! The store's journal calls this.
+//! Invariant: no input makes the decoder panic. The record is no longer than [`REACH_BYTES_MAX`].
 
 use crate::bytes::Result;
 use crate::config::Seal;
@@ -34,9 +33,9 @@ use units::{JournalPosition, PoolId, VolumeId};
 
 /// Version that this program reads and writes.
 pub const REACH_VERSION: u16 = 1;
-/// Most volumes that a record lists.
+/// Maximum number of volumes in a record.
 pub const REACH_VOLUMES_MAX: usize = 24;
-/// Most losses that a record lists.
+/// Maximum number of losses in a record.
 pub const REACH_LOSSES_MAX: usize = 32;
 /// Longest record, bytes.
 pub const REACH_BYTES_MAX: u64 = 4096;
@@ -57,45 +56,45 @@ const FRAME: Frame = Frame {
 /// A range of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReachRange {
-    /// Whose; zero when nothing says it.
+    /// Volume of the range; zero if it is unknown.
     pub volume: VolumeId,
     /// First byte or chunk.
     pub start: u64,
-    /// Bytes or chunks.
+    /// Number of bytes or chunks.
     pub len: u64,
-    /// Counted in chunks.
+    /// True if the range is counted in chunks.
     pub is_chunks: bool,
 }
 
-/// See the module's head.
+/// The record of the journal's reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReachRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// First position of the slot use; 0: none.
+    /// First position of the current slot use; 0: none.
     pub first: JournalPosition,
-    /// Everything below was durable.
+    /// Position below which everything was durable.
     pub reached: JournalPosition,
-    /// The slot.
+    /// Number of the slot.
     pub slot: u32,
-    /// How records of the pool are sealed.
+    /// Encryption of the pool's records.
     pub seal: Seal,
-    /// There were more volumes.
+    /// There were more volumes than are listed.
     pub more_volumes: bool,
-    /// Volumes that were written in that use, and where.
+    /// Volumes and ranges that were written in that use.
     pub volumes: Vec<ReachRange>,
     /// Acknowledged writes that are lost.
     pub losses: Vec<ReachRange>,
-    /// Losses that found no room.
+    /// Number of losses that did not fit.
     pub more_losses: u32,
-    /// Random; the key of the tag is derived from it.
+    /// Random. The key of the tag is derived from it.
     pub salt: [u8; 32],
-    /// Of a seal over nothing.
+    /// Tag of a seal over nothing.
     pub tag: [u8; 16],
 }
 
 impl ReachRecord {
-    /// What the tag binds: everything before it, without the preamble.
+    /// Returns the bytes that the tag binds: everything before it, without the preamble.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = crate::bytes::Writer::new();
         self.fields(&mut w);
@@ -124,7 +123,7 @@ impl ReachRecord {
         }
     }
 
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
             self.fields(w);
@@ -132,8 +131,8 @@ impl ReachRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool; the tag is up to the caller. Bytes behind the
-    /// record are those of a longer one before it.
+    /// Verifies and decodes a record of this pool. The caller verifies the tag. Bytes behind the
+    /// record are ignored: they remain of a longer one before it.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let count = |at: usize| usize::from(bytes.get(at).copied().unwrap_or_default());
         let len = FIXED_BYTES + (count(62) + count(63)) * RANGE_BYTES + 24;

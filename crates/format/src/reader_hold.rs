@@ -1,17 +1,18 @@
-//! What a process that reads a pool holds: one small file for each, while the process lives.
+//! Encodes the hold of a process that reads a pool: one small file for each, while the process
+//! lives. The store calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble |
-//! | 32 | 8 | the commit that it reads; 0: not known yet, so every commit is held |
-//! | 40 | 8 | since when |
-//! | 48 | 1 | bytes of the label |
+//! | 32 | 8 | the commit that it reads; 0: unknown yet, so every commit is held |
+//! | 40 | 8 | start of the hold |
+//! | 48 | 1 | length of the label |
 //! | 49 | 7 | zero |
 //! | 56 | 96 | label, text without control characters; zero behind it |
-//! | 152 | 8 | checksum of all before |
+//! | 152 | 8 | checksum of everything before |
 //!
-//! Invariant: the lock on the file says whether its process lives, not these bytes; who cannot read them
-//! has to assume that every commit is held. Called by the store.
+//! Invariant: the lock on the file tells whether its process lives, not these bytes. A process that
+//! cannot read them must assume that every commit is held.
 
 use crate::bytes::{Result, Writer};
 use crate::preamble::Kind;
@@ -31,19 +32,19 @@ const FRAME: Frame = Frame {
     version: VERSION,
 };
 
-/// See the module's head.
+/// The record of a reader's hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReaderHold {
-    /// The commit that is read; 0: not known yet.
+    /// The commit that is read; 0: unknown yet.
     pub generation: Generation,
-    /// Since when.
+    /// Start of the hold.
     pub since: UnixNanos,
-    /// Who reads, for people.
+    /// Description of the reader, for people.
     pub label: String,
 }
 
 impl ReaderHold {
-    /// The bytes of this record. A label that is too long is cut; control characters become `?`.
+    /// Encodes this record. A label that is too long is cut; control characters become `?`.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         let mut label = String::new();
         for c in self.label.chars() {
@@ -66,7 +67,7 @@ impl ReaderHold {
         FRAME.seal(pool, fill)
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let (generation, since) = (Generation(r.u64()?), UnixNanos(r.i64()?));

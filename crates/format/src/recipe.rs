@@ -1,8 +1,8 @@
-//! Recipes: Merkle trees from an object's bytes to its chunks. Nodes are chunks themselves and
-//! live in recipe containers.
+//! Encodes recipes: Merkle trees from an object's bytes to its chunks. Nodes are chunks themselves
+//! and are stored in recipe containers. The store's recipes call this.
 //!
-//! Invariant: an [`ObjectRoot`] names an object's bytes completely; equal bytes split equally
-//! have equal roots. A hole (a run of zeroes) is the all-zero fingerprint, at any level.
+//! Invariant: an [`ObjectRoot`] identifies an object's bytes completely. Equal bytes, split
+//! equally, have equal roots. A hole (a run of zeroes) is the all-zero fingerprint, at any level.
 //!
 //! | offset in a node | size | field |
 //! |---|---|---|
@@ -21,19 +21,19 @@ const WHAT: &str = "recipe node";
 const TAG: u8 = 0x52;
 /// Version of this layout. 1: 2026-11, first.
 pub const RECIPE_VERSION: u8 = 1;
-/// Children of a full node in fixed layout.
+/// Number of children of a full node in fixed layout.
 pub const FIXED_FANOUT: usize = 256;
-/// Most children of a node in variable layout.
+/// Maximum number of children of a node in variable layout.
 pub const VARIABLE_FANOUT_MAX: usize = 2048;
-/// Deepest tree: 2^64 bytes in 4 KiB chunks need seven levels of 256.
+/// Maximum level: 2^64 bytes in 4 KiB chunks need seven levels of 256.
 pub const LEVEL_MAX: u8 = 8;
 
-/// How an object is cut into chunks.
+/// Division of an object into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Content-defined lengths.
     Variable,
-    /// All chunks have this size (log2 of bytes, 12 to 18); the last one is padded with zeroes.
+    /// All chunks have this size (log2 of bytes, 12 to 18). The last one is padded with zeroes.
     Fixed(u8),
 }
 
@@ -54,16 +54,16 @@ impl Layout {
     }
 }
 
-/// A whole object: what snapshots, files and directories point at.
+/// A whole object. Snapshots, files and directories refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRoot {
-    /// Chunk (level 0) or topmost node; a hole when all bytes are zero.
+    /// Fingerprint of the chunk (level 0) or of the topmost node; a hole when all bytes are zero.
     pub fingerprint: Fingerprint,
     /// Length in bytes.
     pub len: u64,
     /// 0: the object is one chunk; else the level of the topmost node.
     pub level: u8,
-    /// How it is cut.
+    /// Division into chunks.
     pub layout: Layout,
 }
 
@@ -76,7 +76,7 @@ impl ObjectRoot {
         layout: Layout::Variable,
     };
 
-    /// Appends it.
+    /// Appends this root.
     pub fn encode(&self, w: &mut Writer) {
         w.u8(self.level).u8(self.layout.to_u8()).varint(self.len);
         if self.len > 0 {
@@ -84,7 +84,7 @@ impl ObjectRoot {
         }
     }
 
-    /// Takes it from a reader.
+    /// Takes a root from a reader.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let (level, layout, len) = (r.u8()?, r.u8()?, r.varint()?);
         let Some(layout) = Layout::from_u8(layout).filter(|_| level <= LEVEL_MAX) else {
@@ -107,18 +107,18 @@ impl ObjectRoot {
 /// A node of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecipeNode {
-    /// 1 or more.
+    /// Level, 1 or more.
     pub level: u8,
-    /// How the object is cut.
+    /// Division of the object into chunks.
     pub layout: Layout,
-    /// Children in order; in fixed layout every child but the last of the object is full.
+    /// Children in order. In fixed layout every child but the last of the object is full.
     pub children: Vec<Fingerprint>,
     /// Bytes below each child; empty in fixed layout.
     pub lengths: Vec<u64>,
 }
 
 impl RecipeNode {
-    /// The bytes of the node: a chunk of a recipe container.
+    /// Encodes the node: a chunk of a recipe container.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer(Vec::with_capacity(8 + 40 * self.children.len()));
         w.u8(TAG)
@@ -135,12 +135,12 @@ impl RecipeNode {
         w.0
     }
 
-    /// The level of an encoded node, of which nothing else is looked at.
+    /// Returns the level of an encoded node without decoding anything else.
     pub fn level_of(encoded: &[u8]) -> Option<u8> {
         encoded.get(2).copied()
     }
 
-    /// From verified chunk bytes.
+    /// Decodes verified chunk bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::new(WHAT, bytes);
         if r.u8()? != TAG {
@@ -187,7 +187,7 @@ impl RecipeNode {
         })
     }
 
-    /// Bytes that a full child of a fixed-layout node at `level` covers.
+    /// Returns the number of bytes that a full child of a fixed-layout node at `level` covers.
     pub fn fixed_child_bytes(log2: u8, level: u8) -> u64 {
         let shift = u32::from(log2) + 8 * u32::from(level.saturating_sub(1));
         1u64.checked_shl(shift).unwrap_or(u64::MAX)

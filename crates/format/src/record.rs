@@ -1,7 +1,7 @@
-//! The frame of records that caches keep in small files: preamble before, checksum of all behind.
+//! Frames the records of caches in small files: preamble before, checksum of everything behind. The
+//! records' modules call this.
 //!
-//! Invariant: what is opened was sealed for this pool, as this kind and version, and is whole. Called by
-//! the records' modules.
+//! Invariant: an opened record was sealed for this pool, with this kind and version, and is whole.
 
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
 use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
@@ -12,15 +12,15 @@ const CHECKSUM_BYTES: usize = 8;
 
 /// A kind of records.
 pub(crate) struct Frame {
-    /// As errors call it.
+    /// Name in errors.
     pub what: &'static str,
     pub kind: Kind,
-    /// That this program reads and writes.
+    /// Version that this program reads and writes.
     pub version: u16,
 }
 
 impl Frame {
-    /// The bytes of a record, with what `fields` puts between preamble and checksum.
+    /// Encodes a record. `fields` writes the part between preamble and checksum.
     pub fn seal(&self, pool: PoolId, fields: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(self.kind, self.version, pool, &mut w);
@@ -30,7 +30,7 @@ impl Frame {
         w.0
     }
 
-    /// Verifies a record of this pool; its fields are left to read.
+    /// Verifies a record of this pool. The returned reader is at its fields.
     pub fn open<'b>(&self, bytes: &'b [u8], pool: PoolId) -> Result<Reader<'b>> {
         let preamble = Preamble::decode(bytes)?.expect(self.what, self.kind, self.version)?;
         if preamble.pool != pool {
@@ -45,7 +45,7 @@ impl Frame {
     }
 }
 
-/// Of a record of the pool `[3; 16]`: another pool, cut ends and flipped bits are errors.
+/// Tests a record of the pool `[3; 16]`: another pool, cut ends and flipped bits must be errors.
 #[cfg(test)]
 pub(crate) fn is_read_whole_only<R: std::fmt::Debug>(
     bytes: &[u8],

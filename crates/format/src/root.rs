@@ -1,4 +1,5 @@
-//! The root record: one commit of a pool. Blobs `roots/<generation>`, kept twice (see `mirrored`).
+//! Encodes the root record: one commit of a pool. Blobs `roots/<generation>`, kept twice (see
+//! `mirrored`). The store calls this.
 //!
 //! Invariant: a root is put only after everything it reaches is durable. The body is sealed in
 //! encrypted pools; generation and pool id are readable without a key.
@@ -15,16 +16,16 @@ const WHAT: &str = "root";
 pub const ROOT_VERSION: u16 = 1;
 const WRITERS_MAX: u32 = 1 << 16;
 
-/// What a commit says.
+/// Contents of a commit.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RootRecord {
-    /// When it was committed.
+    /// Time of the commit.
     pub committed: UnixNanos,
     /// Root node of the catalog map; `None` while the catalog is empty.
     pub catalog: Option<Fingerprint>,
-    /// Entries of the catalog.
+    /// Number of entries in the catalog.
     pub catalog_entries: u64,
-    /// For each writer: all its containers that this root may reach are below this number.
+    /// For each writer: the number below which all its containers are that this root may reach.
     pub next_sequence: BTreeMap<WriterId, u64>,
     /// Stored bytes of all containers.
     pub stored_bytes: u64,
@@ -35,7 +36,7 @@ pub struct RootRecord {
 }
 
 impl RootRecord {
-    /// The body, to be sealed.
+    /// Encodes the body, which is sealed later.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.i64(self.committed.0)
@@ -52,7 +53,7 @@ impl RootRecord {
         w.0
     }
 
-    /// From an opened body.
+    /// Decodes an opened body.
     pub fn decode(body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(WHAT, body);
         let committed = UnixNanos(r.i64()?);
@@ -79,14 +80,14 @@ impl RootRecord {
     }
 }
 
-/// A root as stored: readable without a key up to the sealed body.
+/// A root as stored. Everything but the sealed body is readable without a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRoot {
     /// The pool it belongs to.
     pub pool: PoolId,
     /// Its number.
     pub generation: Generation,
-    /// How the body is sealed.
+    /// Encryption of the body.
     pub seal: Seal,
     /// Nonce of the seal, random.
     pub nonce: [u8; 12],
@@ -95,7 +96,7 @@ pub struct StoredRoot {
 }
 
 impl StoredRoot {
-    /// What the seal binds.
+    /// Returns the bytes that the seal binds.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.bytes(b"root")
@@ -105,14 +106,14 @@ impl StoredRoot {
         w.0
     }
 
-    /// The blob.
+    /// Encodes the blob.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(self.seal as u8).bytes(&self.nonce).bytes(&self.body);
         mirrored::encode(Kind::Root, ROOT_VERSION, self.pool, self.generation.0, &w.0)
     }
 
-    /// The root, and whether one copy inside the blob is damaged.
+    /// Decodes the root, and reports whether one copy inside the blob is damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, bool)> {
         let copy = mirrored::decode(WHAT, Kind::Root, ROOT_VERSION, bytes)?;
         let mut r = Reader::new(WHAT, &copy.payload);

@@ -1,21 +1,22 @@
-//! How far a scrub has come, and when everything was last verified: a cache, kept in two slots.
+//! Encodes the progress of a scrub, and the time of the last full verification. It is a cache, kept
+//! in two slots. Maintenance calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 32 | preamble |
 //! | 32 | 8 | sequence number of this record |
-//! | 40 | 1 | 0 = at rest, 1 = under way, 2 = paused |
+//! | 40 | 1 | 0 = at rest, 1 = running, 2 = paused |
 //! | 41 | 7 | zero |
-//! | 48 | 48 | the pass that is under way: [`Pass`] |
+//! | 48 | 48 | the current pass: [`Pass`] |
 //! | 96 | 48 | the last pass that ended: [`Pass`] |
-//! | 144 | 8 | length of what follows |
-//! | 152 | ... | how far the pass has come, in the form of `duet` |
-//! | ... | 8 | checksum of all before |
+//! | 144 | 8 | length of the progress |
+//! | 152 | ... | progress of the pass, in the form of `duet` |
+//! | ... | 8 | checksum of everything before |
 //!
-//! A pass: began, ended (0 while it has not), containers verified, stored bytes read, stored bytes
-//! that readers had verified, damaged places; eight bytes each.
+//! A pass: start, end (0 while it has not ended), containers verified, stored bytes read, stored
+//! bytes that readers had verified, damaged places; eight bytes each.
 //!
-//! Invariant: slots are written in turn, so a torn one leaves its predecessor. Called by maintenance.
+//! Invariant: slots are written alternately, so a torn one leaves its predecessor.
 
 use crate::bytes::{Reader, Result, Writer};
 use crate::phase::TaskPhase;
@@ -25,7 +26,7 @@ use units::{PoolId, UnixNanos};
 
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
-/// Largest record that is read, bytes: enough for the sparsest progress that memory takes.
+/// Largest record that is read, bytes. It suffices for the sparsest progress that fits in memory.
 pub const SCRUB_BYTES_MAX: u64 = 64 << 20;
 
 const FRAME: Frame = Frame {
@@ -37,32 +38,32 @@ const FRAME: Frame = Frame {
 /// A pass over all containers, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pass {
-    /// When it began; 0: there was none.
+    /// Start; 0: there was none.
     pub began: UnixNanos,
-    /// When it ended; 0 while it has not.
+    /// End; 0 while it has not ended.
     pub ended: UnixNanos,
-    /// Containers verified.
+    /// Number of containers verified.
     pub containers: u64,
-    /// Stored bytes that it read.
+    /// Stored bytes that the pass read.
     pub read_bytes: u64,
-    /// Stored bytes that readers had verified meanwhile: not read again.
+    /// Stored bytes that readers had verified meanwhile; the pass did not read them again.
     pub cached_bytes: u64,
-    /// Places found damaged, and containers that the device did not give.
+    /// Number of places found damaged, and of containers that the device did not return.
     pub damaged: u64,
 }
 
-/// See the module's head.
+/// The record of a scrub.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ScrubRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// What it is doing.
+    /// Phase of the scrub.
     pub phase: TaskPhase,
-    /// The pass that is under way.
+    /// The current pass.
     pub pass: Pass,
-    /// The last one that ended.
+    /// The last pass that ended.
     pub last: Pass,
-    /// How far the pass has come; empty: it has not begun.
+    /// Progress of the pass; empty if it has not begun.
     pub progress: Vec<u8>,
 }
 
@@ -89,7 +90,7 @@ impl Pass {
 }
 
 impl ScrubRecord {
-    /// The bytes of this record.
+    /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
             w.u64(self.sequence).u8(self.phase as u8).bytes(&[0; 7]);
@@ -99,7 +100,7 @@ impl ScrubRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let sequence = r.u64()?;

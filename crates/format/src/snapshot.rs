@@ -1,4 +1,6 @@
-//! Catalog entries: snapshots, keyed by time and id, so that the catalog lists them oldest first.
+//! Encodes catalog entries of snapshots. Their key is time and id, so that the catalog lists them
+//! oldest first.
+//! The store's catalog calls this.
 //!
 //! | field | size |
 //! |---|---|
@@ -11,21 +13,22 @@
 //! | signature of the source | sized |
 //! | version 2: not read, changed while being read, time of the snapshot before | varints, 8 |
 //!
-//! Version 1 is a snapshot whose version 2 would say nothing: one encoding for each.
+//! Invariant: a snapshot has one encoding. Version 1 is used when the fields of version 2 are
+//! empty.
 
 use crate::bytes::{Fault, Reader, Result, Writer};
 use crate::recipe::ObjectRoot;
 use units::{SnapshotId, UnixNanos};
 
 const WHAT: &str = "snapshot";
-/// Version of this layout. 1: 2026-11, first. 2: 2026-11, what was missed, and the snapshot before.
+/// Version of this layout. 1: 2026-11, first. 2: 2026-11, missed files, and the snapshot before.
 pub const SNAPSHOT_VERSION: u8 = 2;
-/// The layout without what version 2 added.
+/// The layout without the fields of version 2.
 const SNAPSHOT_VERSION_SHORT: u8 = 1;
 /// First byte of a snapshot's catalog key.
 pub const SNAPSHOT_KEY_TAG: u8 = b's';
 
-/// What a snapshot is of.
+/// Type of a snapshot's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SnapshotKind {
@@ -35,34 +38,34 @@ pub enum SnapshotKind {
     Image = 2,
     /// A stream from standard input or a command; the root is its bytes.
     Stream = 3,
-    /// A moment of a volume; the name is `volume@snapshot`, the root is its bytes.
+    /// A state of a volume. The name is `volume@snapshot`, the root is its bytes.
     Volume = 4,
 }
 
-/// What of the source is not in a snapshot as it was.
+/// Parts of the source that a snapshot lacks, or has in an inconsistent state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
     /// Files, directories and attributes that could not be read.
     pub unread: u64,
-    /// Files that changed while they were read: what is stored may be of two moments.
+    /// Files that changed while they were read: their stored bytes may be of two moments.
     pub changed: u64,
 }
 
 impl Missed {
-    /// True when nothing was missed.
+    /// Returns true when nothing was missed.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// One snapshot.
+/// A snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Its name, random.
     pub id: SnapshotId,
-    /// When it was taken.
+    /// Time when it was taken.
     pub taken: UnixNanos,
-    /// What it is of.
+    /// Type of its source.
     pub kind: SnapshotKind,
     /// Its contents.
     pub root: ObjectRoot,
@@ -78,45 +81,45 @@ pub struct Snapshot {
     pub paths: Vec<Vec<u8>>,
     /// Tags, sorted.
     pub tags: Vec<String>,
-    /// Regular files, symlinks and other non-directories.
+    /// Number of regular files, symlinks and other non-directories.
     pub files: u64,
-    /// Directories.
+    /// Number of directories.
     pub directories: u64,
-    /// Bytes as the source counts them.
+    /// Bytes as counted at the source.
     pub logical_bytes: u64,
-    /// Bytes that this snapshot added to the pool, stored.
+    /// Stored bytes that this snapshot added to the pool.
     pub added_bytes: u64,
-    /// How long it took, ms.
+    /// Duration, ms.
     pub duration_ms: u64,
-    /// The snapshot it was compared with; all zero for none.
+    /// The snapshot that it was compared with; all zero for none.
     pub parent: SnapshotId,
-    /// What the source file's metadata were (images): equal bytes mean an unchanged source. Empty
-    /// when unknown.
+    /// Metadata of the source file (images). Equal bytes mean an unchanged source. Empty when
+    /// unknown.
     pub signature: Vec<u8>,
-    /// What of the source is not in it.
+    /// Parts of the source that it lacks.
     pub missed: Missed,
-    /// When the snapshot of the same source before it was taken, so that what is usual is known after that one was
-    /// forgotten; zero: none, or unknown.
+    /// Time of the previous snapshot of the same source; zero: none, or unknown. It keeps the usual
+    /// interval known after that snapshot was forgotten.
     pub previous: UnixNanos,
 }
 
-/// Catalog key of the snapshot `id` that was taken at `taken`.
+/// Returns the catalog key of the snapshot `id` that was taken at `taken`.
 pub fn snapshot_key(taken: UnixNanos, id: SnapshotId) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(SNAPSHOT_KEY_TAG);
-    // Big-endian with the sign flipped: byte order is time order.
+    // Big-endian with the sign flipped, so that byte order is time order.
     w.bytes(&(taken.0 as u64 ^ (1 << 63)).to_be_bytes())
         .bytes(&id.0);
     w.0
 }
 
 impl Snapshot {
-    /// Catalog key.
+    /// Returns the catalog key.
     pub fn key(&self) -> Vec<u8> {
         snapshot_key(self.taken, self.id)
     }
 
-    /// Catalog value.
+    /// Encodes the catalog value.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let is_short = self.missed.is_nothing() && self.previous == UnixNanos::default();
@@ -152,7 +155,7 @@ impl Snapshot {
         w.0
     }
 
-    /// From key and value.
+    /// Decodes key and value.
     pub fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let mut k = Reader::new(WHAT, key);
         if k.u8()? != SNAPSHOT_KEY_TAG {

@@ -1,5 +1,5 @@
-//! Which ranges of volumes and served snapshots were read of late, and how often: a cache, kept in two
-//! slots.
+//! Encodes the ranges of volumes and served snapshots that were read of late, and how often. It is
+//! a cache, kept in two slots. The store calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -8,12 +8,12 @@
 //! | 40 | 8 | requests that were seen |
 //! | 48 | 8 | entries that follow |
 //! | 56 | 32 each | object, first byte, first byte after it, weight: eight bytes each |
-//! | ... | 8 | checksum of all before |
+//! | ... | 8 | checksum of everything before |
 //!
-//! An object is named by the first eight bytes of its volume's or snapshot's id.
+//! The first eight bytes of its volume's or snapshot's id name an object.
 //!
-//! Invariant: slots are written in turn, so a torn one leaves its predecessor; without any,
-//! defragmentation knows no heat. Called by the store.
+//! Invariant: slots are written alternately, so a torn one leaves its predecessor. Without any,
+//! defragmentation knows no heat.
 
 use crate::bytes::Result;
 use crate::preamble::Kind;
@@ -22,7 +22,7 @@ use units::PoolId;
 
 /// Version that this program reads and writes.
 pub const VERSION: u16 = 1;
-/// Most entries of a record.
+/// Maximum number of entries in a record.
 pub const ENTRIES_MAX: usize = 1 << 18;
 /// Largest record that is read, bytes.
 pub const TRACE_BYTES_MAX: u64 = (64 + ENTRIES_MAX * 32) as u64;
@@ -36,29 +36,29 @@ const FRAME: Frame = Frame {
 /// A range of an object, and its requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TraceEntry {
-    /// Which object.
+    /// Key of the object.
     pub object: u64,
     /// First byte.
     pub start: u64,
     /// First byte after it.
     pub end: u64,
-    /// Requests, as `fragpicker` weighs them.
+    /// Weight of the requests, as in `fragpicker`.
     pub weight: u64,
 }
 
-/// See the module's head.
+/// The record of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TraceRecord {
     /// Grows by one with each record.
     pub sequence: u64,
-    /// Requests that were seen.
+    /// Number of requests that were seen.
     pub requests: u64,
     /// Ranges.
     pub entries: Vec<TraceEntry>,
 }
 
 impl TraceRecord {
-    /// The bytes of this record.
+    /// Encodes this record.
     pub fn encode(&self, pool: PoolId) -> Vec<u8> {
         FRAME.seal(pool, |w| {
             w.u64(self.sequence).u64(self.requests);
@@ -72,7 +72,7 @@ impl TraceRecord {
         })
     }
 
-    /// Verifies the bytes of a record of this pool.
+    /// Verifies and decodes a record of this pool.
     pub fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = FRAME.open(bytes, pool)?;
         let (sequence, requests, count) = (r.u64()?, r.u64()?, r.u64()?);

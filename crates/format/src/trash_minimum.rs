@@ -1,5 +1,6 @@
-//! How long forgotten snapshots stay at least, and which recovery keys may shorten that: one entry of
-//! the catalog, so it is sealed and bound to a commit as all of it is.
+//! Encodes the minimum time for which forgotten snapshots stay, and the recovery keys that may
+//! shorten it. It is one entry of the catalog, so it is sealed and bound to a commit with the
+//! catalog. The store calls this.
 //!
 //! | size | field |
 //! |---|---|
@@ -8,7 +9,7 @@
 //! | varint | number of keys |
 //! | 8 each | ids of key slots |
 //!
-//! Invariant: bounded; called by the store.
+//! Invariant: the number of keys is bounded.
 
 use crate::bytes::{Reader, Result, Writer};
 
@@ -16,20 +17,20 @@ use crate::bytes::{Reader, Result, Writer};
 pub const TRASH_MINIMUM_KEY: &[u8] = b"m";
 const WHAT: &str = "minimum trash period";
 const VERSION: u8 = 1;
-/// Keys that may shorten it, at most.
+/// Maximum number of keys that may shorten it.
 const GUARDS_MAX: u64 = 256;
 
-/// See the module's head.
+/// The minimum trash period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrashMinimum {
-    /// The shortest trash period that a collection may have.
+    /// The shortest trash period that a garbage collection may use.
     pub seconds: u64,
     /// Ids of the recovery keys that may shorten it.
     pub guards: Vec<[u8; 8]>,
 }
 
 impl TrashMinimum {
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(VERSION)
@@ -41,7 +42,7 @@ impl TrashMinimum {
         w.0
     }
 
-    /// From the value.
+    /// Decodes the value.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::new(WHAT, bytes);
         if r.u8()? != VERSION {

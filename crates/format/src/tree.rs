@@ -1,7 +1,8 @@
-//! Merkle directories: one object per directory, a stream of entries sorted by name.
+//! Encodes Merkle directories: one object per directory, a stream of entries sorted by name.
+//! `archive` and mounts call this.
 //!
-//! Invariant: everything that `tar` and `rsync -aHAXS` keep is here; an unchanged directory gives
-//! the same bytes, so it costs nothing. Names are any bytes but `/` and NUL.
+//! Invariant: an entry keeps everything that `tar` and `rsync -aHAXS` keep. An unchanged directory
+//! gives the same bytes, so it costs nothing. Names are any bytes but `/` and NUL.
 //!
 //! | field of an entry | size |
 //! |---|---|
@@ -24,7 +25,7 @@ use crate::recipe::ObjectRoot;
 const WHAT: &str = "directory entry";
 /// First byte of a directory object: the version. 1: 2026-11, first.
 pub const DIRECTORY_VERSION: u8 = 1;
-/// Largest entry: a name, a link target and the xattrs that the kernel allows.
+/// Largest entry, bytes: a name, a link target and the xattrs that the kernel allows.
 pub const ENTRY_BYTES_MAX: u64 = 4 << 20;
 
 const FLAG_SPARSE: u8 = 1;
@@ -38,12 +39,12 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
-/// What an entry is, with what only that type has.
+/// Type of an entry, with the fields of that type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// Regular file.
     File {
-        /// Its bytes.
+        /// Its contents.
         content: ObjectRoot,
         /// Zero runs were holes in the source.
         sparse: bool,
@@ -55,7 +56,7 @@ pub enum EntryKind {
     },
     /// Symbolic link.
     Symlink {
-        /// Any bytes.
+        /// Target, any bytes.
         target: Vec<u8>,
     },
     /// Block device.
@@ -103,11 +104,11 @@ pub struct Entry {
     pub gid: u32,
     /// Modification time.
     pub modified: Timestamp,
-    /// Status change time: only to see that nothing changed.
+    /// Status change time. It serves only to detect unchanged files.
     pub changed: Timestamp,
-    /// Inode number: to see that nothing changed, and for hard links.
+    /// Inode number. It serves to detect unchanged files, and hard links.
     pub inode: u64,
-    /// Device of the inode: names with equal device and inode are hard links of one file.
+    /// Device of the inode. Names with equal device and inode are hard links of one file.
     pub device: u64,
     /// Number of links the file had.
     pub links: u64,
@@ -151,7 +152,7 @@ impl Entry {
         *to = out.0;
     }
 
-    /// The next entry of a directory object, or `None` at its end.
+    /// Decodes the next entry of a directory object; `None` at its end.
     pub fn decode_next(stream: &mut Reader<'_>) -> Result<Option<Self>> {
         if stream.is_empty() {
             return Ok(None);
@@ -221,7 +222,7 @@ impl Entry {
         }))
     }
 
-    /// All entries of a directory object, in order; names ascend strictly.
+    /// Decodes all entries of a directory object, in order. Names must ascend strictly.
     pub fn decode_directory(bytes: &[u8]) -> Result<Vec<Self>> {
         let mut r = Reader::new("directory object", bytes);
         let version = r.u8()?;
@@ -238,7 +239,7 @@ impl Entry {
         Ok(entries)
     }
 
-    /// The bytes of a directory object; `entries` ascend by name.
+    /// Encodes a directory object. `entries` must ascend by name.
     pub fn encode_directory(entries: &[Self]) -> Vec<u8> {
         let mut out = vec![DIRECTORY_VERSION];
         for entry in entries {

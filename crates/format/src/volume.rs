@@ -1,15 +1,15 @@
-//! Catalog entries: writable volumes, keyed by name.
+//! Encodes catalog entries of writable volumes, keyed by name. The store's catalog calls this.
 //!
-//! Invariant: `root` holds every write of the volume below `folded`, and none from there on; replay
-//! passes over what it holds.
+//! Invariant: `root` contains every write of the volume below `folded`, and none from there on.
+//! Replay skips the writes that it contains.
 //!
 //! | field | size |
 //! |---|---|
 //! | version | 1 |
 //! | volume id | 16 |
 //! | object root: its length is the size of the volume, its layout is fixed | |
-//! | made at: nanoseconds | 8 |
-//! | journal position up to which writes are folded in | 8 |
+//! | time of creation: nanoseconds | 8 |
+//! | journal position below which writes are applied to the root | 8 |
 //! | snapshot it was cloned from (zeroes: none) | 16 |
 //! | number of snapshots and clones made of it, and of rollbacks and resizes | varint |
 
@@ -30,25 +30,25 @@ pub const VOLUME_CHUNK_LOG2: std::ops::RangeInclusive<u8> = 12..=16;
 /// One writable volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
-    /// What users call it.
+    /// Name that users see.
     pub name: String,
-    /// What the journal calls it: never used again, whatever the name.
+    /// Id in the journal. It is never used again, even for the same name.
     pub id: VolumeId,
-    /// Its folded contents.
+    /// Its contents as of the last checkpoint.
     pub root: ObjectRoot,
-    /// When it was made.
+    /// Time when it was made.
     pub made: UnixNanos,
-    /// Writes below this position are in `root`.
+    /// Journal position below which writes are in `root`.
     pub folded: JournalPosition,
     /// The snapshot it was cloned from; all zero for none.
     pub origin: SnapshotId,
-    /// Counts administrative changes: tells two states of one volume apart.
+    /// Number of administrative changes. It distinguishes two states of one volume.
     pub changes: u64,
 }
 
 impl VolumeRecord {
-    /// True for names that a volume may have: letters, digits, `.`, `_`, `-`, `:`, `/` within;
-    /// no `@`, which names snapshots.
+    /// Returns true for valid names of volumes: letters, digits, `.`, `_`, `-`, `:`, `/` within; no
+    /// `@`, which names snapshots.
     pub fn name_is_valid(name: &str) -> bool {
         let allowed = |c: char| c.is_alphanumeric() || "._-:+ /".contains(c);
         let parts_are_names = name
@@ -57,19 +57,19 @@ impl VolumeRecord {
         name.len() <= VOLUME_NAME_BYTES_MAX && name.chars().all(allowed) && parts_are_names
     }
 
-    /// Catalog key of a name.
+    /// Returns the catalog key of a name.
     pub fn key_of(name: &str) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(VOLUME_KEY_TAG).bytes(name.as_bytes());
         w.0
     }
 
-    /// Catalog key.
+    /// Returns the catalog key.
     pub fn key(&self) -> Vec<u8> {
         Self::key_of(&self.name)
     }
 
-    /// Catalog value.
+    /// Encodes the catalog value.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(VOLUME_VERSION).bytes(&self.id.0);
@@ -81,7 +81,7 @@ impl VolumeRecord {
         w.0
     }
 
-    /// From key and value.
+    /// Decodes key and value.
     pub fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let mut k = Reader::new(WHAT, key);
         if k.u8()? != VOLUME_KEY_TAG {

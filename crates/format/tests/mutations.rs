@@ -1,6 +1,8 @@
-//! Seeded mutations of valid objects through every decoder: the short, deterministic sister of the
-//! fuzz targets. Panics, other meanings after a round trip, and allocations that the bytes do not
-//! justify fail.
+//! Runs seeded mutations of valid objects through every decoder: the short, deterministic
+//! counterpart of the fuzz targets.
+//!
+//! Panics fail the test. So do round trips that change the meaning, and allocations that the bytes
+//! do not justify.
 
 mod decoders;
 
@@ -9,35 +11,36 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Mutants of each decoder ...
+/// Number of mutants for each decoder.
 const MUTANTS: u32 = 200_000;
-/// ... but for those that compute over the whole object: a mutant of one costs a hundred of another.
+/// Number of mutants for decoders that compute over the whole object: a mutant of one costs a
+/// hundred of another.
 const MUTANTS_OF_SLOW: u32 = 3_000;
 const SLOW: &[&str] = &["parity"];
-/// Of their objects only cuts near both ends of this many bytes, and one cut a sector.
+/// Their objects are cut only within this many bytes of both ends, and once in each sector.
 const CUT_EDGE_BYTES: usize = 600;
 
-/// Bytes in memory for a byte of input: empty vectors in vectors are the worst.
+/// Allowed bytes of memory for a byte of input. Empty vectors in vectors are the worst case.
 const FACTOR: usize = 64;
-/// ... and for an input without any.
+/// Allowed bytes of memory for an input without any.
 const FLOOR: usize = 256 << 10;
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting what this thread asks for.
+/// The system's allocator. It counts the requests of this thread.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it is; counting touches no memory of it.
+// SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of it.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: the caller's promises are those of `System::alloc`.
+    // SAFETY: the caller's guarantees are those of `System::alloc`.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATED.try_with(|n| n.set(n.get() + layout.size()));
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
-    // SAFETY: the caller's promises are those of `System::dealloc`.
+    // SAFETY: the caller's guarantees are those of `System::dealloc`.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         // SAFETY: `at` came from `alloc` above, from the system.
         unsafe { System.dealloc(at, layout) }
@@ -63,7 +66,7 @@ impl Dice {
     }
 }
 
-/// One change that damage or malice might make.
+/// Makes one change that damage or malice might cause.
 fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], dice: &mut Dice) {
     let at = dice.below(bytes.len());
     match dice.below(9) {
@@ -97,7 +100,7 @@ fn mutate(bytes: &mut Vec<u8>, others: &[Vec<u8>], dice: &mut Dice) {
     }
 }
 
-/// Bytes that `decoder` allocates for `bytes`; fails with the input when it panics.
+/// Returns the bytes that `decoder` allocates for `bytes`. Reports the input when it panics.
 fn allocated(name: &str, decoder: Decoder, bytes: &[u8]) -> usize {
     ALLOCATED.set(0);
     let ran = catch_unwind(AssertUnwindSafe(|| decoder(bytes)));
@@ -169,7 +172,7 @@ fn canary_a_decoder_that_indexes_is_found() {
     assert!(catch_unwind(|| run("directory", believes, 1000)).is_err());
 }
 
-/// Writes the samples where the fuzzer finds them.
+/// Writes the samples to the fuzzer's directory.
 #[test]
 #[ignore = "run by hand when samples change"]
 fn write_fuzz_seeds() {

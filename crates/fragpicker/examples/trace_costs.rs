@@ -1,7 +1,7 @@
-//! What a trace costs: `cargo run --release -p fragpicker --example trace_costs`.
+//! Measures the cost of a trace: `cargo run --release -p fragpicker --example trace_costs`.
 //!
-//! Processor time of this thread for a request, as Linux counts it, best of several batches; memory
-//! as the allocator hands it out.
+//! Time is this thread's processor time for a request, as Linux counts it, best of several batches.
+//! Memory is what the allocator hands out.
 
 use fragpicker::{Access, Trace, TraceOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,19 +12,19 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-// SAFETY: the system's allocator, unchanged, and a counter.
+// SAFETY: this is the system's allocator, unchanged, with a counter.
 unsafe impl GlobalAlloc for Counting {
-    // SAFETY: as the system's.
+    // SAFETY: the contract is the system allocator's.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: as the system's.
+    // SAFETY: the contract is the system allocator's.
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -38,9 +38,9 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Time that this thread has had a processor, nanoseconds.
+/// Returns the processor time of this thread, nanoseconds.
 fn processor_ns() -> f64 {
-    // Yielding makes the kernel count up to now.
+    // Yielding makes the kernel account for the time up to now.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next().and_then(|n| n.parse().ok());

@@ -1,21 +1,21 @@
-//! What of an object is hot.
+//! Selects the hot ranges of an object. The trace and the planner call this.
 //!
-//! Invariant: ranges that come out are ascending and do not overlap. Called by the trace, and by
-//! who plans.
+//! Invariant: resulting ranges are ascending and do not overlap.
 
-/// A range of an object and how often it is requested.
+/// A range of an object and the number of requests for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HotRange {
     /// First byte.
     pub start: u64,
     /// First byte after it.
     pub end: u64,
-    /// Requests, [`REQUEST_WEIGHT`](crate::REQUEST_WEIGHT) for each that is recent.
+    /// Number of requests, [`REQUEST_WEIGHT`](crate::REQUEST_WEIGHT) for each recent one.
     pub weight: u64,
 }
 
-/// Joins ranges that overlap, directly or through others, and adds their counts up. They come by
-/// ascending starts. Those that only touch stay apart.
+/// Joins ranges that overlap, directly or through others, and adds up their weights.
+///
+/// The ranges must come by ascending starts. Ranges that only touch stay apart.
 pub(crate) fn merge(ranges: impl Iterator<Item = HotRange>) -> Vec<HotRange> {
     let mut merged: Vec<HotRange> = Vec::new();
     for range in ranges {
@@ -30,8 +30,9 @@ pub(crate) fn merge(ranges: impl Iterator<Item = HotRange>) -> Vec<HotRange> {
     merged
 }
 
-/// Of so many ranges, `percent` out of a hundred (rounded up): those with the most requests, and
-/// among equals the first; by ascending starts.
+/// Returns `percent` out of a hundred of the ranges (rounded up), by ascending starts.
+///
+/// It takes those with the most requests, and among equals the first.
 pub fn hottest(mut ranges: Vec<HotRange>, percent: u8) -> Vec<HotRange> {
     let percent = usize::from(percent.min(100));
     let kept = ranges.len().saturating_mul(percent).div_ceil(100);

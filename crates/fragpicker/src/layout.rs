@@ -1,36 +1,42 @@
-//! Where the bytes of an object lie; the only thing that a plan asks the world.
+//! Describes where the bytes of an object lie. A planner asks for nothing else.
 //!
-//! Implemented by the store (regions of containers) and for files of a Linux host (extents).
+//! The store implements this for regions of containers, a Linux host for extents of files.
+//! Invariant: pieces are ascending and do not overlap.
 
 use std::ops::Range;
 
-/// Bytes of an object that lie in one piece.
+/// Bytes of an object that are contiguous on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// First byte in the object.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub len: u64,
-    /// Where they lie: two pieces are in one place when the second begins where the first ends.
+    /// Position on the device. Two pieces are contiguous when the second begins where the first
+    /// ends.
     pub place: u64,
-    /// Others own them too: moved, they would take room twice.
+    /// Other objects own the piece too. Moving it would take its space twice.
     pub is_shared: bool,
 }
 
-/// See the module's head.
+/// Answers questions about the layout of objects.
 pub trait Layout {
-    /// Why it cannot be said.
+    /// Reason why the layout is unknown.
     type Error;
 
-    /// Bytes of an object.
+    /// Returns the size of an object, bytes.
     fn size(&self, object: u64) -> Result<u64, Self::Error>;
 
-    /// The pieces that a range of an object consists of, ascending, at most with what else belongs to the
-    /// first and the last; holes are left out.
+    /// Returns the pieces of a range of an object, ascending and without holes.
+    ///
+    /// The first and the last piece may extend beyond the range.
     fn pieces(&self, object: u64, range: Range<u64>) -> Result<Vec<Piece>, Self::Error>;
 
-    /// In how many places these pieces lie, as [`Layout::pieces`] gave them, cut to a range. A hole
-    /// between two of them does not part them; nor does the order, where it costs nothing.
+    /// Counts the separate places of these pieces, which come from [`Layout::pieces`] and are cut
+    /// to a range.
+    ///
+    /// A hole between two pieces does not separate them. Their order does not either, on layouts
+    /// where order costs nothing.
     fn fragments(&self, pieces: &[Piece]) -> u64 {
         let breaks = pieces.windows(2).filter(|pair| match pair {
             [first, second] => first.place.saturating_add(first.len) != second.place,
@@ -39,7 +45,8 @@ pub trait Layout {
         breaks.count() as u64 + u64::from(!pieces.is_empty())
     }
 
-    /// In how many pieces so many bytes lie at best: one, unless pieces have a size.
+    /// Returns the smallest possible number of pieces for `len` bytes: one, unless the layout
+    /// limits the size of pieces.
     fn pieces_needed(&self, _len: u64) -> u64 {
         1
     }

@@ -1,7 +1,8 @@
-//! Which ranges are worth moving.
+//! Decides which ranges are worth moving. The defragmentation of the store and of a host calls
+//! this.
 //!
-//! Invariant: a plan names ranges that lie in more pieces than they need, and no others; ascending,
-//! apart, within the object. Called by the defragmentation of the store and of a host.
+//! Invariant: a plan names only ranges that lie in more pieces than necessary. Its ranges are
+//! ascending, disjoint and within the object.
 
 use crate::WINDOW_BYTES;
 use crate::analysis::HotRange;
@@ -9,27 +10,27 @@ use crate::layout::{Layout, Piece};
 use crate::trace::REQUEST_WEIGHT;
 use std::ops::Range;
 
-/// What may be moved.
+/// Limits on what may be moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlanOptions {
-    /// Pieces that others own too.
+    /// Move pieces that other objects own too.
     pub moves_shared: bool,
 }
 
-/// What is to be done with an object, and why not more.
+/// Ranges of an object to move, and the number of those left alone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// Ranges to be moved, each into one piece if possible.
+    /// Ranges to move, each into one piece if possible.
     pub ranges: Vec<Range<u64>>,
-    /// Bytes that have to be written for it: those of the ranges without holes.
+    /// Bytes to write for that: the bytes of the ranges without holes.
     pub bytes: u64,
-    /// Ranges that lie well.
+    /// Number of ranges that are not fragmented.
     pub whole: u64,
-    /// Ranges left alone because others own some of it too.
+    /// Number of ranges left alone because other objects own some of their pieces too.
     pub shared: u64,
 }
 
-/// What of these ranges, ascending and apart, is to be moved.
+/// Plans the move of these ranges, which are ascending and disjoint.
 pub fn plan<L: Layout>(
     layout: &L,
     object: u64,
@@ -41,14 +42,16 @@ pub fn plan<L: Layout>(
     decide(layout, object, ranges, options)
 }
 
-/// Without a trace: each window of 128 KiB that lies in more pieces than it needs.
+/// Plans without a trace: takes each window of 128 KiB that lies in more pieces than necessary.
 pub fn bypass<L: Layout>(layout: &L, object: u64, options: PlanOptions) -> Result<Plan, L::Error> {
     let ranges = windows(layout.size(object)?).map(|window| window.start..window.end);
     decide(layout, object, ranges, options)
 }
 
-/// The windows of an object of so many bytes, as if each had been requested once: what [`bypass`]
-/// looks at, for who looks at some of them at a time.
+/// Yields the windows of an object of `size` bytes, as if each had been requested once.
+///
+/// [`bypass`] examines the same windows. This is for callers that examine only some of them at a
+/// time.
 pub fn windows(size: u64) -> impl Iterator<Item = HotRange> {
     let starts = (0..size.div_ceil(WINDOW_BYTES)).map(|n| n * WINDOW_BYTES);
     starts.map(move |start| HotRange {
@@ -81,7 +84,7 @@ fn decide<L: Layout>(
     Ok(plan)
 }
 
-/// The part of a piece that lies in a range.
+/// Returns the part of a piece that lies in a range.
 fn within(piece: &Piece, range: &Range<u64>) -> Option<Piece> {
     let start = piece.offset.max(range.start);
     let end = piece.offset.saturating_add(piece.len).min(range.end);

@@ -1,65 +1,72 @@
-//! What of an object that is read from its begin to its end is worth moving: runs that give it few bytes.
+//! Selects the runs of an object that give its reader few bytes, for objects that are read from
+//! begin to end.
 //!
-//! Who restores with some memory reads a segment of an object in the order of places, so the order in the object costs
-//! nothing; what costs is each place that the device has to go to. Long runs are worth their seek and stay. The
-//! short ones of a segment are put together, as long as the seeks that this saves are worth the bytes that it writes (capping
-//! and forward assembly: Lillibridge, Eshghi, Bhagwat, "Improving Restore Speed for Backup Systems that Use Inline
-//! Chunk-Based Deduplication", FAST'13; sparse containers: Fu and others, ATC'14). Whole segments are not rewritten for some
-//! holes in them, and no window tears its neighbours apart.
+//! A restore with some memory reads a segment of an object in the order of places, so the order in
+//! the object costs nothing. Its cost is one seek for each place. Long runs are worth their seek
+//! and stay. Short runs of a segment are put together, as long as the seeks saved are worth the
+//! bytes written. Sources: capping and forward assembly (Lillibridge, Eshghi, Bhagwat, "Improving
+//! Restore Speed for Backup Systems that Use Inline Chunk-Based Deduplication", FAST'13); sparse
+//! containers (Fu and others, ATC'14). Whole segments are not rewritten for a few holes in them,
+//! and no window separates neighbours.
 //!
-//! Invariant: pure; parts are ascending, apart, and of whole chunks. Called by the defragmentation of the store.
+//! The defragmentation of the store calls this.
+//! Invariant: pure. Parts are ascending, disjoint, and consist of whole chunks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Bytes of an object that such a reader takes up at once.
+/// Bytes of an object that such a reader takes at once.
 pub const SEGMENT_BYTES: u64 = 8 << 20;
-/// What a disk transfers while it goes elsewhere, bytes.
+/// Bytes that a disk could transfer in the time of one seek.
 const SEEK_BYTES: u64 = 512 << 10;
-/// A gap that is sooner passed over than jumped, bytes.
+/// Largest gap that is cheaper to read through than to seek over, bytes.
 const GAP_BYTES: u64 = SEEK_BYTES / 2;
-/// A byte that is written now may cost so many that are not read later, out of a hundred.
+/// Price of a byte that is written now, in percent of a byte that is read later.
 const PRICE_PERCENT: u64 = 15;
-/// Nothing is written for less than this.
+/// Minimum gain that justifies any write.
 const GAIN_BYTES: u64 = SEEK_BYTES / 2;
 
-/// A run with more bytes than this stays: no seek is worth writing it. How far one has to look beyond a segment to
-/// see how long the runs are that cross its borders.
+/// Limit above which a run stays, bytes: no seek is worth writing more.
+///
+/// It is also the distance to look beyond a segment in order to measure the runs that cross its
+/// borders.
 pub const SPARSE_BYTES: u64 = SEEK_BYTES * 100 / PRICE_PERCENT;
 
-/// A chunk, and where it lies.
+/// Place of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spot {
     /// First byte in the object.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub len: u64,
     /// The container.
     pub container: u64,
-    /// First byte in it of what has to be read for the chunk.
+    /// First byte in the container that must be read for the chunk.
     pub from: u64,
     /// First byte after it.
     pub to: u64,
 }
 
-/// What of a segment is to be put together.
+/// Parts of a segment to put together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sparse {
-    /// Bytes of the object.
+    /// Ranges of the object, in bytes.
     pub parts: Vec<Range<u64>>,
-    /// In how many runs they lie; two at least, or nothing.
+    /// Number of runs that contain them; at least two, or the result is empty.
     pub runs: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Run {
-    /// Of all spots.
+    /// Bytes of all spots.
     bytes: u64,
-    /// Of those that begin in the segment.
+    /// Bytes of the spots that begin in the segment.
     inside: u64,
 }
 
-/// Of the chunks that begin in `segment`, those that should be moved together; `spots` has the chunks around it too.
+/// Returns the chunks that should move together, among those that begin in `segment`.
+///
+/// `spots` must also contain the chunks around the segment.
 pub fn sparse(spots: &[Spot], segment: &Range<u64>) -> Sparse {
     let place = |spot: &Spot| (spot.container, spot.from, spot.to);
     let mut runs: Vec<Run> = Vec::new();
@@ -106,16 +113,17 @@ pub fn sparse(spots: &[Spot], segment: &Range<u64>) -> Sparse {
     found
 }
 
-/// Bytes of the longest run that is worth moving with all that are shorter.
+/// Returns the size of the longest run that is worth moving together with all shorter ones, bytes.
 fn longest_moved<'a>(runs: impl Iterator<Item = &'a Run>) -> Option<u64> {
     let mut runs: Vec<&Run> = runs.collect();
     runs.sort_by_key(|run| run.bytes);
     let mut best = (GAIN_BYTES, None);
     let mut written = 0u64;
     for (saved, run) in runs.iter().enumerate() {
-        // All of it, also what is outside: as long as that stays, no seek is saved.
+        // Count all of the run, with the part outside: as long as that part stays, no seek is
+        // saved.
         written = written.saturating_add(run.bytes);
-        // Equals go or stay together.
+        // Runs of equal size move or stay together.
         if runs
             .get(saved + 1)
             .is_some_and(|next| next.bytes == run.bytes)

@@ -1,36 +1,36 @@
-//! Which ranges are requested, and how often of late.
+//! Records which ranges are requested, and how often of late.
 //!
-//! Invariant: there are at most `ranges_max` different ranges. Time is counted in requests. Called
-//! by whoever sees the requests, one thread at a time.
+//! The component that sees the requests calls this, from one thread at a time.
+//! Invariant: a trace has at most `ranges_max` different ranges. Time is counted in requests.
 
 use crate::analysis::{HotRange, merge};
 use crate::{BLOCK_BYTES, WINDOW_BYTES};
 use std::collections::BTreeMap;
 
-/// What one request adds to a count; it is forgotten when it has halved eight times.
+/// Weight that one request adds. It is forgotten when it has halved eight times.
 pub const REQUEST_WEIGHT: u64 = 1 << 8;
 
 /// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// Of which object.
+    /// Object that is accessed.
     pub object: u64,
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub len: u64,
-    /// Past the system's cache.
+    /// The request bypasses the system's cache.
     pub is_direct: bool,
-    /// A write.
+    /// The request is a write.
     pub is_write: bool,
 }
 
 /// Limits of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceOptions {
-    /// Different ranges, at most; each takes about 64 bytes.
+    /// Maximum number of different ranges; each takes about 64 bytes.
     pub ranges_max: usize,
-    /// Counts halve after so many requests.
+    /// Weights halve after this many requests.
     pub half_life: u64,
 }
 
@@ -50,7 +50,7 @@ struct Key {
     end: u64,
 }
 
-/// A weight as it was in an epoch; it has halved once for each epoch since.
+/// A weight as of an epoch. It has halved once for each epoch since.
 #[derive(Clone, Copy)]
 struct Weight {
     then: u32,
@@ -64,16 +64,16 @@ impl Weight {
     }
 }
 
-/// How an object is read.
+/// Sequential state of an object's reader.
 #[derive(Clone, Copy, Default)]
 struct Reader {
-    /// Where the last request ended.
+    /// End of the last request.
     end: u64,
-    /// Where the window ends that was read ahead; 0 when there is none.
+    /// End of the window that was read ahead; 0 when there is none.
     window_end: u64,
 }
 
-/// See the module's head.
+/// Requested ranges and their weights, for several objects.
 pub struct Trace {
     options: TraceOptions,
     ranges: BTreeMap<Key, Weight>,
@@ -83,7 +83,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Empty.
+    /// Makes an empty trace.
     pub fn new(options: TraceOptions) -> Self {
         Self {
             options,
@@ -94,7 +94,7 @@ impl Trace {
         }
     }
 
-    /// A request was seen.
+    /// Records a request.
     pub fn record(&mut self, access: &Access) {
         if access.len == 0 {
             return;
@@ -115,7 +115,7 @@ impl Trace {
         if end <= reader.window_end {
             return;
         }
-        // What lies in the last window was read with it.
+        // Bytes in the last window were read with it.
         let start = start.max(reader.window_end);
         let end = end.max(start.saturating_add(WINDOW_BYTES));
         reader.window_end = end;
@@ -143,7 +143,7 @@ impl Trace {
         (self.requests / self.options.half_life.max(1)) as u32
     }
 
-    /// A quarter of the ranges goes, the coldest; among equals those of the last objects.
+    /// Drops the coldest quarter of the ranges; among equals those of the last objects.
     fn drop_the_coldest(&mut self) {
         let epoch = self.epoch();
         let mut weights: Vec<u64> = self.ranges.values().map(|w| w.now(epoch)).collect();
@@ -151,7 +151,7 @@ impl Trace {
         let (warmer, threshold, _) = weights.select_nth_unstable_by(quarter, |a, b| a.cmp(b));
         let threshold = *threshold;
         let colder = warmer.iter().filter(|w| **w < threshold).count();
-        // Of those that are just as cold, so many that it is a quarter in all, and one at least.
+        // Of the ranges of equal weight, drop as many as complete the quarter, at least one.
         let mut equals = (quarter - colder).max(1);
         let before = self.ranges.len();
         self.ranges.retain(|_, weight| {
@@ -174,14 +174,14 @@ impl Trace {
         self.readers.retain(|object, _| has_ranges(*object));
     }
 
-    /// An object is gone.
+    /// Forgets a deleted object.
     pub fn forget(&mut self, object: u64) {
         self.ranges.retain(|key, _| key.object != object);
         self.readers.remove(&object);
     }
 
-    /// The ranges of an object of `size` bytes, ascending: overlapping ones joined, their counts
-    /// added up.
+    /// Returns the ranges of an object of `size` bytes, ascending. Overlapping ones are joined and
+    /// their weights added up.
     pub fn ranges(&self, object: u64, size: u64) -> Vec<HotRange> {
         let epoch = self.epoch();
         let first = Key {
@@ -201,7 +201,7 @@ impl Trace {
         }))
     }
 
-    /// Objects and the weight of all their requests, the hottest first.
+    /// Returns objects and the weight of all their requests, the hottest first.
     pub fn objects(&self) -> Vec<(u64, u64)> {
         let epoch = self.epoch();
         let mut objects: Vec<(u64, u64)> = Vec::new();
@@ -217,8 +217,8 @@ impl Trace {
         objects
     }
 
-    /// Everything that is remembered, for who stores it: objects, and their ranges as they were
-    /// requested.
+    /// Yields everything that is remembered, for callers that store it: objects, and their ranges
+    /// as requested.
     pub fn entries(&self) -> impl Iterator<Item = (u64, HotRange)> + '_ {
         let epoch = self.epoch();
         self.ranges.iter().filter_map(move |(key, weight)| {
@@ -231,34 +231,34 @@ impl Trace {
         })
     }
 
-    /// What was stored of an earlier trace: adds to what is known of the range.
+    /// Adds a range from a stored trace to what is known of it.
     pub fn remember(&mut self, object: u64, range: HotRange) {
         if range.start < range.end && range.weight > 0 {
             self.weigh(object, range.start, range.end, range.weight);
         }
     }
 
-    /// Requests that an earlier trace had seen.
+    /// Adds the number of requests that a stored trace had recorded.
     pub fn remember_requests(&mut self, requests: u64) {
         self.requests = self.requests.saturating_add(requests);
     }
 
-    /// Requests that were recorded.
+    /// Returns the number of recorded requests.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Ranges that were dropped for want of room.
+    /// Returns the number of ranges that were dropped because the trace was full.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Different ranges that are remembered.
+    /// Returns the number of different ranges.
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no ranges.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -1,5 +1,7 @@
-//! The paper's synthetic file and loads, in counts: what has to be written, and what requests are split into
-//! before and after. (How fast that is depends on a device; counts do not.)
+//! Reproduces the paper's synthetic file and loads, in counts: bytes to write, and requests before
+//! and after.
+//!
+//! Speed depends on a device; counts do not.
 
 use fragpicker::{
     Access, Layout, Piece, Plan, PlanOptions, Trace, TraceOptions, bypass, hottest, plan,
@@ -11,20 +13,20 @@ use std::ops::Range;
 const KIB: u64 = 1 << 10;
 const SIZE: u64 = 64 << 20;
 
-/// Every 256 KiB: 32 pieces of 4 KiB, and one of 128 KiB. By block.
+/// Layout of the file by block. Every 256 KiB: 32 pieces of 4 KiB, and one of 128 KiB.
 struct File(BTreeMap<u64, u64>);
 
 impl File {
     fn new() -> Self {
         let place = |block: u64| match block % 64 {
-            // No two of them side by side.
+            // No two of them are contiguous.
             n @ 0..32 => (1 << 40) + (block - n + n * 2) * 4 * KIB,
             _ => (1 << 41) + block * 4 * KIB,
         };
         Self((0..SIZE / (4 * KIB)).map(|b| (b, place(b))).collect())
     }
 
-    /// As whoever carries a plan out does it: each range into one piece.
+    /// Carries a plan out: each range becomes one piece.
     fn migrate(&mut self, plan: &Plan) {
         for (nth, range) in (0..).zip(&plan.ranges) {
             let blocks = range.start / (4 * KIB)..range.end.div_ceil(4 * KIB);
@@ -35,7 +37,7 @@ impl File {
         }
     }
 
-    /// Requests to the device for these reads.
+    /// Counts the requests to the device for these reads.
     fn device_requests(&self, reads: &[Access]) -> u64 {
         let split = |read: &Access| {
             let blocks = read.offset / (4 * KIB)..(read.offset + read.len) / (4 * KIB);
@@ -113,7 +115,7 @@ fn strides_need_three_tenths_of_the_writes() {
     assert_eq!(file.device_requests(&reads), reads.len() as u64);
 }
 
-/// Reads of 16 KiB, the hot ones most often (Zipf, 0.99); a third of the ranges is moved.
+/// Reads of 16 KiB, the hot ones most often (Zipf, 0.99). A third of the ranges is moved.
 #[test]
 fn a_third_of_the_writes_serves_most_of_a_skewed_load() {
     let mut file = File::new();
@@ -121,7 +123,7 @@ fn a_third_of_the_writes_serves_most_of_a_skewed_load() {
     let mut reads = Vec::new();
     for rank in 1..=ranges {
         let times = (2000.0 / (rank as f64).powf(0.99)).ceil() as u64;
-        // Hot ones lie anywhere.
+        // Hot ranges are scattered.
         let offset = rank.wrapping_mul(0x9e37_79b1) % ranges * 16 * KIB;
         reads.extend((0..times).map(|_| direct(offset, 16 * KIB)));
     }

@@ -1,7 +1,7 @@
-//! Shows a volume in memory as a file: for tests and measurements.
+//! Shows a volume in memory as a file, for tests and measurements.
 //!
-//! `fuse_memory [--size BYTES] [--read-only] [--threads N] MOUNTPOINT`. The file is
-//! `disk`. Says `ready` and runs until it is unmounted.
+//! Run `fuse_memory [--size BYTES] [--read-only] [--threads N] MOUNTPOINT`.
+//! The file is `disk`. It prints `ready` and runs until it is unmounted.
 
 use fuse::{FixedVolumes, MountOptions, Session, SessionOptions, VolumeFiles, mount};
 use media::SystemClock;

@@ -1,17 +1,18 @@
-//! The end of `/dev/fuse` that belongs to one mount.
+//! Reads requests from `/dev/fuse` and writes replies, for one mount. `mount` opens the device, the
+//! session uses it.
 //!
-//! Invariant: one read is one request, one write is one reply; both may be called from several
-//! threads at once. `mount` makes it, the session uses it.
+//! Invariant: one read is one request, one write is one reply. Several threads may call both at
+//! once.
 
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An open `/dev/fuse`, or in tests a socket that keeps messages apart.
+/// An open `/dev/fuse`, or in tests a socket that preserves message boundaries.
 #[derive(Debug)]
 pub struct Device(OwnedFd);
 
-/// What came of waiting for a request.
+/// Result of waiting for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A request of this length, bytes.
@@ -29,10 +30,10 @@ impl Device {
     pub(crate) fn receive(&self, into: &mut [u8]) -> Result<Received, Errno> {
         loop {
             match rustix::io::read(&self.0, &mut *into) {
-                // Aborted: unmounted while requests were under way.
+                // Aborted: unmounted while requests were in flight.
                 Ok(0) | Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(Received::Unmounted),
                 Ok(len) => return Ok(Received::Request(len)),
-                // The asker went away before we saw its request.
+                // The process gave up before we saw its request.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                 Err(error) => return Err(error),
             }

@@ -1,7 +1,8 @@
-//! From a decoded request to a reply: one call of the file system.
+//! Turns a decoded request into a reply with one call of the file system. Sessions and fuzzers call
+//! this.
 //!
-//! Invariant: every request that wants a reply gets exactly one, also when the file system
-//! panics; nothing longer than the kernel has room for. Sessions and fuzzers call this.
+//! Invariant: every request that wants a reply gets exactly one, even when the file system panics.
+//! No reply is longer than the kernel's buffer.
 
 use crate::file_system::{FileSystem, SeekTarget, Zeroing};
 use crate::listing::Listing;
@@ -13,20 +14,20 @@ use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use volume::RequestContext;
 
-/// Flags of open(2) that ask for writing.
+/// Flags of open(2) that request write access.
 const WRITING: u32 = 0o3;
 
-/// The body of a reply. Keeps its memory from one reply to the next.
+/// The body of a reply. It keeps its memory from one reply to the next.
 #[derive(Default)]
 pub(crate) struct Body {
     small: Vec<u8>,
-    /// What was read; only the first `data_bytes` count.
+    /// Bytes that were read; only the first `data_bytes` are valid.
     data: Vec<u8>,
     data_bytes: usize,
 }
 
 impl Body {
-    /// All bytes after the header of the reply.
+    /// Returns all bytes after the header of the reply.
     pub fn as_bytes(&self) -> &[u8] {
         match self.data_bytes {
             0 => &self.small,
@@ -39,7 +40,7 @@ impl Body {
         self.data_bytes = 0;
     }
 
-    /// Room for `len` bytes with anything in it.
+    /// Returns a buffer of `len` bytes with undefined contents.
     fn room(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
             self.data.resize(len, 0);
@@ -48,11 +49,11 @@ impl Body {
     }
 }
 
-/// Longer reads and writes are worth a thread of their own, bytes.
+/// Longest read or write that is served at once, bytes. Longer ones are worth their own thread.
 const QUICK_BYTES_MAX: u32 = 128 << 10;
 
-/// Carries one request out if that takes no waiting for a device, and not long; `None` if it may, and
-/// nothing was done.
+/// Executes one request if that is quick and needs no device. `None` if it may wait; then nothing
+/// was done.
 pub(crate) fn dispatch_now(
     files: &dyn FileSystem,
     header: &Header,
@@ -80,7 +81,7 @@ pub(crate) fn dispatch_now(
     }
 }
 
-/// True if the request is likely to be served without waiting for a device, and soon.
+/// Returns true if the request is likely served soon and without waiting for a device.
 fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) -> bool {
     let node = header.node;
     match *operation {
@@ -113,16 +114,16 @@ fn is_quick(files: &dyn FileSystem, header: &Header, operation: &Operation<'_>) 
     }
 }
 
-/// What becomes of a request.
+/// Result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// A reply with this error, or with the body.
     Reply(Result<(), Errno>),
-    /// The kernel wants none.
+    /// The kernel wants no reply.
     Silence,
 }
 
-/// Carries one request out; the reply's body is in `body`.
+/// Executes one request and puts the reply's body into `body`.
 pub(crate) fn dispatch(
     files: &dyn FileSystem,
     header: &Header,
@@ -135,7 +136,7 @@ pub(crate) fn dispatch(
         Operation::Forget { .. } | Operation::BatchForget(_) | Operation::Retrieved { .. }
     );
     let attempt = AssertUnwindSafe(|| answer(files, header, operation, body));
-    // A panic in the file system is one failed request, not a process that waits for ever.
+    // A panic in the file system fails one request; the process must not wait for ever.
     let result = catch_unwind(attempt).unwrap_or(Err(Errno::IO));
     match silent {
         true => Outcome::Silence,
@@ -245,7 +246,7 @@ fn answer(
         }
         Operation::Destroy => {}
         Operation::Other => return Err(refusal(header.opcode)),
-        // Only once, and not here.
+        // Init comes only once, and is handled elsewhere.
         Operation::Init(_) => return Err(Errno::IO),
         Operation::Forget { lookups } => files.forget(node, lookups),
         Operation::BatchForget(forgets) => {
@@ -267,7 +268,7 @@ fn checked_name(name: &[u8]) -> Result<&[u8], Errno> {
     }
 }
 
-/// The value, or its length if that is all that was asked for.
+/// Puts the value, or only its length if the caller asked for that.
 fn put_xattr(value: Vec<u8>, room: u32, body: &mut Body) -> Result<(), Errno> {
     match room as usize {
         0 => replies::length(&mut body.small, value.len() as u32),
@@ -283,12 +284,13 @@ fn zeroing(mode: u32) -> Result<Zeroing, Errno> {
     match mode {
         HOLE => Ok(Zeroing::Hole),
         allocate::ZERO_RANGE | RANGE_KEEPING_SIZE => Ok(Zeroing::Range),
-        // Space that is promised is not there before it is written.
+        // Refuse: space cannot be guaranteed before it is written.
         _ => Err(Errno::OPNOTSUPP),
     }
 }
 
-/// Names cannot be made or removed here; what is not known at all the kernel does by itself.
+/// Returns the error for a request that is not supported. Names cannot be made or removed here. The
+/// kernel handles unknown requests by itself.
 fn refusal(code: u32) -> Errno {
     match code {
         opcode::SYMLINK

@@ -1,12 +1,12 @@
-//! The one table from error kinds of the waist to error numbers of Linux.
+//! Maps error kinds of volumes to error numbers of Linux. Volume files call this.
 //!
-//! Invariant: exhaustive, so a new kind does not compile until someone decided what a process is
-//! told. Volume files call this.
+//! Invariant: the table is exhaustive, so a new kind does not compile until its error number is
+//! chosen. There is no second table.
 
 use rustix::io::Errno;
 use volume::{VolumeError, VolumeErrorKind};
 
-/// What the asking process is told.
+/// Returns the error number for the calling process.
 pub fn errno(error: &VolumeError) -> Errno {
     match error.kind {
         VolumeErrorKind::OutOfRange => Errno::INVAL,

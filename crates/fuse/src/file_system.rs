@@ -1,9 +1,10 @@
-//! The waist of this room: what a mounted file system must be able to do.
+//! Defines the `FileSystem` interface: the operations of a mounted file system.
 //!
-//! Contract: all methods may be called from many threads at once. Errors are error numbers of
-//! Linux, as they reach the asking process. A method that a file system does not have answers as
-//! its default here does. The session has checked lengths and names: names are not empty, hold no
-//! `/` and no NUL. Implemented by [`crate::VolumeFiles`] and by the program over its pool.
+//! [`crate::VolumeFiles`] implements it, and the program over its pool.
+//! Contract: many threads may call all methods at once. Errors are error numbers of Linux, as they
+//! reach the calling process. The default methods give the answers of a file system without that
+//! operation. The session has checked lengths and names: names are not empty and contain no `/` and
+//! no NUL.
 
 use crate::listing::Listing;
 use crate::wire::{Handle, NodeId};
@@ -14,7 +15,7 @@ use volume::RequestContext;
 pub use crate::wire::replies::{Attributes, Node, Statistics, Time, file_type};
 
 impl Node {
-    /// The answer that a name is not there and will not be for a while.
+    /// Makes the answer that a name does not exist, valid for this time.
     pub fn absent(valid: Duration) -> Self {
         Self {
             valid,
@@ -24,7 +25,7 @@ impl Node {
 }
 
 impl Attributes {
-    /// A directory that everyone may list, owned by whoever runs this process.
+    /// Makes a directory that everyone may list. The user of this process owns it.
     pub fn of_directory(inode: u64, modified: Time) -> Self {
         Self {
             inode,
@@ -39,9 +40,10 @@ impl Attributes {
         }
     }
 
-    /// Space taken, units of 512 bytes, of a file that may have holes: too little on purpose,
-    /// because then programs that copy look for holes. Nobody adds up the space of one file in a
-    /// store that keeps equal bytes once.
+    /// Returns the space of a file that may have holes, in units of 512 bytes.
+    ///
+    /// The value is too small on purpose, because then programs that copy look for holes. Nobody
+    /// adds up the space of single files in a store that keeps equal bytes once.
     pub fn sparse_blocks(size_bytes: u64) -> u64 {
         (size_bytes / 512).saturating_sub(1)
     }
@@ -50,23 +52,23 @@ impl Attributes {
 /// An opened file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Names it in later calls; may be the same for several.
+    /// Identifies the file in later calls. Several opened files may share it.
     pub handle: Handle,
-    /// Its content never changes: the page cache keeps what it has. Otherwise every read and write of
-    /// the file comes here. For directories: the listing may be kept.
+    /// The content never changes, so the kernel's page cache keeps it. Otherwise every read and
+    /// write of the file comes here. For directories: the listing may be kept.
     pub keep_cache: bool,
 }
 
-/// How [`FileSystem::zero`] makes a range read as zeroes.
+/// Method by which [`FileSystem::zero`] makes a range read as zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zeroing {
-    /// The space is given back (`FALLOC_FL_PUNCH_HOLE`).
+    /// The space is freed (`FALLOC_FL_PUNCH_HOLE`).
     Hole,
-    /// The space may be given back (`FALLOC_FL_ZERO_RANGE`).
+    /// The space may be freed (`FALLOC_FL_ZERO_RANGE`).
     Range,
 }
 
-/// What [`FileSystem::seek`] looks for.
+/// Target of [`FileSystem::seek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTarget {
     /// The next byte that is not in a hole.
@@ -77,16 +79,19 @@ pub enum SeekTarget {
 
 /// A file system.
 pub trait FileSystem: Send + Sync {
-    /// Finds `name` in a directory. A node that is returned counts as looked up once more, until
-    /// [`FileSystem::forget`] takes that back. `NOENT`, or [`Node::absent`] when the kernel may
-    /// remember that.
+    /// Finds `name` in a directory.
+    ///
+    /// A returned node counts as looked up once more, until [`FileSystem::forget`] subtracts that.
+    /// If the name does not exist: `NOENT`, or [`Node::absent`] when the kernel may remember that.
     fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno>;
 
-    /// True if names, attributes and opening of `node` are likely to need no device. Never waits
-    /// itself; may be wrong both ways. What is quick is served at once, the rest by other threads.
+    /// Returns true if names, attributes and opening of `node` likely need no device.
+    ///
+    /// Never waits itself. The answer may be wrong either way. Quick requests are served at once,
+    /// the others by other threads.
     fn is_quick(&self, node: NodeId) -> bool;
 
-    /// The same for reading a range of an opened file.
+    /// Answers the same for reading a range of an opened file.
     fn is_cached(
         &self,
         context: RequestContext,
@@ -96,10 +101,10 @@ pub trait FileSystem: Send + Sync {
         len_bytes: u64,
     ) -> bool;
 
-    /// The kernel gives `lookups` back; with the last one it has forgotten the node.
+    /// Subtracts `lookups` from the node's count. At zero the kernel has forgotten the node.
     fn forget(&self, _node: NodeId, _lookups: u64) {}
 
-    /// What stat(2) shows, and how long it holds.
+    /// Returns the attributes for stat(2), and how long they are valid.
     fn attributes(&self, node: NodeId) -> Result<(Attributes, Duration), Errno>;
 
     /// Changes the length, in bytes.
@@ -107,7 +112,7 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::ROFS)
     }
 
-    /// The target of a symbolic link.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, _node: NodeId) -> Result<Vec<u8>, Errno> {
         Err(Errno::INVAL)
     }
@@ -115,10 +120,10 @@ pub trait FileSystem: Send + Sync {
     /// Opens a file, also for writing if `writes`.
     fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno>;
 
-    /// Closes what [`FileSystem::open`] opened.
+    /// Closes a file that [`FileSystem::open`] opened.
     fn release(&self, _node: NodeId, _handle: Handle) {}
 
-    /// Fills `into` from `offset` and says with how many bytes: fewer only at the end.
+    /// Fills `into` from `offset` and returns the number of bytes. It is smaller only at the end.
     fn read(
         &self,
         context: RequestContext,
@@ -128,7 +133,7 @@ pub trait FileSystem: Send + Sync {
         into: &mut [u8],
     ) -> Result<usize, Errno>;
 
-    /// Stores `data` at `offset` and says how many bytes of it.
+    /// Stores `data` at `offset` and returns the number of stored bytes.
     fn write(
         &self,
         _context: RequestContext,
@@ -140,7 +145,7 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::ROFS)
     }
 
-    /// Stores all of `data` at `offset` if nothing has to be waited for; false when something has, and
+    /// Stores all of `data` at `offset` if that needs no waiting. Returns false if it would; then
     /// nothing was written.
     fn write_now(
         &self,
@@ -171,7 +176,7 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// The place of what is looked for, at `offset` or after it; `NXIO` when there is none.
+    /// Returns the position of the target at `offset` or after it; `NXIO` when there is none.
     fn seek(
         &self,
         context: RequestContext,
@@ -186,11 +191,11 @@ pub trait FileSystem: Send + Sync {
         Ok(Opened::default())
     }
 
-    /// Closes what [`FileSystem::open_directory`] opened.
+    /// Closes a directory that [`FileSystem::open_directory`] opened.
     fn release_directory(&self, _node: NodeId, _handle: Handle) {}
 
-    /// Adds lines to `listing`, from where the line before said, or from the start if `from` is
-    /// 0. A node that was added counts as looked up.
+    /// Adds lines to `listing`. It starts at the position that the last line gave, or at the start
+    /// if `from` is 0. An added node counts as looked up.
     fn list(
         &self,
         node: NodeId,
@@ -199,17 +204,17 @@ pub trait FileSystem: Send + Sync {
         listing: &mut Listing<'_>,
     ) -> Result<(), Errno>;
 
-    /// An extended attribute's value; `NODATA` when it is not there.
+    /// Returns an extended attribute's value; `NODATA` when it does not exist.
     fn xattr(&self, _node: NodeId, _name: &[u8]) -> Result<Vec<u8>, Errno> {
         Err(Errno::NODATA)
     }
 
-    /// Names of the extended attributes.
+    /// Returns the names of the extended attributes.
     fn xattr_names(&self, _node: NodeId) -> Result<Vec<Vec<u8>>, Errno> {
         Ok(Vec::new())
     }
 
-    /// Numbers of the whole file system.
+    /// Returns the numbers of the whole file system.
     fn statistics(&self) -> Statistics {
         Statistics::default()
     }

@@ -1,7 +1,7 @@
-//! Entry points for fuzzers: any bytes in, no panic and no hang out.
+//! Provides entry points for fuzzers: arbitrary bytes go in; nothing may panic or hang. The fuzz
+//! target and the seeded loops of the tests call these.
 //!
-//! Invariant: the same bytes do the same thing. The fuzz target and the seeded loops of the tests
-//! call these.
+//! Invariant: the same bytes always do the same.
 
 use crate::dispatch::{Body, Outcome, dispatch, dispatch_now};
 use crate::negotiation::{Answer, answer};
@@ -12,8 +12,7 @@ use media::FixedClock;
 use std::sync::Arc;
 use volume::{MemoryVolume, ReadOnly};
 
-/// Takes `data` as requests, one after the other as their lengths say, and carries them out on
-/// small volumes.
+/// Interprets `data` as requests, split by their length fields, and executes them on small volumes.
 pub fn fuzz_requests(data: &[u8]) {
     let volumes = FixedVolumes::default()
         .with("disk", Arc::new(MemoryVolume::new(1 << 20)))

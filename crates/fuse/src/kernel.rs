@@ -1,8 +1,8 @@
-//! What a session tells the kernel, and asks it, about its page cache.
+//! Sends notices about the page cache to the kernel, and queries it. Background tasks call this.
 //!
-//! Invariant: a question is answered once, or fails when the session ends. Nothing here may be called
-//! from within a [`crate::FileSystem`]'s methods: the answer comes as a request, and the kernel may hold
-//! locks of the node while it waits for us. Background tasks call this.
+//! Invariant: a query is answered once, or fails when the session ends. The methods of a
+//! [`crate::FileSystem`] must not call this: the answer comes as a request, and the kernel may hold
+//! locks of the node while it waits for us.
 
 use crate::device::Device;
 use crate::wire::{NodeId, notices};
@@ -33,8 +33,8 @@ impl Kernel {
         }
     }
 
-    /// Drops attributes of a node and what the page cache has of a range; `len_bytes` 0 means to the
-    /// end. `NOENT` when the kernel does not know the node.
+    /// Drops attributes of a node and its cached pages in a range; `len_bytes` 0 means to the end.
+    /// Fails with `NOENT` when the kernel does not know the node.
     pub fn invalidate(&self, node: NodeId, offset: u64, len_bytes: u64) -> Result<(), Errno> {
         let notice = notices::invalidate_node(node, offset, len_bytes);
         self.device.send(&[&notice])
@@ -46,16 +46,18 @@ impl Kernel {
         self.device.send(&[&notice])
     }
 
-    /// Puts bytes into the page cache of a node, as if they had been read. `NOENT` when the kernel
-    /// does not know it.
+    /// Puts bytes into the page cache of a node, as if they had been read. Fails with `NOENT` when
+    /// the kernel does not know the node.
     pub fn store(&self, node: NodeId, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let len = u32::try_from(data.len()).map_err(|_| Errno::INVAL)?;
         let notice = notices::store(node, offset, len);
         self.device.send(&[&notice, data])
     }
 
-    /// What the page cache has of a range, up to the first page that it has not; at most as much as
-    /// the kernel may write at once. `NOENT` when it does not know the node, `NOTCONN` when the
+    /// Returns the cached bytes of a range, up to the first missing page, at most as much as the
+    /// kernel may write at once.
+    ///
+    /// Fails with `NOENT` when the kernel does not know the node, and with `NOTCONN` when the
     /// session has ended.
     pub fn retrieve(&self, node: NodeId, offset: u64, len_bytes: u32) -> Result<Vec<u8>, Errno> {
         let (answer, answered) = sync_channel(1);
@@ -75,16 +77,16 @@ impl Kernel {
         answered.recv().map_err(|_| Errno::NOTCONN)
     }
 
-    /// An answer has come.
+    /// Delivers an answer.
     pub(crate) fn retrieved(&self, number: u64, data: &[u8]) {
         let waiting = self.questions.lock().waiting.remove(&number);
         if let Some(answer) = waiting {
-            // Room for one was made; whoever gave up does not mind.
+            // The channel has space for one answer. A receiver that gave up ignores it.
             let _ = answer.send(data.to_vec());
         }
     }
 
-    /// No answers come any more.
+    /// Notes that no more answers will come.
     pub(crate) fn ended(&self) {
         let mut questions = self.questions.lock();
         questions.ended = true;

@@ -1,13 +1,12 @@
-//! File systems in user space: shows a [`FileSystem`] at a directory of this machine, and volumes
-//! as files.
+//! Serves file systems in user space: mounts a [`FileSystem`] at a directory of this machine, and
+//! shows volumes as files.
 //!
-//! Invariant: the kernel is believed but not trusted with our memory: no bytes of its requests
-//! panic or allocate more than the limits say. The volumes behind are always wrapped in
-//! [`volume::Checked`]. The program calls [`mount()`] and [`Session`]; nothing here knows
+//! The program calls [`mount()`] and [`Session`]. [`wire`] contains layouts only, `negotiation` and
+//! `dispatch` contain decisions over them, `device`, `mount` and `session` move the bytes.
+//!
+//! Invariant: no bytes of the kernel's requests cause a panic or allocate more than the limits
+//! allow. Volumes are always wrapped in [`volume::Checked`]. Nothing here knows about
 //! deduplication.
-//!
-//! [`wire`] is pure layout, `negotiation` and `dispatch` are decisions over it, `device`, `mount`
-//! and `session` move the bytes.
 #![forbid(unsafe_code)]
 
 mod device;

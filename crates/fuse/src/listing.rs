@@ -1,12 +1,11 @@
-//! The reply to a listing while it is filled.
+//! Fills the reply to a directory listing. Dispatch makes it, file systems fill it.
 //!
-//! Invariant: never longer than the kernel has room for; a line is in it whole or not at all.
-//! Dispatch makes it, file systems fill it.
+//! Invariant: the reply is never longer than the kernel's buffer. It contains whole lines only.
 
 use crate::wire::constants::NAME_BYTES_MAX;
 use crate::wire::replies::{DirectoryLine, Node, directory_line, file_type, line_bytes};
 
-/// Lines before the entries: `.` and `..`.
+/// Number of lines before the entries: `.` and `..`.
 const DOTS: u64 = 2;
 
 /// Lines of a directory, as many as fit.
@@ -16,7 +15,7 @@ pub struct Listing<'a> {
     plus: bool,
 }
 
-/// A line did not fit: the kernel asks again from there.
+/// A line did not fit. The kernel asks again from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -29,13 +28,13 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Lines shall have nodes: listing and look-ups in one.
+    /// Returns true if lines must have nodes: listing and look-ups in one.
     pub fn with_nodes(&self) -> bool {
         self.plus
     }
 
-    /// Adds `.` and `..` where the listing begins, and says which entry comes next. Positions of
-    /// entries are [`Listing::position_after`] the one before.
+    /// Adds `.` and `..` at the start of the listing, and returns the next entry. An entry's
+    /// position is [`Listing::position_after`] the previous one.
     pub fn add_dots(&mut self, from: u64, own: u64, parent: u64) -> Result<usize, Full> {
         for (position, (name, inode)) in (0..).zip([(&b"."[..], own), (b"..", parent)]) {
             if from <= position {
@@ -45,12 +44,12 @@ impl<'a> Listing<'a> {
         Ok(usize::try_from(from.saturating_sub(DOTS)).unwrap_or(usize::MAX))
     }
 
-    /// Where a listing goes on after entry `number`, counted from 0.
+    /// Returns the position at which a listing continues after entry `number`, counted from 0.
     pub fn position_after(number: usize) -> u64 {
         (number as u64).saturating_add(DOTS + 1)
     }
 
-    /// Adds a name without a node. `next` is where the listing goes on after it, not 0.
+    /// Adds a name without a node. `next` is the position at which the listing continues, not 0.
     pub fn add(&mut self, name: &[u8], inode: u64, mode: u32, next: u64) -> Result<(), Full> {
         self.add_line(name, inode, mode, next, &Node::default())
     }

@@ -1,7 +1,7 @@
-//! Mounting and unmounting: with mount(2) where we may, with `fusermount3` where we may not.
+//! Mounts and unmounts: with mount(2) if we may, else with `fusermount3`. The program calls this
+//! before [`crate::Session`].
 //!
-//! Invariant: what is mounted ignores set-user-ID bits and devices, whatever its files say. The
-//! program calls this before [`crate::Session`].
+//! Invariant: a mount ignores set-user-ID bits and devices of its files.
 
 mod fusermount;
 
@@ -14,20 +14,20 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Who may do what with the mounted files.
+/// Options and access rights of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// First column of the table of mounts; no `,` in it.
+    /// First column of the table of mounts; must not contain `,`.
     pub name: String,
     /// The kernel refuses all changes.
     pub read_only: bool,
-    /// Other users may look too.
+    /// Other users have access.
     pub allow_other: bool,
     /// The kernel enforces modes, owners and ACLs.
     pub enforce_permissions: bool,
 }
 
-/// Why mounting or unmounting did not work.
+/// Reason why mounting or unmounting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// `/dev/fuse` cannot be opened.
@@ -39,29 +39,28 @@ pub enum MountError {
     /// Files are in use.
     #[error("files are in use")]
     Busy,
-    /// `fusermount3` is not there or cannot be run.
+    /// `fusermount3` does not exist or cannot be run.
     #[error("fusermount3: {0} (needed unless root; install fuse3)")]
     NoFusermount(io::Error),
-    /// `fusermount3` refused, with what it said.
+    /// `fusermount3` refused with this message.
     #[error("fusermount3: {0}")]
     Fusermount(String),
 }
 
-/// How it was mounted, so it is unmounted.
+/// Method of mounting; unmounting uses the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Direct,
     Fusermount,
 }
 
-/// True if a mount is there that nobody serves any more.
+/// Returns true if a mount exists there that no process serves any more.
 pub fn is_abandoned(mountpoint: &Path) -> bool {
-    // Not stat: the kernel answers that by itself, for as long as it remembers what was said
-    // before.
+    // Do not use stat: the kernel may answer it from cached attributes.
     rustix::fs::statfs(mountpoint).is_err_and(|error| error == Errno::NOTCONN)
 }
 
-/// Unmounts what nobody serves at an absolute path. Files that are open stay, and fail.
+/// Unmounts an abandoned mount at an absolute path. Open files stay, and fail.
 pub fn unmount_abandoned(mountpoint: &Path) -> Result<(), MountError> {
     let by = |way| Unmounter {
         mountpoint: mountpoint.to_owned(),
@@ -73,12 +72,12 @@ pub fn unmount_abandoned(mountpoint: &Path) -> Result<(), MountError> {
     }
 }
 
-/// A new mount: nobody is served yet.
+/// A new mount that is not served yet.
 #[derive(Debug)]
 pub struct Mounted {
-    /// For [`crate::Session::start`].
+    /// Argument of [`crate::Session::start`].
     pub device: Device,
-    /// For the end.
+    /// Unmounts it later.
     pub unmounter: Unmounter,
 }
 
@@ -89,7 +88,7 @@ pub struct Unmounter {
     way: Way,
 }
 
-/// Mounts at `mountpoint`, an absolute path of a directory without links.
+/// Mounts at `mountpoint`, an absolute path of a directory, without links.
 pub fn mount(mountpoint: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
     let (fd, way) = match directly(mountpoint, options) {
         Err(MountError::Refused(Errno::PERM) | MountError::Device(Errno::ACCESS)) => {
@@ -135,7 +134,7 @@ fn directly(mountpoint: &Path, options: &MountOptions) -> Result<OwnedFd, MountE
     Ok(fd)
 }
 
-/// Options that mount(2) and `fusermount3` both pass on to the kernel.
+/// Yields options that both mount(2) and `fusermount3` pass on to the kernel.
 fn kernel_options(options: &MountOptions) -> impl Iterator<Item = &'static str> {
     let chosen = [
         (options.allow_other, "allow_other"),
@@ -147,8 +146,8 @@ fn kernel_options(options: &MountOptions) -> impl Iterator<Item = &'static str> 
 }
 
 impl Unmounter {
-    /// Unmounts. `Busy` while files are in use, unless `lazily`: then the name is free at once,
-    /// and the session ends with the last use.
+    /// Unmounts. Fails with `Busy` while files are in use, unless `lazily`: then the name is free
+    /// at once, and the session ends with the last use.
     pub fn unmount(&self, lazily: bool) -> Result<(), MountError> {
         if self.way == Way::Fusermount {
             return fusermount::unmount(&self.mountpoint, lazily);
@@ -158,7 +157,7 @@ impl Unmounter {
             false => UnmountFlags::NOFOLLOW,
         };
         match rustix::mount::unmount(&self.mountpoint, flags) {
-            // Not a mount any more: somebody was faster.
+            // It is no longer a mount: another process unmounted it first.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(Errno::BUSY) => Err(MountError::Busy),
             Err(error) => Err(MountError::Refused(error)),

@@ -1,6 +1,7 @@
-//! What session and kernel agree on at the beginning: a decision over two offers.
+//! Decides at the beginning of a session on which features it and the kernel agree. The session
+//! calls this once.
 //!
-//! Invariant: nothing is agreed that the kernel did not offer. The session calls this once.
+//! Invariant: the agreement contains only features that the kernel offered.
 
 use crate::wire::constants::{VERSION_MAJOR, VERSION_MINOR, VERSION_MINOR_OLDEST, init};
 use crate::wire::replies::Agreement;
@@ -8,12 +9,12 @@ use crate::wire::requests::Offer;
 
 /// Largest read and write, bytes: the kernel's own default limit.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Length of the kernel's pages as far as requests go, bytes.
+/// Size of a page in the protocol's requests, bytes.
 const PAGE_BYTES: u32 = 4096;
-/// Requests of read-ahead and direct I/O that the kernel may have under way.
+/// Maximum number of read-ahead and direct I/O requests in flight.
 const BACKGROUND_MAX: u16 = 64;
 
-/// Always wanted.
+/// Features that are always requested.
 const WANTED: u64 = init::ASYNC_READ
     | init::BIG_WRITES
     | init::DO_READDIRPLUS
@@ -26,7 +27,7 @@ const WANTED: u64 = init::ASYNC_READ
     | init::INIT_EXT
     | init::DIRECT_IO_ALLOW_MMAP;
 
-/// How a session answers.
+/// Answer to the kernel's offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The session begins.
@@ -37,7 +38,7 @@ pub(crate) enum Answer {
     TooOld,
 }
 
-/// Answers `offer`. Without `writes` no write comes, and smaller buffers do.
+/// Answers `offer`. Without `writes` no write comes, and smaller buffers suffice.
 pub(crate) fn answer(offer: &Offer, writes: bool, enforce_acls: bool) -> Answer {
     let write_bytes_max = if writes {
         REQUEST_BYTES_MAX

@@ -1,8 +1,8 @@
-//! The threads that serve one mounted file system.
+//! Runs the threads that serve one mounted file system. The program starts a session.
 //!
-//! Invariant: a reply is one system call. What may wait for a device is served by a thread that
-//! has passed its turn on, so it holds up nobody while threads are left. The session ends when the
-//! file system is unmounted, by whomever.
+//! Invariant: a reply is one system call. A thread passes its turn on before it serves a request
+//! that may wait for a device, so it delays no other request while threads are left. The session
+//! ends when the file system is unmounted, by any process.
 
 use crate::device::{Device, Received};
 use crate::dispatch::{Body, Outcome, dispatch, dispatch_now};
@@ -18,14 +18,14 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// How a session is served.
+/// Options of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
-    /// Threads: requests that may wait for a device at once.
+    /// Number of threads: requests that may wait for a device at once.
     pub threads: usize,
     /// Writes may come.
     pub writes: bool,
-    /// The kernel enforces the ACLs that the files' attributes hold.
+    /// The kernel enforces the ACLs in the files' attributes.
     pub enforce_acls: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for SessionOptions {
     }
 }
 
-/// Why a session could not begin, or not go on.
+/// Reason why a session could not begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The kernel's FUSE is of Linux 3.14 or older.
@@ -98,7 +98,7 @@ impl Session {
         Ok(Self { threads, kernel })
     }
 
-    /// For what is to be told and asked while the session lasts.
+    /// Returns the interface for notices and queries while the session lasts.
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
     }
@@ -107,7 +107,7 @@ impl Session {
     pub fn wait(self) -> Result<(), SessionError> {
         let mut result = Ok(());
         for thread in self.threads {
-            // A panic in the file system is caught where it happens.
+            // A panic in the file system is caught when it happens.
             if let Ok(Err(error)) = thread.join() {
                 result = Err(SessionError::Device(error));
             }
@@ -123,7 +123,7 @@ fn buffer_bytes(options: &SessionOptions) -> usize {
     }
 }
 
-/// Answers the first request. False when the file system was unmounted before.
+/// Answers the first request. Returns false when the file system was unmounted before.
 fn agree(device: &Device, options: &SessionOptions) -> Result<bool, SessionError> {
     let mut buffer = vec![0; READ_BUFFER_BYTES_MIN.max(buffer_bytes(options))];
     loop {
@@ -152,7 +152,7 @@ fn agree(device: &Device, options: &SessionOptions) -> Result<bool, SessionError
     }
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Served {
     device: Arc<Device>,
     kernel: Arc<Kernel>,
@@ -161,14 +161,14 @@ struct Served {
 }
 
 impl Served {
-    /// One thread, until the end.
+    /// Runs one thread until the end.
     fn run(&self, buffer_bytes: usize) -> Result<(), Errno> {
         let ended = self.serve(buffer_bytes);
         self.kernel.ended();
         ended
     }
 
-    /// Request by request.
+    /// Serves requests one by one.
     fn serve(&self, buffer_bytes: usize) -> Result<(), Errno> {
         let mut buffer = vec![0; buffer_bytes];
         let mut body = Body::default();
@@ -213,9 +213,9 @@ fn reply(
         Err(error) => device.send(&[&header(unique, -error.raw_os_error(), 0)]),
     };
     match sent {
-        // Whoever asked is gone; or all is over, which the next read tells.
+        // The calling process ended; or the session did, which the next read reports.
         Err(Errno::NOENT | Errno::NODEV) => Ok(()),
-        // The kernel did not like this reply. It would let the process wait for ever.
+        // The kernel refused this reply. Without another one the process would wait for ever.
         Err(Errno::INVAL) if result.is_ok() => reply(device, unique, Err(Errno::IO), &[]),
         sent => sent,
     }

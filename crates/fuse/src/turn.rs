@@ -1,20 +1,20 @@
-//! Whose turn it is to wait for requests.
+//! Lets one thread at a time wait for requests. Threads of a session call this.
 //!
-//! Invariant: one thread at a time waits in the kernel. It serves what is quick itself and asks for
-//! more; before it serves what may take long it passes the turn on. With all threads waiting in the
-//! kernel each request would wake another one: several times the processor time of a request that
-//! finds its bytes in memory (decision 16). Threads of a session call this.
+//! Invariant: only the thread with the turn waits in the kernel. It serves quick requests itself
+//! and waits for more. Before it serves a request that may take long, it passes the turn on.
+//! If all threads waited in the kernel, each request would wake another one. For a request that
+//! finds its bytes in memory that takes several times the processor time (decision 16).
 
 use parking_lot::{Condvar, Mutex};
 
-/// Handed from thread to thread.
+/// The right to wait for requests, passed from thread to thread.
 #[derive(Default)]
 pub(crate) struct Turn {
     taken: Mutex<bool>,
     free: Condvar,
 }
 
-/// It is this thread's turn until this is dropped.
+/// This thread has the turn until this is dropped.
 pub(crate) struct Taken<'a>(&'a Turn);
 
 impl Turn {

@@ -1,10 +1,10 @@
-//! Volumes as files of fixed length: a [`FileSystem`] over [`volume::Volume`].
+//! Shows volumes as files of fixed length: a [`FileSystem`] over [`volume::Volume`].
 //!
-//! Invariant: a node is never used again for another volume. What was written is durable after a
-//! sync of the file, as with a disk, and not before. Others may make, resize, delete and write
-//! volumes over other front ends: of what can change the kernel keeps neither names nor bytes, so that
-//! every look shows what is there (decision 21). The program shows this beside its snapshots; tests and
-//! examples mount it alone.
+//! The program shows this beside its snapshots; tests and examples mount it alone.
+//! Invariant: a node is never reused for another volume. Written data is durable after a sync of
+//! the file, as with a disk, and not before. Other front ends may create, resize, delete and write
+//! volumes. The kernel therefore caches neither names nor bytes of anything that can change, so
+//! that every access shows the current state (decision 21).
 
 mod names;
 mod nodes;
@@ -33,9 +33,10 @@ use std::time::Duration;
 use units::UnixNanos;
 use volume::{Checked, Durability, RequestContext, Volume};
 
-/// Others may make, resize and delete volumes: the kernel asks each time.
+/// Validity of names and attributes. Volumes may be created, resized and deleted elsewhere, so the
+/// kernel asks each time.
 const VALID: Duration = Duration::ZERO;
-/// As large as the kernel's requests are, bytes.
+/// Preferred request size, bytes: that of the kernel's requests.
 const BLOCK_BYTES: u32 = 1 << 20;
 
 type OpenVolume = Arc<Checked<Arc<dyn Volume>>>;
@@ -43,26 +44,26 @@ type OpenVolume = Arc<Checked<Arc<dyn Volume>>>;
 /// An open file.
 struct OpenFile {
     volume: OpenVolume,
-    /// As it was listed when it was opened.
+    /// Its entry in the list at the time it was opened.
     entry: VolumeEntry,
 }
 
-/// Volumes as files. See the module's head.
+/// Volumes as files.
 pub struct VolumeFiles {
     volumes: Arc<dyn Volumes>,
     clock: Arc<dyn Clock>,
     nodes: Nodes,
     open: RwLock<HashMap<Handle, OpenFile>>,
     handles: AtomicU64,
-    /// When this began: the time of files whose time nobody knows, so that who looks for
-    /// changes by time looks into them.
+    /// Start time of this file system. Files of unknown modification time show it, so that programs
+    /// which look for changes by time read them.
     begun: Time,
     /// Added to nodes to get the inode numbers that users see.
     inodes_from: u64,
 }
 
 impl VolumeFiles {
-    /// Shows `volumes`; `clock` gives modification times.
+    /// Shows `volumes`. `clock` gives modification times.
     pub fn new(volumes: Arc<dyn Volumes>, clock: Arc<dyn Clock>) -> Self {
         let UnixNanos(now) = clock.now();
         Self {
@@ -76,7 +77,7 @@ impl VolumeFiles {
         }
     }
 
-    /// Shows other inode numbers, because this is part of a larger file system.
+    /// Shows other inode numbers, for use as part of a larger file system.
     pub fn with_inodes_from(self, inodes_from: u64) -> Self {
         Self {
             inodes_from,
@@ -88,7 +89,7 @@ impl VolumeFiles {
         self.inodes_from | node.0
     }
 
-    /// The volume that a node stands for.
+    /// Returns the volume of a node.
     fn volume<'k>(&self, known: &'k Known) -> Result<(&'k KnownVolume, VolumeEntry), Errno> {
         match known {
             Known::Directory(_) => Err(Errno::ISDIR),
@@ -100,7 +101,7 @@ impl VolumeFiles {
         }
     }
 
-    /// Path of a directory, and the one above.
+    /// Returns the path of a directory, and its parent.
     fn directory(&self, node: NodeId) -> Result<(String, NodeId), Errno> {
         if node == NodeId::ROOT {
             return Ok((String::new(), node));
@@ -135,8 +136,8 @@ impl VolumeFiles {
         Ok(Arc::clone(&file.volume))
     }
 
-    /// A state that is open and not listed any more: it never changes, and who reads it asks for its
-    /// length.
+    /// Returns the entry of a state that is open and no longer listed. It never changes, and its
+    /// readers ask for its length.
     fn open_state(&self, known: &Known) -> Option<VolumeEntry> {
         let Known::Volume(volume) = known else {
             return None;
@@ -165,7 +166,7 @@ fn time(nanos: i64) -> Time {
 }
 
 impl FileSystem for VolumeFiles {
-    /// Opening and closing a volume may take its time.
+    /// Opening and closing a volume may be slow.
     fn is_quick(&self, node: NodeId) -> bool {
         self.directory(node).is_ok() && self.volumes.is_listed()
     }
@@ -224,7 +225,7 @@ impl FileSystem for VolumeFiles {
         }
     }
 
-    /// A disk keeps its size; setting what it has is no change.
+    /// Accepts only the current size: a disk keeps its size.
     fn set_size(&self, node: NodeId, size_bytes: u64) -> Result<(), Errno> {
         let (attributes, _) = self.attributes(node)?;
         match attributes.size_bytes == size_bytes {
@@ -252,7 +253,7 @@ impl FileSystem for VolumeFiles {
         let mut open = self.open.write();
         let closed = open.remove(&handle);
         drop(open);
-        // Closing a volume may take its time: nobody else waits for that.
+        // Closing a volume may be slow, so do it outside of the lock.
         drop(closed);
     }
 
@@ -298,7 +299,7 @@ impl FileSystem for VolumeFiles {
         data: &[u8],
     ) -> Result<bool, Errno> {
         let volume = self.opened(handle)?;
-        // What does not fit is refused elsewhere.
+        // A write that does not fit is refused by the other method.
         if within(offset, data.len(), volume.size_bytes()) < data.len() {
             return Ok(false);
         }
@@ -327,7 +328,7 @@ impl FileSystem for VolumeFiles {
         let end = offset.checked_add(len_bytes).ok_or(Errno::FBIG)?;
         let size_bytes = volume.size_bytes();
         let done = match how {
-            // Beyond the end there is nothing to give back.
+            // There is no space to free beyond the end.
             Zeroing::Hole => {
                 let len = end.min(size_bytes).saturating_sub(offset);
                 volume.discard(context, offset.min(size_bytes), len)
@@ -370,7 +371,7 @@ impl FileSystem for VolumeFiles {
         let mut add_all = || -> Result<(), Full> {
             let first = listing.add_dots(from, self.inode(node), above)?;
             for (number, (name, child)) in children.iter().enumerate().skip(first) {
-                // Files are looked up apart: there are few, and their sizes change.
+                // The kernel looks files up separately: there are few, and their sizes change.
                 let (of_child, mode) = match child {
                     Child::Volume(entry) => (self.nodes.of_volume(entry.id), file_type::REGULAR),
                     Child::Directory => {

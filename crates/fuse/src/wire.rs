@@ -1,9 +1,10 @@
-//! The layouts of the kernel's FUSE protocol, 7.23 to 7.38, as pure functions over bytes.
+//! Encodes and decodes the kernel's FUSE protocol, 7.23 to 7.38, with pure functions over bytes.
+//! Sessions and dispatch call this.
 //!
-//! Invariant: no I/O, no panic on any bytes; numbers are in the byte order of the machine, as the
-//! kernel's are. Source: `include/uapi/linux/fuse.h`. Sessions and dispatch call this.
+//! Invariant: no I/O, no panic on any bytes. Numbers are in the machine's byte order, as in the
+//! kernel. Source: `include/uapi/linux/fuse.h`.
 
-/// Names a node (a file, directory, ...) in requests. The top directory's is always the same.
+/// Identifies a node (a file, directory, ...) in requests. The top directory's is always the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
@@ -12,7 +13,7 @@ impl NodeId {
     pub const ROOT: Self = Self(constants::ROOT_NODE);
 }
 
-/// Names an opened file or directory in requests.
+/// Identifies an opened file or directory in requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Handle(pub u64);
 

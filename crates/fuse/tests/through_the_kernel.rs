@@ -1,5 +1,7 @@
-//! The suite of all volumes, run through the kernel: a volume in memory is shown as a file, and
-//! the file is made a volume again. Needs `/dev/fuse` and the right to mount; says so if not.
+//! Runs the suite of all volumes through the kernel: a volume in memory is shown as a file, and the
+//! file becomes a volume again.
+//!
+//! It needs `/dev/fuse` and the right to mount, and reports if they are missing.
 
 use conformance::volume::volume_suite;
 use fuse::{FixedVolumes, MountError, MountOptions, NodeId, Session, SessionOptions, VolumeFiles};
@@ -17,7 +19,7 @@ use volume::{
     Volume, VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
-/// A mount that goes away with this.
+/// A mount that is unmounted on drop.
 struct Mount {
     unmounter: fuse::Unmounter,
     session: Option<Session>,
@@ -58,7 +60,7 @@ impl Drop for Mount {
     }
 }
 
-/// A file in a mount as a volume. The file is closed first.
+/// A file in a mount as a volume. The file is closed before the mount is.
 struct MountedFile {
     file: File,
     size_bytes: u64,
@@ -189,7 +191,7 @@ impl Volume for MountedFile {
     }
 }
 
-/// False, aloud, where nothing can be mounted.
+/// Returns false, with a message, where nothing can be mounted.
 fn can_mount() -> bool {
     match Mount::new(MemoryVolume::new(1)) {
         Ok(_) => true,
@@ -223,12 +225,12 @@ fn the_page_cache_is_told_and_asked() {
     let counts = Arc::new(Counts::default());
     let reads = || counts.reads.load(Ordering::Relaxed);
     let volume = Counted::new(MemoryVolume::new(1 << 20), Arc::clone(&counts));
-    // The page cache has nothing of what can be written.
+    // The page cache keeps nothing of writable files.
     let volume = ReadOnly::new(volume);
     let mount = Mount::new(volume).unwrap();
     let kernel = mount.session.as_ref().unwrap().kernel();
     let path = mount.place.path().join("disk");
-    // The only file of the mount.
+    // This is the only file of the mount.
     let node = NodeId(2);
     assert_eq!(kernel.store(node, 0, &[1; PAGE]), Err(Errno::NOENT));
     let file = File::open(path).unwrap();

@@ -1,19 +1,19 @@
-//! Who the work of a thread is for, so that whoever orders the device's requests can ask.
+//! Records the I/O origin of the current thread's work, for the scheduler in front of the device.
 //!
-//! Invariant: a hint: nothing that is stored or read depends on it. It goes with a put to the thread that
-//! writes the blob; whoever hands work to threads of his own hands it on. Set by the store and by
-//! commands; asked for in front of a device.
+//! The store and commands set it; the device asks for it.
+//! Invariant: the origin is a hint. Nothing that is stored or read depends on it. It travels with a
+//! put to the thread that writes the blob. Code that hands work to its own threads must pass it on.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use units::Origin;
 
-/// See the module's head.
+/// I/O origin of a thread's work.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Asker {
-    /// For whom.
+    /// Origin of the work.
     pub origin: Origin,
-    /// Whether what comes next goes on where this ends, as far as one knows.
+    /// True if the next request likely starts where this one ends.
     pub is_sequential: bool,
 }
 
@@ -22,10 +22,10 @@ thread_local! {
 }
 
 impl Asker {
-    /// Nobody has said: clients, in order.
+    /// Default when nothing was set: clients, in order.
     pub const UNKNOWN: Self = Self::of(Origin::Foreground);
 
-    /// Work that goes through its data in order.
+    /// Makes the value for work that goes through its data in order.
     pub const fn of(origin: Origin) -> Self {
         Self {
             origin,
@@ -33,12 +33,12 @@ impl Asker {
         }
     }
 
-    /// What this thread works for.
+    /// Returns the value of the current thread.
     pub fn current() -> Self {
         ASKER.get()
     }
 
-    /// From now on this thread works for `self`, until what is returned is dropped.
+    /// Sets the value of the current thread to `self` until the result is dropped.
     #[must_use = "dropping it ends what it says"]
     pub fn begin(self) -> Asking {
         Asking {
@@ -48,10 +48,10 @@ impl Asker {
     }
 }
 
-/// While it lives its thread works for somebody.
+/// Guard: its thread has an I/O origin as long as this lives.
 pub struct Asking {
     before: Asker,
-    /// Stays on its thread.
+    /// Keeps the guard on its thread.
     here: PhantomData<*const ()>,
 }
 

@@ -1,9 +1,10 @@
-//! Every point at which the program waits for durability, by name and in one place.
+//! Names every point at which the program waits for durability, in one place. The store and
+//! `dir_blobs` pass them.
 //!
-//! Invariant: no sync is issued without one of these names, so that the simulator can leave out
-//! exactly one of them and a test can prove that it is needed (style 11).
+//! Invariant: no sync is issued without one of these names. The simulator can therefore omit
+//! exactly one of them, and a test can prove that it is needed (style 11).
 
-/// A durability point. The comment says what must be durable before what.
+/// A durability point. Each comment says which data must be durable before which.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Barrier {
     /// A blob's bytes, before its final name appears: a name never leads to torn bytes.
@@ -16,44 +17,44 @@ pub enum Barrier {
     ContainersBeforeRoot,
     /// The root's name, before the commit is acknowledged.
     RootBeforeAck,
-    /// The root that opening found, before older ones are removed: a killed process may have left it
-    /// where the next one sees it and a power loss does not.
+    /// The root that opening found, before older ones are removed. A killed process may have left
+    /// it visible to the next process but not durable.
     RootBeforeOldRoots,
-    /// The removal of old roots, before containers go that they may reach: a pool is never rewound to
-    /// a commit that is not whole.
+    /// The removal of old roots, before the deletion of containers that they may reach. A pool is
+    /// never rewound to an incomplete commit.
     RootsBeforeContainers,
-    /// The names of the key slots that stay, before one is removed: a killed process may have left
-    /// them where the next one sees them and a power loss does not.
+    /// The names of the remaining key slots, before one is removed. A killed process may have left
+    /// them visible to the next process but not durable.
     KeysBeforeRemoval,
-    /// A new key slot's name, or the removal of one, before the command says so.
+    /// A new key slot's name, or the removal of one, before the command reports success.
     KeyBeforeAck,
-    /// Index buckets, before the index header calls itself clean; then the header. An index that
-    /// lost entries would store chunks twice; one without a clean header is built anew.
+    /// Index buckets, before the index header says clean; then the header. An index that lost
+    /// entries would store chunks twice; one without a clean header is rebuilt.
     IndexBeforeClean,
-    /// The root that opening found, before a flush is acknowledged on top of it: a killed process
-    /// may have left it where the next one sees it and a power loss does not.
+    /// The root that opening found, before a flush is acknowledged on top of it. A killed process
+    /// may have left it visible to the next process but not durable.
     RootBeforeJournal,
     /// Containers that journal records refer to, before a flush of these records is acknowledged.
     ContainersBeforeJournal,
     /// Names of the journal's slots, before a record in one of them counts as durable.
     JournalSlotsBeforeUse,
-    /// What was found in the journal's last slot and may have been in the page cache only (its
-    /// process died, its sync failed), before anybody acts on it.
+    /// Records in the journal's last slot that may be only in the page cache (the process died or
+    /// its sync failed), before anything relies on them.
     JournalReplayBeforeUse,
-    /// Records of a slot that is full, before the next slot's header says where they end.
+    /// Records of a full slot, before the next slot's header says where they end.
     JournalBeforeNextSlot,
     /// Records, before a flush is acknowledged.
     JournalBeforeAck,
-    /// Names of the files that say how far the journal reaches, before a flush is acknowledged that
-    /// only they vouch for.
+    /// Names of the files that record the journal's reach, before a flush is acknowledged that only
+    /// they confirm.
     ReachNamesBeforeUse,
-    /// What they say, before the first flush in a slot is acknowledged, and every so many later
-    /// ones.
+    /// Contents of these files, before the first flush in a slot is acknowledged, and regularly
+    /// before later ones.
     ReachBeforeAck,
 }
 
 impl Barrier {
-    /// All of them, in declaration order.
+    /// All points, in declaration order.
     pub const ALL: [Self; 18] = [
         Self::BlobBeforeName,
         Self::DirectoryBeforeNames,

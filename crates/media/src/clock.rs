@@ -1,12 +1,15 @@
-//! The time, as an argument.
+//! Defines sources of time, which other code takes as an argument. The store and the program call
+//! this.
+//!
+//! Invariant: no safety decision depends on the time of day.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use units::UnixNanos;
 
-/// A source of the time of day. Used for what users see, never for safety.
+/// A source of the time of day. It serves display, never safety.
 pub trait Clock: Send + Sync {
-    /// Now, UTC.
+    /// Returns the current time, UTC.
     fn now(&self) -> UnixNanos;
 }
 
@@ -22,13 +25,13 @@ impl Clock for SystemClock {
     }
 }
 
-/// Time that only passes: for waits and rates, never for what users see.
+/// A steady clock for waits and rates, never for display.
 pub trait Ticks: Send + Sync {
-    /// Nanoseconds since any moment.
+    /// Returns nanoseconds since an arbitrary moment.
     fn now_ns(&self) -> u64;
 }
 
-/// The system's steady clock, since it was made.
+/// The system's steady clock, counted from its creation.
 pub struct SystemTicks(Instant);
 
 impl Default for SystemTicks {
@@ -43,7 +46,7 @@ impl Ticks for SystemTicks {
     }
 }
 
-/// A clock that moves by one second each time it is asked: deterministic runs.
+/// A clock that advances by one second at each call, for deterministic runs.
 #[derive(Default)]
 pub struct FixedClock(AtomicI64);
 

@@ -1,13 +1,17 @@
-//! [`Blobs`] over a [`Disk`]: a blob is a file that gets its name only when its bytes are durable.
+//! Implements [`Blobs`] over a [`Disk`]: a blob is a file that gets its name only when its bytes
+//! are durable. The store uses this through [`Blobs`].
 //!
-//! Invariant: a temp file that is new (never one that a crashed writer left: after a crash that may
-//! be another name of a stored blob), bytes, sync, then rename; the directories of new names are
-//! synced at the barrier. Containers are written and synced by background threads
-//! ([`Syncing::Threads`]) so that the disk works while the CPU compresses; the simulator does the
-//! same inline, and so does who waits for turns at the device: barriers of others do not wait for
-//! him. A put is queued once the disk has claimed the room for it, where the file system does that
-//! (else as far as can be known): one that fails in the background ends everything. The reserve
-//! goes first, as far as the put's need may take of it.
+//! Invariant: a put creates a new temporary file, writes the bytes, syncs, then renames. It never
+//! reuses a temporary file of a crashed writer: after a crash that may be another name of a stored
+//! blob. The barrier syncs the directories of new names.
+//!
+//! Background threads ([`Syncing::Threads`]) write and sync containers, so that the disk works
+//! while the CPU compresses. The simulator does the same inline. So does a thread that waits for
+//! I/O grants: barriers of other threads do not wait for it.
+//!
+//! A put is queued once the disk has allocated its space, where the file system supports that;
+//! otherwise as far as free space is known. A put that fails in the background poisons everything.
+//! Before a put fails on a full disk, it uses the reserve, as far as its need may.
 
 mod open_files;
 mod queue;
@@ -24,19 +28,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Directory of files that have no name yet; swept at the start of every writer.
+/// Directory of files that have no name yet. Every writer sweeps it at its start.
 const UNNAMED: &str = "tmp";
 
-/// Who waits for the disk during a put.
+/// Selects which thread waits for the disk during a put.
 #[derive(Clone, Copy, Debug)]
 pub enum Syncing {
-    /// The caller: deterministic, for the simulator.
+    /// The caller waits: deterministic, for the simulator.
     Inline,
-    /// This many threads; at most `queue` blobs wait, then puts block (the memory limit).
+    /// This many threads wait. At most `queue` blobs are queued, then puts block: that is the
+    /// memory limit.
     Threads {
         /// Number of threads.
         threads: usize,
-        /// Blobs that may wait.
+        /// Maximum number of queued blobs.
         queue: usize,
     },
 }
@@ -45,7 +50,7 @@ pub enum Syncing {
 struct Unnamed {
     name: String,
     file: Arc<dyn DiskFile>,
-    /// The disk has room for all of the blob.
+    /// The disk has allocated space for the whole blob.
     is_claimed: bool,
 }
 
@@ -56,21 +61,21 @@ struct Shared {
     spare: SpareBuffers,
     unnamed_next: AtomicU64,
     reserve: Reserve,
-    /// Of blobs that wait or are being written, and for which nothing is claimed.
+    /// Bytes of blobs that are queued or being written and have no allocated space.
     queued_bytes: AtomicU64,
 }
 
-/// Blobs as files. See the module's head.
+/// Blobs as files.
 pub struct DirBlobs {
     shared: Arc<Shared>,
     inline: bool,
-    /// Held by who looks for room beside the reserve and takes it.
+    /// Locked from checking the space beside the reserve until that space is taken.
     sparing: Mutex<()>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl DirBlobs {
-    /// Blobs in the top directory of `disk`.
+    /// Stores blobs in the top directory of `disk`.
     pub fn new(disk: Arc<dyn Disk>, syncing: Syncing) -> Self {
         let (count, queue_max, inline) = match syncing {
             Syncing::Inline => (0, 0, true),
@@ -168,7 +173,7 @@ impl Shared {
         }
     }
 
-    /// What there is beside blobs that wait; `None`: nobody knows.
+    /// Returns free and reserved space, less queued blobs; `None` if it is unknown.
     fn reserved(&self) -> Option<crate::Reserved> {
         let mut reserved = self.reserve.look()?;
         let queued = self.queued_bytes.load(Ordering::Relaxed);
@@ -176,8 +181,8 @@ impl Shared {
         Some(reserved)
     }
 
-    /// Before a put is queued: a file for it, and the room, of the reserve too. Refused when that is
-    /// too little.
+    /// Prepares a queued put: creates its file and allocates its space, also from the reserve.
+    /// Fails when that is too little.
     fn prepare(&self, name: &str, bytes: u64, need: Need) -> Result<Unnamed, MediaError> {
         let reserve = &self.reserve;
         let mut unnamed = reserve.with_room(bytes, need, || self.new_unnamed(name))?;
@@ -200,7 +205,8 @@ impl Shared {
         }
     }
 
-    /// Where nobody promises room: makes it, as far as can be known.
+    /// Makes space where the file system cannot allocate it in advance, as far as free space is
+    /// known.
     fn make_room(&self, name: &str, bytes: u64, need: Need) -> Result<(), MediaError> {
         match self.reserved() {
             Some(reserved) if reserved.free_bytes < bytes => {
@@ -214,7 +220,7 @@ impl Shared {
         }
     }
 
-    /// Stores it, on a full disk with what the reserve gives.
+    /// Stores a blob. On a full disk it uses the reserve.
     fn store(&self, name: &str, bytes: &[u8], how: Put, need: Need) -> Result<(), MediaError> {
         self.reserve.with_room(bytes.len() as u64, need, || {
             self.fill(self.new_unnamed(name)?, name, bytes, how)
@@ -227,7 +233,7 @@ impl Shared {
         self.create_unnamed(name)
     }
 
-    /// Bytes, sync, name. The name itself is not durable yet.
+    /// Writes the bytes, syncs and renames. The name itself is not durable yet.
     fn fill(&self, unnamed: Unnamed, name: &str, bytes: &[u8], how: Put) -> Result<(), MediaError> {
         let Unnamed {
             name: unnamed,
@@ -237,7 +243,7 @@ impl Shared {
         let written = file
             .write_at(0, bytes)
             .and_then(|()| match (how, file.sync(Barrier::BlobBeforeName)) {
-                // The bytes go, and nobody counts on them.
+                // Do not poison: the new file is removed and no caller relies on it.
                 (Put::Restore, synced) => synced,
                 (_, synced) => self.synced(synced),
             })
@@ -247,7 +253,7 @@ impl Shared {
                 Put::New | Put::IfAbsent => self.disk.rename_new(&unnamed, name),
             });
         if let Err(e) = written {
-            // Best effort: space comes back now rather than at the next writer's sweep.
+            // Best effort: it frees space now instead of at the next writer's sweep.
             let _ = self.disk.remove(&unnamed);
             return Err(e);
         }
@@ -256,7 +262,7 @@ impl Shared {
         Ok(())
     }
 
-    /// A file that is nobody else's: another process may be putting the same blob.
+    /// Creates a file that is exclusive to this put. Another process may be putting the same blob.
     fn create_unnamed(&self, name: &str) -> Result<Unnamed, MediaError> {
         let flat = name.replace('/', ".");
         loop {
@@ -276,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// Makes a directory and its parents, each entry durable before it is used.
+    /// Makes a directory and its parents. Each entry is durable before it is used.
     fn make_dirs(&self, dir: &str) -> Result<(), MediaError> {
         if dir.is_empty() || self.queue.is_known(dir) {
             return Ok(());
@@ -284,13 +290,14 @@ impl Shared {
         let above = parent(dir);
         self.make_dirs(above)?;
         self.disk.make_dir(dir)?;
-        // Also when it existed: the process that made it may have died before its sync.
+        // Sync even if it existed: the process that made it may have died before its sync.
         self.synced(self.disk.sync_dir(above, Barrier::DirectoryBeforeNames))?;
         self.queue.know(dir);
         Ok(())
     }
 
-    /// A sync that failed must not be tried again: the next one may succeed without the bytes.
+    /// Poisons the queue on a failed sync. Trying again is wrong: the next sync may succeed without
+    /// the bytes.
     fn synced(&self, result: Result<(), MediaError>) -> Result<(), MediaError> {
         result.inspect_err(|e| self.queue.poison(e))
     }
@@ -309,7 +316,7 @@ impl Blobs for DirBlobs {
         if need != Need::New {
             return self.put_with(name, bytes, how, need);
         }
-        // One at a time: several that look at once would find the same room.
+        // One thread at a time: several that look at once would count the same space.
         let _one = self.sparing.lock();
         match self.shared.reserved() {
             Some(reserved) if reserved.for_need(need) < bytes.len() as u64 => Err(no_space(name)),
@@ -377,7 +384,7 @@ impl Blobs for DirBlobs {
         let dir = parent(name);
         match removed {
             Ok(()) => shared.queue.named(dir),
-            // Nothing to make durable, and perhaps no directory either.
+            // There is nothing to make durable, and perhaps no directory.
             Err(e) if e.kind == MediaErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
@@ -389,7 +396,7 @@ impl Blobs for DirBlobs {
             Err(e) if e.kind == MediaErrorKind::NotFound => return Ok(()),
             entries => entries?,
         };
-        // A directory is not ours, and no reason to refuse the pool.
+        // A directory here is not ours, and no reason to refuse the pool.
         for entry in entries.iter().filter(|entry| !entry.is_dir) {
             let unnamed = format!("{UNNAMED}/{}", entry.name);
             self.shared.disk.remove(&unnamed)?;
@@ -398,8 +405,8 @@ impl Blobs for DirBlobs {
     }
 
     fn adopt(&self, name: &str) {
-        // The bytes were synced before the name appeared: only names are in doubt, those of the
-        // directories above included.
+        // The bytes were synced before the name appeared. Only names may not be durable, including
+        // those of the directories above.
         let mut name = name;
         while !name.is_empty() {
             name = parent(name);
@@ -419,7 +426,7 @@ fn parent(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
-/// Users know the blob, not the file that it was to become.
+/// Names the blob in an error. Users do not know its temporary file.
 fn named(e: MediaError, name: &str) -> MediaError {
     MediaError {
         name: name.to_owned(),

@@ -1,4 +1,7 @@
-//! Files in a directory tree: the shape that the kernel gives, with every sync named.
+//! Defines the `Disk` interface: files in a directory tree, as the kernel offers them, with a name
+//! for every sync. The store and `dir_blobs` call this.
+//!
+//! Invariant: only a sync makes anything durable; see [`Disk`].
 
 use crate::{Barrier, MediaError};
 use std::any::Any;
@@ -9,47 +12,47 @@ use std::sync::Arc;
 pub struct DiskEntry {
     /// Name without the directory.
     pub name: String,
-    /// A directory, not a file.
+    /// True for a directory, false for a file.
     pub is_dir: bool,
 }
 
-/// What the place of a [`Disk`] has room for.
+/// Space on the file system of a [`Disk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes that may still be written.
+    /// Bytes that can still be written.
     pub free_bytes: u64,
-    /// Bytes that there are in all, of those that this process may use.
+    /// Total bytes that this process may use.
     pub total_bytes: u64,
 }
 
-/// Held while it lives; the system releases it when the process dies.
+/// Lock that lasts as long as this value. The system releases it when the process dies.
 pub type DiskLock = Box<dyn Any + Send + Sync>;
 
 /// A directory tree on a local disk. Paths are relative, `/`-separated; `""` is the top. A path
 /// that is absolute or has an empty, `.` or `..` component is refused.
 ///
-/// Contract: what was not synced may be lost, torn at 512 bytes or reordered by a crash, names
-/// included: a created, renamed or removed name is durable after `sync_dir` of its directory, a
-/// file's bytes after `DiskFile::sync`; neither covers the other. After a rename between
-/// directories the new name is durable after `sync_dir` of the target's; the old name may come
-/// back, for the same file, until `sync_dir` of the source's. The simulator (`sim`, module
-/// `crash`) spells out what a crash may do.
+/// Contract: a crash may lose, tear at 512 bytes or reorder anything that was not synced, names
+/// included. A created, renamed or removed name is durable after `sync_dir` of its directory. A
+/// file's bytes are durable after `DiskFile::sync`. Neither covers the other. After a rename
+/// between directories the new name is durable after `sync_dir` of the target's directory. The old
+/// name may come back, for the same file, until `sync_dir` of the source's directory. The simulator
+/// (`sim`, module `crash`) spells out the possible effects of a crash.
 pub trait Disk: Send + Sync {
-    /// Opens for reading and writing; with `create`, makes an empty file when there is none and
-    /// truncates one that exists.
+    /// Opens for reading and writing. With `create`, creates a missing file and truncates an
+    /// existing one.
     fn open(&self, path: &str, create: bool) -> Result<Arc<dyn DiskFile>, MediaError>;
 
-    /// Makes a file that is new, atomically, and opens it for reading and writing: `Exists` when
+    /// Atomically creates a new file and opens it for reading and writing. Fails with `Exists` when
     /// the name is taken.
     fn create_new(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError>;
 
     /// Opens for reading only.
     fn open_read(&self, path: &str) -> Result<Arc<dyn DiskFile>, MediaError>;
 
-    /// Moves a file over whatever has the new name.
+    /// Moves a file and replaces any file that has the new name.
     fn rename(&self, from: &str, to: &str) -> Result<(), MediaError>;
 
-    /// Moves a file to a name that must be free, atomically: `Exists` otherwise.
+    /// Atomically moves a file to a free name. Fails with `Exists` when the name is taken.
     fn rename_new(&self, from: &str, to: &str) -> Result<(), MediaError>;
 
     /// Removes a file.
@@ -58,50 +61,52 @@ pub trait Disk: Send + Sync {
     /// Entries of a directory, sorted by name.
     fn list(&self, dir: &str) -> Result<Vec<DiskEntry>, MediaError>;
 
-    /// Makes one directory (mode 0700); its parent exists. True when it was not there before.
+    /// Makes one directory (mode 0700); its parent must exist. Returns true when it did not exist
+    /// before.
     fn make_dir(&self, dir: &str) -> Result<bool, MediaError>;
 
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &str, point: Barrier) -> Result<(), MediaError>;
 
-    /// Takes the lock file exclusively without waiting: `Locked` when a live process has it.
+    /// Takes the lock file exclusively without waiting. Fails with `Locked` when a live process
+    /// holds it.
     fn lock(&self, path: &str) -> Result<DiskLock, MediaError>;
 
-    /// Whether writes of this thread wait for their turns, which the thread itself has or gets: nobody
-    /// else may write for it then.
+    /// Returns true if this thread's writes wait for I/O grants that the thread itself holds or
+    /// gets. No other thread may then write for it.
     fn is_paced(&self) -> bool {
         false
     }
 
-    /// How much room there is, whoever else takes of it; cheap. `None`: nobody knows.
+    /// Returns the available space, which others may take too; cheap. `None` if it is unknown.
     fn room(&self) -> Option<Room> {
         None
     }
 }
 
-/// Where the bytes of a read were.
+/// Source of the bytes of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFrom {
-    /// On the device: what it gives now.
+    /// The device: the bytes are what it returns now.
     Device,
-    /// In the system's page cache, in part at least; or nobody knows.
+    /// The system's page cache, at least in part; or unknown.
     Cache,
 }
 
 /// An open file.
 #[allow(clippy::len_without_is_empty)]
 pub trait DiskFile: Send + Sync {
-    /// Fills `into` from `offset`; `Io` at the end of the file.
+    /// Fills `into` from `offset`. Fails with `Io` at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError>;
 
-    /// The same without leaving a copy in the system's page cache, where that is possible: for who
-    /// has a cache of his own.
+    /// Does the same without leaving a copy in the system's page cache, where possible. For callers
+    /// that have their own cache.
     fn read_at_past_cache(&self, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
         self.read_at(offset, into)
     }
 
-    /// Reads like the one (`past_cache`) or the other, and says whether the device gave all of it: who
-    /// counts something as verified has to know. May take one more system call.
+    /// Reads like one (`past_cache`) or the other, and reports whether the device gave all bytes. A
+    /// caller that counts bytes as verified must know. May take one more system call.
     fn read_at_told(
         &self,
         offset: u64,
@@ -115,8 +120,11 @@ pub trait DiskFile: Send + Sync {
         Ok(ReadFrom::Cache)
     }
 
-    /// The same, and of what lies behind it the system reads `ahead_bytes` and no more, where that is
-    /// possible: for who has a turn at the device for so many. Left to itself it reads as far ahead as it likes.
+    /// Does the same, and limits the system's read-ahead behind the range to `ahead_bytes`, where
+    /// possible.
+    ///
+    /// For callers with an I/O grant for that many bytes. By itself the system reads ahead as far
+    /// as it likes.
     fn read_at_ahead(
         &self,
         offset: u64,
@@ -129,35 +137,37 @@ pub trait DiskFile: Send + Sync {
     /// Writes all of `data` at `offset`, growing the file.
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), MediaError>;
 
-    /// The same, and the device has the bytes on return, where that is possible, so that a sync finds
-    /// little to write. Durable they are after that sync.
+    /// Does the same, and the device has the bytes on return, where possible, so that a sync finds
+    /// little to write. They are durable only after that sync.
     fn write_at_past_cache(&self, offset: u64, data: &[u8]) -> Result<(), MediaError> {
         self.write_at(offset, data)
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> Result<u64, MediaError>;
 
-    /// Cuts or grows with zeroes.
+    /// Cuts the file, or grows it with zeroes.
     fn set_len(&self, len: u64) -> Result<(), MediaError>;
 
-    /// Cuts it to `len`, and the disk has the room on return, where that is possible.
+    /// Cuts the file to `len`. The freed space is available on return, where possible.
     fn give_back(&self, len: u64) -> Result<(), MediaError> {
         self.set_len(len)
     }
 
-    /// Says of an empty file that its bytes will be overwritten again and again: a file system that
-    /// writes them elsewhere each time, and needs room for that, should not. Where it cannot, nothing is lost.
+    /// Declares that the bytes of an empty file will be overwritten again and again.
+    ///
+    /// A file system that writes them elsewhere each time, and needs space for that, should not.
+    /// Where it cannot avoid that, nothing is lost.
     fn will_be_overwritten(&self) {}
 
-    /// Grows it to `len`, and the disk has the room for that from then on, whatever is written
-    /// there later. `NoSpace` may leave it longer than it was.
+    /// Grows the file to `len` and allocates the space for it, so that later writes there do not
+    /// run out of space. `NoSpace` may leave it longer than it was.
     fn allocate(&self, len: u64) -> Result<(), MediaError> {
         fill(self, len)
     }
 
-    /// The disk has room for the first `len` bytes from then on, and the file is as long as before:
-    /// `NoSpace` if it has not. False where the system cannot promise that.
+    /// Allocates space for the first `len` bytes without changing the file's length. Fails with
+    /// `NoSpace` if there is too little. Returns false where the system cannot promise that.
     fn claim(&self, _len: u64) -> Result<bool, MediaError> {
         Ok(false)
     }
@@ -166,7 +176,7 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self, point: Barrier) -> Result<(), MediaError>;
 }
 
-/// Fills a file from its end up to `len` with bytes that no file system shrinks: for those that
+/// Fills a file from its end up to `len` with bytes that no file system shrinks. For files that
 /// cannot allocate.
 pub(crate) fn fill<F: DiskFile + ?Sized>(file: &F, len: u64) -> Result<(), MediaError> {
     const PIECE_BYTES: usize = 256 << 10;

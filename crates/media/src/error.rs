@@ -1,9 +1,11 @@
-//! Errors of storage: a kind exists only where a caller acts differently.
+//! Defines the errors of storage. Implementations of `Blobs` and `Disk` return them.
+//!
+//! Invariant: a kind exists only where a caller acts differently.
 
 use std::fmt;
 use std::io;
 
-/// What the caller may do about it.
+/// Kind of an error: it determines the caller's reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaErrorKind {
     /// No such name.
@@ -15,7 +17,7 @@ pub enum MediaErrorKind {
     /// Disk full or quota reached.
     #[error("no space left")]
     NoSpace,
-    /// The place cannot be written (read-only file system, permissions).
+    /// The location cannot be written (read-only file system, permissions).
     #[error("cannot be written")]
     ReadOnly,
     /// Another live process holds the lock.
@@ -24,22 +26,22 @@ pub enum MediaErrorKind {
     /// The device failed.
     #[error("input/output error")]
     Io,
-    /// An earlier write or sync failed: what reached the disk is unknown, nothing more is
-    /// accepted. `source` has that failure's kind and words.
+    /// An earlier write or sync failed. The state of the disk is unknown and nothing more is
+    /// accepted. `source` has that failure's kind and text.
     #[error("an earlier write failed")]
     Poisoned,
 }
 
-/// A failed operation: what, on which name, why.
+/// A failed operation: the operation, the name, the reason.
 #[derive(Debug)]
 pub struct MediaError {
-    /// What the caller may do.
+    /// Kind, which determines the caller's reaction.
     pub kind: MediaErrorKind,
     /// The operation, a verb ("put", "sync").
     pub operation: &'static str,
     /// Blob name or path within the pool.
     pub name: String,
-    /// The system's own words, when there are any.
+    /// The system's error, if there is one.
     pub source: Option<io::Error>,
 }
 
@@ -54,13 +56,14 @@ impl MediaError {
         }
     }
 
-    /// True when the disk is full, or was when that failed after which nothing is accepted.
+    /// Returns true when the disk is full, or was full at the failure after which nothing is
+    /// accepted.
     pub fn is_full(&self) -> bool {
         let source = self.source.as_ref().map(|e| kind_of(e.kind()));
         [Some(self.kind), source].contains(&Some(MediaErrorKind::NoSpace))
     }
 
-    /// There is something that this program did not make and does not touch.
+    /// Makes an error for an object that this program did not make and does not touch.
     pub fn refused(operation: &'static str, name: &str, why: &str) -> Self {
         let source = io::Error::other(Refusal(why.to_owned()));
         Self::from_io(operation, name, source)
@@ -70,7 +73,7 @@ impl MediaError {
         self.source.as_ref()?.get_ref()?.downcast_ref()
     }
 
-    /// An error without a system error behind it.
+    /// Makes an error without a system error behind it.
     pub fn plain(kind: MediaErrorKind, operation: &'static str, name: &str) -> Self {
         Self {
             kind,
@@ -96,7 +99,7 @@ fn kind_of(kind: io::ErrorKind) -> MediaErrorKind {
     }
 }
 
-/// Why something was not touched.
+/// Reason why an object was not touched.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Refusal(String);
@@ -114,10 +117,10 @@ impl fmt::Display for MediaError {
     }
 }
 
-// By hand, since a refusal hides its source.
+// Implemented by hand, because a refusal hides its source.
 impl std::error::Error for MediaError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // A refusal has said all of it.
+        // A refusal's text already contains its source.
         let source = self.source.as_ref().filter(|_| self.refusal().is_none());
         source.map(|e| e as _)
     }

@@ -1,9 +1,10 @@
-//! The waist downwards: the only door to storage, the clock and randomness.
+//! Defines the media interfaces: the only access to storage, the clock and randomness.
 //!
-//! Invariant: no other room opens a file of the pool, asks for the time or draws a random number;
-//! whatever must be durable passes a named [`Barrier`]. The store calls this; `local` and the
-//! simulator implement it. Two shapes: [`Blobs`] (whole objects under a name; containers, roots,
-//! keys) and [`Disk`] (files that change in place; index, later journal and SSD tier).
+//! The store calls this; `local` and the simulator implement it. Storage has two interfaces:
+//! [`Blobs`] (whole objects under a name: containers, roots, keys) and [`Disk`] (files that change
+//! in place: index, later journal and SSD tier).
+//! Invariant: no other crate opens a file of the pool, asks for the time or draws a random number.
+//! Every wait for durability passes a named [`Barrier`].
 #![deny(unsafe_code)]
 
 mod asker;
@@ -31,22 +32,22 @@ pub use reserve::{Need, RESERVE_NAME, Reserve, Reserved};
 use std::sync::Arc;
 use units::UnixNanos;
 
-/// Everything below the store, bundled: what `store::Pool` is opened over.
+/// Everything below the store, bundled. `store::Pool` is opened over it.
 #[derive(Clone)]
 pub struct Media {
     /// Containers, roots, keys, config.
     pub blobs: Arc<dyn Blobs>,
     /// Index and other rebuildable files.
     pub disk: Arc<dyn Disk>,
-    /// The time.
+    /// Time of day.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
+    /// Source of randomness.
     pub random: Arc<dyn Random>,
 }
 
 impl Media {
-    /// All on one disk, with a clock that begins at `now` and the random numbers of a seed: for
-    /// simulations, tests and measures, which do not depend on the machine.
+    /// Puts everything on one disk, with a clock that begins at `now` and random numbers from a
+    /// seed. For simulations, tests and measurements that must not depend on the machine.
     pub fn seeded(disk: Arc<dyn Disk>, now: UnixNanos, seed: u64) -> Self {
         Self {
             blobs: Arc::new(DirBlobs::new(Arc::clone(&disk), Syncing::Inline)),

@@ -1,7 +1,8 @@
-//! [`Disk`] over a directory of the local file system.
+//! Implements [`Disk`] over a directory of the local file system. The program and tests make one.
 //!
-//! Invariant: directories are made 0700 and files 0600; nothing outside the top is touched, whoever
-//! may change what is in it: every name is resolved from a held handle of the top ([`below`]).
+//! Invariant: directories are made 0700 and files 0600. Nothing outside the top directory is
+//! touched, even if other users can change its contents: every name is resolved from an open handle
+//! of the top ([`below`]).
 
 use crate::{
     Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, ReadFrom, Room,
@@ -29,15 +30,15 @@ pub struct LocalDisk {
 }
 
 impl LocalDisk {
-    /// Over an existing directory or one still to be made with [`LocalDisk::create_top`].
+    /// Uses an existing directory, or one that [`LocalDisk::create_top`] will make.
     pub fn new(top: impl Into<PathBuf>) -> Self {
         Self {
             below: Below::new(top.into()),
         }
     }
 
-    /// Makes the top directory, 0700, and its parents. What was made is durable: nothing below
-    /// could be otherwise.
+    /// Makes the top directory, 0700, and its parents. They are durable on return: nothing below
+    /// could be durable otherwise.
     pub fn create_top(&self) -> Result<(), MediaError> {
         let top = self.below.path();
         let name = top.display().to_string();
@@ -60,7 +61,7 @@ impl LocalDisk {
         Ok(())
     }
 
-    /// Where the tree stands.
+    /// Returns the path of the top directory.
     pub fn top(&self) -> &Path {
         self.below.path()
     }
@@ -81,7 +82,7 @@ impl Disk for LocalDisk {
             false => OFlags::empty(),
         };
         let file = self.below.file("open", path, Access::Write, more)?;
-        // Not by the opening itself: it does not know yet what it has opened.
+        // Do not truncate in the open call itself: it does not know yet what it has opened.
         if create {
             io("truncate", path, file.set_len(0))?;
         }
@@ -120,12 +121,12 @@ impl Disk for LocalDisk {
         match rustix::fs::renameat_with(old, source.name, new, target.name, only_new) {
             // File systems without RENAME_NOREPLACE (NFS, some FUSE) still have link.
             Err(Errno::INVAL | Errno::NOSYS) => {
-                // Of the link itself, should somebody have put one there.
+                // This acts on the link itself, if somebody has put one there.
                 let flags = AtFlags::empty();
                 let linked = rustix::fs::linkat(old, source.name, new, target.name, flags);
                 sys("link", to, linked)?;
-                // The new name stands: to say otherwise would deny a put that took place. The old
-                // one is swept later, as after a crash here.
+                // The new name exists, so reporting an error would deny a put that took place. The
+                // old name is swept later, as after a crash here.
                 let _ = rustix::fs::unlinkat(old, source.name, flags);
                 Ok(())
             }
@@ -144,7 +145,7 @@ impl Disk for LocalDisk {
         let mut entries = Vec::new();
         for entry in sys("list", dir, rustix::fs::Dir::read_from(&handle))? {
             let entry = sys("list", dir, entry)?;
-            // Our own names are ASCII; others are not ours and are left alone.
+            // Our own names are ASCII. Others are not ours and are left alone.
             let Ok(name) = entry.file_name().to_str() else {
                 continue;
             };
@@ -152,7 +153,7 @@ impl Disk for LocalDisk {
                 continue;
             }
             let is_dir = match entry.file_type() {
-                // Some file systems do not tell here.
+                // Some file systems do not report the type here.
                 FileType::Unknown => {
                     let flags = AtFlags::SYMLINK_NOFOLLOW;
                     match rustix::fs::statat(&handle, name, flags) {
@@ -189,7 +190,7 @@ impl Disk for LocalDisk {
         let used = found.f_blocks.saturating_sub(found.f_bfree);
         Some(Room {
             free_bytes: bytes(found.f_bavail),
-            // What is kept for root is nobody else's.
+            // Space reserved for root is unavailable to others.
             total_bytes: bytes(used.saturating_add(found.f_bavail)),
         })
     }
@@ -211,11 +212,11 @@ impl Disk for LocalDisk {
 struct LocalFile {
     file: File,
     name: String,
-    /// The same file, of which the system reads ahead what it is told; `None` where that cannot be.
+    /// Second handle, with explicit read-ahead; `None` where that is impossible.
     ahead: OnceLock<Option<Ahead>>,
-    /// The same file, read past the page cache; `None` where that cannot be.
+    /// Second handle that reads past the page cache; `None` where that is impossible.
     past_cache: OnceLock<Option<PastCache>>,
-    /// ... written.
+    /// Second handle that writes past the page cache; `None` where that is impossible.
     to_past_cache: OnceLock<Option<PastCache>>,
 }
 
@@ -233,7 +234,7 @@ impl LocalFile {
 }
 
 impl LocalFile {
-    /// False if `into` could not be filled this way.
+    /// Returns false if `into` could not be filled this way.
     fn reads_past_cache(&self, offset: u64, into: &mut [u8]) -> bool {
         let open = || PastCache::open(&self.file, past_cache::Access::Read);
         let opened = self.past_cache.get_or_init(open);
@@ -252,7 +253,7 @@ impl DiskFile for LocalFile {
         if self.reads_past_cache(offset, into) {
             return Ok(());
         }
-        // Whatever is wrong, the usual way says it; from the device, if the system lets go of its copy.
+        // The usual read reports any error. It reads from the device if the system drops its copy.
         told::let_go(&self.file, offset, into.len());
         self.read_at(offset, into)
     }
@@ -302,7 +303,7 @@ impl DiskFile for LocalFile {
             .map_or(0, |file| file.write_at(offset, data));
         match data.get(written..) {
             None | Some([]) => Ok(()),
-            // The end, or whatever is wrong.
+            // The usual write writes the end, and reports any error.
             Some(rest) => self.write_at(offset.saturating_add(written as u64), rest),
         }
     }
@@ -328,14 +329,14 @@ impl DiskFile for LocalFile {
 
     fn give_back(&self, len: u64) -> Result<(), MediaError> {
         self.set_len(len)?;
-        // btrfs and ext4 give freed blocks out again after the next commit only.
+        // btrfs and ext4 reuse freed blocks only after the next commit.
         let synced = rustix::fs::syncfs(&self.file).map_err(std::io::Error::from);
         io("sync", &self.name, synced)
     }
 
     fn will_be_overwritten(&self) {
         use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
-        // btrfs has it; others say that they have not.
+        // btrfs supports the flag; other file systems refuse it.
         if let Ok(flags) = ioctl_getflags(&self.file) {
             let _ = ioctl_setflags(&self.file, flags | IFlags::NOCOW);
         }
@@ -354,8 +355,9 @@ impl DiskFile for LocalFile {
     }
 
     fn sync(&self, _point: Barrier) -> Result<(), MediaError> {
-        // Bytes and length, as promised, and not the time of the last change: where nothing is
-        // allocated anew, as in the journal, that spares the file system a commit of its own.
+        // This makes bytes and length durable, as promised, but not the modification time. Where
+        // nothing is newly allocated, as in the journal, that saves the file system a commit of its
+        // own.
         io("sync", &self.name, self.file.sync_data())
     }
 }

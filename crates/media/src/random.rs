@@ -1,4 +1,6 @@
-//! Randomness, as an argument.
+//! Defines sources of randomness, which other code takes as an argument. The store calls this.
+//!
+//! Invariant: keys are drawn only from [`SystemRandom`] outside of simulations.
 
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
@@ -10,16 +12,17 @@ pub trait Random: Send + Sync {
     fn fill(&self, into: &mut [u8]);
 }
 
-/// The system's generator, asked anew each time: nothing is kept that a copy of this process (a
-/// virtual machine that was resumed twice) would have too. What the kernel gives is mixed with the
-/// clocks and a count, which costs nothing where its generator is good, and sets two copies apart
-/// whose kernel does not know yet that it was copied.
+/// The system's generator, called anew each time. It keeps no state that a copy of this process (a
+/// virtual machine that was resumed twice) would share.
+///
+/// It mixes the kernel's output with the clocks and a count. That costs nothing where the kernel's
+/// generator is good. It separates two copies whose kernel does not know yet that it was copied.
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, into: &mut [u8]) {
         let mut drawn = [0; 32];
-        // Without randomness no key is safe: there is nothing sensible left to do.
+        // No key is safe without randomness, so there is no sensible way to continue.
         getrandom::fill(&mut drawn).expect("the system has no source of randomness");
         let mut mixed = blake3::Hasher::new_keyed(&drawn);
         for clock in [ClockId::Realtime, ClockId::Boottime] {
@@ -38,7 +41,7 @@ static DRAWS: AtomicU64 = AtomicU64::new(0);
 pub struct SeededRandom(Mutex<u64>);
 
 impl SeededRandom {
-    /// The same seed gives the same bytes.
+    /// Makes a generator. The same seed gives the same bytes.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }

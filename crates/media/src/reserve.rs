@@ -1,49 +1,49 @@
-//! Room on the disk that only recovery, collection and deletion may use: a file that holds it.
+//! Reserves disk space that only recovery, garbage collection and deletion may use. A file occupies
+//! it. Blobs, the journal and the pool call this.
 //!
-//! Invariant: the file holds nothing that anybody needs; it may be missing, shorter or longer, and
-//! a crash may lose it. A put that meets a full disk takes of it what it needs, down to what its
-//! [`Need`] leaves for others; it is filled again when there is room. Whoever stores something new
-//! leaves as much free as the file is short of what is wanted. Where nobody knows how much room
-//! there is, there is no reserve. Called by blobs, the journal and the pool.
+//! Invariant: the file contains nothing that is needed. It may be missing, shorter or longer, and a
+//! crash may lose it. A put that meets a full disk takes the space it needs from the file, down to
+//! the part that its [`Need`] leaves for others. The file is filled again when there is space. A
+//! put of new data leaves as much free space as the file lacks of its wanted size. Where free space
+//! is unknown, there is no reserve.
 
 use crate::{Disk, DiskFile, MediaError, MediaErrorKind, Room};
 use std::sync::Arc;
 
-/// The file.
+/// Name of the file.
 pub const RESERVE_NAME: &str = "reserve";
-/// Of the disk: a 16th, ...
+/// Reserved share of the disk: a 16th.
 const SHARE: u64 = 16;
-/// ... at least so much, bytes: a container that is copied, and the commit that says so, ...
+/// Minimum, bytes: one copied container and the commit that records it.
 const BYTES_MIN: u64 = 16 << 20;
-/// ... and at most so much: larger disks do not need more to begin with.
+/// Maximum, bytes: larger disks do not need more to begin with.
 const BYTES_MAX: u64 = 64 << 20;
-/// ... but on no disk more than an 8th.
+/// On no disk does the reserve exceed this share, an 8th.
 const SHARE_MAX: u64 = 8;
-/// Files grow by less than this without anybody having asked (directories, the file system's own
-/// records).
+/// Margin for growth that no put accounts for, bytes (directories, the file system's own records).
 const MARGIN_BYTES: u64 = 1 << 20;
-/// Less is not worth a change of the file.
+/// Minimum difference that is worth a change of the file, bytes.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Taken at once beyond what a put needs: its directory and the file system's own records.
+/// Bytes taken beyond the size of a put, for its directory and the file system's own records.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// Whom a put serves, and so how much of the reserve it leaves: what gives room back can always be
-/// done after what only takes it.
+/// Purpose of a put. It determines how much of the reserve the put leaves, so that operations which
+/// free space always remain possible after those that only take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Something new: takes none of it.
+    /// New data: takes none of the reserve.
     New,
-    /// What was acknowledged and lies in the journal still, or in memory: leaves half.
+    /// Acknowledged data that is still in the journal or in memory: leaves half.
     Acknowledged,
-    /// A commit after which less is needed, and every other short one: leaves a quarter.
+    /// A commit that frees space, and every other short one: leaves a quarter.
     Deletion,
-    /// Collection and recovery: may take all.
+    /// Garbage collection and recovery: may take all.
     Room,
 }
 
 impl Need {
-    /// Bytes that it leaves of a reserve that should hold so many.
+    /// Returns the bytes that a put leaves of a reserve with this wanted size.
     fn leaves(self, wanted_bytes: u64) -> u64 {
         match self {
             Self::New => wanted_bytes.saturating_add(margin(wanted_bytes)),
@@ -54,58 +54,59 @@ impl Need {
     }
 }
 
-/// See the module's head.
+/// The file that occupies the reserved space.
 pub struct Reserve {
     disk: Arc<dyn Disk>,
 }
 
-/// How much there is, all in bytes.
+/// Free and reserved space, all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// What the file should hold on this disk.
+    /// Wanted size of the file on this disk.
     pub wanted_bytes: u64,
-    /// What it holds.
+    /// Current size of the file.
     pub held_bytes: u64,
-    /// What is free beside it.
+    /// Free space beside it.
     pub free_bytes: u64,
 }
 
 impl Reserved {
-    /// What there is for puts of this kind.
+    /// Returns the space that puts of this kind may use.
     pub fn for_need(&self, need: Need) -> u64 {
         let all = self.free_bytes.saturating_add(self.held_bytes);
         all.saturating_sub(need.leaves(self.wanted_bytes))
     }
 
-    /// Bytes that collectors may copy: commits need some too.
+    /// Returns the bytes that garbage collection may copy. It leaves some for commits.
     pub fn for_copies(&self) -> u64 {
         self.for_need(Need::Deletion)
     }
 
-    /// True when writers are about to be refused: who collects should not spare the trash.
+    /// Returns true when writers are about to be refused. Garbage collection should then not spare
+    /// the trash.
     pub fn is_nearly_full(&self) -> bool {
         self.for_need(Need::New) < 2 * self.wanted_bytes
     }
 }
 
-/// Small disks, of tests and appliances, have a small one.
+/// Scales the margin down for small disks, as in tests and appliances.
 fn margin(wanted_bytes: u64) -> u64 {
     MARGIN_BYTES.min(wanted_bytes / 8)
 }
 
-/// What a disk of this size should keep.
+/// Returns the wanted size of the reserve on a disk.
 fn wanted(room: Room) -> u64 {
     let share = (room.total_bytes / SHARE).clamp(BYTES_MIN, BYTES_MAX);
     share.min(room.total_bytes / SHARE_MAX)
 }
 
 impl Reserve {
-    /// On this disk.
+    /// Uses the reserve file on this disk.
     pub fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
     }
 
-    /// How much there is; `None`: nobody knows.
+    /// Returns free and reserved space; `None` if it is unknown.
     pub fn look(&self) -> Option<Reserved> {
         let room = self.disk.room()?;
         Some(Reserved {
@@ -120,8 +121,8 @@ impl Reserve {
         file.and_then(|file| file.len()).unwrap_or(0)
     }
 
-    /// Gives up as much as a put of so many bytes needs, and as `need` may take. True when that
-    /// made room.
+    /// Frees as much of the reserve as a put of `bytes` needs and `need` may take. Returns true
+    /// when that freed space.
     pub fn release(&self, bytes: u64, need: Need) -> bool {
         let Some(reserved) = self.look() else {
             return false;
@@ -136,7 +137,8 @@ impl Reserve {
         opened.and_then(|file| file.give_back(held - given)).is_ok()
     }
 
-    /// Tries again while it gives room that `need` may take; each attempt needs so many bytes.
+    /// Repeats `attempt` while it runs out of space and the reserve can free space for `need`. Each
+    /// attempt needs `bytes`.
     pub fn with_room<T>(
         &self,
         bytes: u64,
@@ -151,7 +153,7 @@ impl Reserve {
         }
     }
 
-    /// Fills it again, as far as there is room. What fails here costs nothing but the reserve.
+    /// Fills the reserve again as far as there is space. A failure costs only the reserve.
     pub fn restore(&self) {
         let Some(reserved) = self.look() else {
             return;

@@ -1,18 +1,18 @@
-//! The two buffers of a connection.
+//! Implements the input and output buffers of a connection. Sessions and workers own one each.
 //!
-//! Invariant: bytes are never moved or cleared on the hot path, and a buffer that grew for one
-//! large request shrinks again; whoever lets one grow has leased the memory. Sessions and workers
-//! own one each.
+//! Invariant: bytes are never moved or cleared on the hot path. A buffer that grew for one large
+//! request shrinks again. Code that lets a buffer grow has leased the memory.
 
 use crate::stream::Stream;
 use std::io;
 
-/// Input that a connection keeps, bytes: many small requests, or a write of usual size.
+/// Input memory that a connection keeps, bytes: many small requests, or a write of usual size.
 pub(crate) const INPUT_BYTES: usize = 256 << 10;
-/// Up to this an output doubles when it grows; beyond it takes what one reply needs, bytes.
+/// Up to this size an output doubles when it grows, bytes. Beyond it grows by the size of one
+/// reply.
 const OUTPUT_DOUBLING_BYTES: usize = 1 << 20;
 
-/// Bytes received and not used yet.
+/// Bytes that were received and not used yet.
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
@@ -40,18 +40,18 @@ impl Input {
         }
     }
 
-    /// Everything that is there.
+    /// Returns all buffered bytes.
     pub(crate) fn available(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The first `len` bytes after `skip` ones, if they are there.
+    /// Returns `len` bytes after the first `skip` ones, if they have arrived.
     pub(crate) fn peek(&self, skip: usize, len: usize) -> Option<&[u8]> {
         let rest = self.available().get(skip..)?;
         rest.get(..len)
     }
 
-    /// Forgets the first `len` bytes, or all if there are fewer.
+    /// Drops the first `len` bytes, or all if there are fewer.
     pub(crate) fn consume(&mut self, len: usize) {
         self.start = self.start.saturating_add(len).min(self.end);
         if self.start == self.end {
@@ -60,8 +60,8 @@ impl Input {
         }
     }
 
-    /// Removes the first `header` bytes and hands out the `len` ones after them. What is large
-    /// goes without a copy, and the memory with it.
+    /// Removes the first `header` bytes and returns the `len` ones after them. Large payloads leave
+    /// without a copy, together with their memory.
     pub(crate) fn take(&mut self, header: usize, len: usize) -> Payload {
         let total = header.saturating_add(len);
         if self.bytes.len() <= INPUT_BYTES || self.peek(header, len).is_none() {
@@ -80,7 +80,7 @@ impl Input {
         Payload { bytes, start }
     }
 
-    /// Makes sure that `needed` bytes fit from the start on, growing if it must.
+    /// Makes space for `needed` bytes from the start on, growing if necessary.
     fn make_room(&mut self, needed: usize) {
         let keep = self.end - self.start;
         if self.bytes.len() > INPUT_BYTES && needed.max(keep) <= INPUT_BYTES {
@@ -97,7 +97,7 @@ impl Input {
         }
     }
 
-    /// Waits for bytes, with room for a message of `needed`; 0 means that there are no more.
+    /// Waits for bytes, with space for a message of `needed`. Returns 0 at the end of the stream.
     pub(crate) fn fill(&mut self, stream: &dyn Stream, needed: usize) -> io::Result<usize> {
         self.make_room(needed);
         let free = self.bytes.get_mut(self.end..).unwrap_or_default();
@@ -110,14 +110,14 @@ impl Input {
         Ok(received)
     }
 
-    /// Takes what arrived meanwhile; true if something did.
+    /// Takes bytes that have arrived meanwhile. Returns true if there were any.
     pub(crate) fn fill_now(&mut self, stream: &dyn Stream) -> io::Result<bool> {
         self.make_room(0);
         let free = self.bytes.get_mut(self.end..).unwrap_or_default();
         if free.is_empty() {
             return Ok(true);
         }
-        // The end of the stream is left for the next fill to report.
+        // The next fill reports the end of the stream.
         let received = stream.recv_now(free)?.unwrap_or(0);
         self.end += received;
         Ok(received > 0)
@@ -125,7 +125,7 @@ impl Input {
 }
 
 /// Replies that were not sent yet. The vector stays initialised beyond `end`, so that reserving
-/// room for data costs no clearing.
+/// space for data needs no clearing.
 pub(crate) struct Output {
     bytes: Vec<u8>,
     end: usize,
@@ -133,7 +133,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// An empty output that keeps up to `kept_bytes` of memory between replies.
+    /// Makes an empty output that keeps up to `kept_bytes` of memory between replies.
     pub(crate) fn new(kept_bytes: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -150,17 +150,17 @@ impl Output {
         self.end == 0
     }
 
-    /// Everything that is there.
+    /// Returns all buffered bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.end).unwrap_or_default()
     }
 
-    /// Forgets what came after the first `len` bytes.
+    /// Drops all bytes after the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.end = self.end.min(len);
     }
 
-    /// `len` bytes at the end, of unspecified content. `len` is limited by the caller.
+    /// Appends `len` bytes of unspecified content. The caller limits `len`.
     pub(crate) fn reserve(&mut self, len: usize) -> &mut [u8] {
         let start = self.end;
         let end = start + len;
@@ -181,7 +181,7 @@ impl Output {
         self.reserve(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Forgets everything and gives memory back after an unusually large reply.
+    /// Drops everything, and frees memory after an unusually large reply.
     pub(crate) fn clear(&mut self) {
         self.end = 0;
         if self.bytes.len() > self.kept_bytes {

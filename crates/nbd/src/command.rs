@@ -1,7 +1,8 @@
-//! What each command of the transmission phase does to the volume and what it replies.
+//! Executes the commands of the transmission phase on a volume and writes their replies.
+//! Connections and their workers call this.
 //!
-//! Invariant: every request gets exactly one complete reply in `out`, an error included; nothing
-//! of a failed reply stays in front of the error. Connections and their workers call this.
+//! Invariant: every request gets exactly one complete reply in `out`, even in case of an error.
+//! Nothing of a failed reply remains before the error.
 
 mod read;
 mod status;
@@ -21,10 +22,10 @@ use crate::wire::requests::{Command, Request};
 use std::sync::Arc;
 use volume::{Checked, Durability, RequestContext, Volume, VolumeError};
 
-/// What a request holds at most, payload and reply together, bytes.
+/// Maximum memory of a request, payload and reply together, bytes.
 pub(crate) const COST_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64 + status::REPLY_BYTES_MAX;
 
-/// A volume as one client agreed to see it.
+/// A volume with the options that one client agreed on.
 pub(crate) struct Export {
     volume: Checked<Arc<dyn Volume>>,
     style: Style,
@@ -33,9 +34,9 @@ pub(crate) struct Export {
     context: RequestContext,
 }
 
-/// Why a command failed.
+/// Reason why a command failed.
 enum Failure {
-    /// The client asked for something wrong.
+    /// The request was invalid.
     Refused(Errno),
     /// The volume failed.
     Volume(VolumeError),
@@ -65,12 +66,12 @@ impl Export {
         }
     }
 
-    /// True if requests have extended headers.
+    /// Returns true if requests have extended headers.
     pub(crate) fn extended(&self) -> bool {
         self.style == Style::Extended
     }
 
-    /// What the reply to a request may need, bytes.
+    /// Returns the maximum size of the reply to a request, bytes.
     pub(crate) fn reply_bytes(&self, request: &Request) -> u64 {
         match Command::from_number(request.command) {
             Some(Command::Read) if request.len_bytes <= u64::from(REQUEST_BYTES_MAX) => {
@@ -81,8 +82,8 @@ impl Export {
         }
     }
 
-    /// Carries a request out and appends its reply. False, with nothing done, if it would have to
-    /// wait and `may_wait` does not allow that.
+    /// Executes a request and appends its reply. Returns false, with nothing done, if it would have
+    /// to wait although `may_wait` is false.
     pub(crate) fn execute(
         &self,
         request: &Request,
@@ -169,12 +170,12 @@ impl Export {
             Command::WriteZeroes => {
                 let may_free = request.flags & flag::NO_HOLE == 0;
                 if request.flags & flag::FAST_ZERO != 0 && !may_free {
-                    // Zeroes that keep their space may cost as much as writing them.
+                    // Zeroes that keep their space may be as slow as writing them.
                     return Err(Errno::NotSupported.into());
                 }
                 volume.write_zeroes(context, offset, len, may_free, durability)?;
             }
-            // Sessions end on it; as a request it has no reply, so none can be right.
+            // Sessions end on this command. As a request it has no reply, so none would be right.
             Command::Disconnect => return Err(Errno::Invalid.into()),
         }
         self.done(request, out);
@@ -200,7 +201,7 @@ impl Export {
         out.push(chunk_header(self.style, header).as_bytes());
     }
 
-    /// Appends a reply that says only that it worked.
+    /// Appends a reply that reports only success.
     fn done(&self, request: &Request, out: &mut Output) {
         match self.style {
             Style::Simple | Style::Structured => {
@@ -210,7 +211,7 @@ impl Export {
         }
     }
 
-    /// Appends a reply that says only that it failed.
+    /// Appends a reply that reports only an error.
     fn refuse(&self, request: &Request, errno: Errno, out: &mut Output) {
         if self.style == Style::Simple {
             return out.push(simple(request.cookie, Some(errno)).as_bytes());
@@ -224,7 +225,7 @@ impl Export {
     }
 }
 
-/// The flags that mean something with `command`; FUA is allowed with all of them.
+/// Returns the flags that `command` accepts. FUA is allowed with all commands.
 fn allowed_flags(command: Command, style: Style) -> u16 {
     let own = match command {
         Command::Read if style != Style::Simple => flag::DF,
@@ -237,7 +238,7 @@ fn allowed_flags(command: Command, style: Style) -> u16 {
     flag::FUA | own
 }
 
-/// The largest read that is served, as a length in memory.
+/// Returns the length of a read, or an error if it is larger than served.
 fn read_len(request: &Request) -> Result<usize, Failure> {
     if request.len_bytes > u64::from(REQUEST_BYTES_MAX) {
         return Err(Errno::Invalid.into());

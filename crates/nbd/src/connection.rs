@@ -1,8 +1,8 @@
-//! What the server and the threads of one connection know of each other.
+//! Holds the state that the server and the threads of one connection share. The server makes one
+//! per client; sessions, writers and the memory pools read it.
 //!
-//! Invariant: whoever wants a connection to end sets `closing` before it ends the stream, so that a
-//! session that still has requests stops at the next pause. The server makes one per client;
-//! sessions, writers and the memory pools look at it.
+//! Invariant: code that ends a connection sets `closing` before it ends the stream. A session that
+//! still has requests then stops at the next pause.
 
 use crate::stream::Stream;
 use parking_lot::Mutex;
@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 pub(crate) struct Connection {
     pub(crate) stream: Arc<dyn Stream>,
     closing: AtomicBool,
-    /// Set when no reply can reach the client any more; never cleared.
+    /// True when no reply can reach the client any more; never cleared.
     gone: AtomicBool,
-    /// The export that the client asked for last, from before it is opened.
+    /// The export that the client last asked for. It is set before the export is opened.
     export: Mutex<String>,
     made: Instant,
-    /// When the client began to send a large request that is not complete; see [`Clock`].
+    /// Runs while a large request is incomplete; see [`Clock`].
     pub(crate) sending: Clock,
-    /// When a reply began to go out that the client has not taken.
+    /// Runs while the client has not taken a reply; see [`Clock`].
     pub(crate) taking: Clock,
 }
 
-/// The start of something that the client has to finish: milliseconds after the connection was
-/// made, plus one; 0 when there is nothing.
+/// Start of an action that the client must finish: milliseconds after the connection was made, plus
+/// one; 0 when there is none.
 #[derive(Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -57,7 +57,7 @@ impl Connection {
         self.made.elapsed().as_millis() as u64
     }
 
-    /// For how long the client has kept something waiting that it has to finish.
+    /// Returns the time for which the client has not finished the action.
     pub(crate) fn stalled(&self) -> Duration {
         let starts = [&self.sending, &self.taking].map(|clock| clock.0.load(Relaxed));
         match starts.into_iter().filter(|start| *start > 0).min() {
@@ -66,8 +66,8 @@ impl Connection {
         }
     }
 
-    /// Says which export is about to be opened. After this, whoever takes the export away finds
-    /// the connection; see [`crate::ServerHandle::close_export`].
+    /// Records the export before it is opened. Code that removes the export later finds the
+    /// connection; see [`crate::ServerHandle::close_export`].
     pub(crate) fn claim(&self, export: &str) {
         let mut claimed = self.export.lock();
         export.clone_into(&mut claimed);
@@ -78,23 +78,24 @@ impl Connection {
         *claimed == export
     }
 
-    /// True if the session shall take no more requests than have arrived.
+    /// Returns true if the session must take only requests that have already arrived.
     pub(crate) fn closing(&self) -> bool {
         self.closing.load(Relaxed)
     }
 
-    /// Lets requests that arrived be answered, then ends the session.
+    /// Lets the session answer requests that have arrived, then ends it.
     pub(crate) fn close(&self) {
         self.closing.store(true, Relaxed);
         self.stream.shutdown_recv();
     }
 
-    /// True if the connection is known to be down. Does not ask the system.
+    /// Returns true if the connection is known to be down. Does not ask the system.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
 
-    /// True if no reply can reach the client. Asks the system, and ends the connection if so.
+    /// Returns true if no reply can reach the client. Asks the system, and ends the connection if
+    /// so.
     pub(crate) fn look_for_client(&self) -> bool {
         if !self.is_gone() && self.stream.hung_up() {
             self.drop_now();
@@ -102,7 +103,7 @@ impl Connection {
         self.is_gone()
     }
 
-    /// Ends both directions now. Queued reads are dropped; queued changes are still carried out.
+    /// Ends both directions now. Queued reads are dropped; queued changes are still executed.
     pub(crate) fn drop_now(&self) {
         self.gone.store(true, Relaxed);
         self.closing.store(true, Relaxed);

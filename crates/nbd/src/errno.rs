@@ -1,13 +1,13 @@
-//! The one table from error kinds of the waist to errors of the protocol.
+//! Maps error kinds of volumes to errors of the protocol. Commands call this.
 //!
-//! Invariant: exhaustive, so a new kind does not compile until someone decided what a client is
-//! told. Commands call this.
+//! Invariant: the table is exhaustive, so a new kind does not compile until its error is chosen.
+//! There is no second table.
 
 use crate::wire::replies::Errno;
 use crate::wire::requests::Command;
 use volume::VolumeErrorKind;
 
-/// What the client of `command` is told about `kind`.
+/// Returns the error that the client of `command` gets for `kind`.
 pub(crate) fn errno(command: Command, kind: VolumeErrorKind) -> Errno {
     match kind {
         VolumeErrorKind::OutOfRange => match command {
@@ -22,12 +22,12 @@ pub(crate) fn errno(command: Command, kind: VolumeErrorKind) -> Errno {
         VolumeErrorKind::ReadOnly => Errno::NotPermitted,
         VolumeErrorKind::NoSpace => Errno::NoSpace,
         VolumeErrorKind::Unsupported => Errno::NotSupported,
-        // Not `Shutdown`: the client shall see its disk fail, not a server that says goodbye.
+        // Not `Shutdown`: the client must see a failing disk, not an orderly end of the server.
         VolumeErrorKind::Io | VolumeErrorKind::Failed => Errno::Io,
     }
 }
 
-/// Words for the message of a structured error; no facts that a client should not see.
+/// Returns the text of a structured error. It contains nothing that a client should not see.
 pub(crate) fn words(errno: Errno) -> &'static str {
     match errno {
         Errno::NotPermitted => "export is read-only",

@@ -1,30 +1,29 @@
-//! Why a server could not be started.
+//! Defines the errors at the start of a server. The program shows them.
 //!
-//! Invariant: a kind exists only where the user has to do something else about it. The program
-//! shows these.
+//! Invariant: a kind exists only where the user has to act differently.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why [`crate::Server`] did not start.
+/// Reason why [`crate::Server`] did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address is reachable from other machines, and there is no TLS here.
+    /// The address is reachable from other machines, and this server has no TLS.
     #[error("refusing to serve NBD without TLS on {0}: use a unix socket or a loopback address")]
     NotLoopback(SocketAddr),
-    /// A live server has this socket.
+    /// Another running server uses this socket.
     #[error("another server listens on {}", .0.display())]
     SocketInUse(PathBuf),
-    /// Something that is not a socket has this path.
+    /// The path exists and is not a socket.
     #[error("{} exists and is not a socket", .0.display())]
     NotASocket(PathBuf),
-    /// The system refused.
+    /// The system refused an operation.
     #[error("cannot {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// Why it failed.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -1,8 +1,7 @@
-//! What a server offers.
+//! Lists the exports of a server. The program implements [`Exports`] over its pools; tests and
+//! small servers use [`FixedExports`].
 //!
-//! Invariant: names are at most 4096 bytes; longer ones can be neither listed nor asked for.
-//! The program implements [`Exports`] over its pools; tests and small servers use
-//! [`FixedExports`].
+//! Invariant: names are at most 4096 bytes. Longer ones can be neither listed nor requested.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use volume::Volume;
 /// One line of a list of exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportEntry {
-    /// What clients ask for.
+    /// Name that clients request.
     pub name: String,
     /// One line for humans; may be empty.
     pub description: String,
@@ -19,19 +18,19 @@ pub struct ExportEntry {
     pub size_bytes: u64,
 }
 
-/// The volumes that clients can choose from. Called from every connection's thread at once.
+/// The volumes that clients can choose from. All connection threads may call this at once.
 pub trait Exports: Send + Sync {
-    /// All exports, in the order to show them.
+    /// Returns all exports, in display order.
     fn list(&self) -> Vec<ExportEntry>;
 
-    /// The volume called `name`, or `None` if there is none.
+    /// Returns the volume called `name`, or `None` if there is none.
     ///
-    /// Clients may open the same name over several connections and are told that this is safe:
-    /// all opens of one name must see each other's writes, and a flush through one must cover
-    /// the acknowledged writes of all.
+    /// Clients may open the same name over several connections, and the server announces that this
+    /// is safe. All opens of one name must therefore see each other's writes, and a flush through
+    /// one must cover the acknowledged writes of all.
     fn open(&self, name: &str) -> Option<Arc<dyn Volume>>;
 
-    /// What the empty name means: the only export if there is just one.
+    /// Returns the name that the empty name stands for: the only export if there is just one.
     fn default_name(&self) -> Option<String> {
         let mut all = self.list().into_iter();
         match (all.next(), all.next()) {
@@ -41,7 +40,7 @@ pub trait Exports: Send + Sync {
     }
 }
 
-/// Exports that do not change while the server runs.
+/// A fixed set of exports.
 #[derive(Clone, Default)]
 pub struct FixedExports {
     volumes: BTreeMap<String, Arc<dyn Volume>>,
@@ -49,13 +48,13 @@ pub struct FixedExports {
 }
 
 impl FixedExports {
-    /// Offers `volume` as `name`.
+    /// Exports `volume` as `name`.
     pub fn with(mut self, name: &str, volume: Arc<dyn Volume>) -> Self {
         self.volumes.insert(name.to_owned(), volume);
         self
     }
 
-    /// Lets the empty name mean `name`.
+    /// Makes the empty name stand for `name`.
     pub fn with_default(mut self, name: &str) -> Self {
         self.default = Some(name.to_owned());
         self

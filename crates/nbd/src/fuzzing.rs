@@ -1,7 +1,7 @@
-//! Entry points for fuzzers: any bytes in, no panic and no hang out.
+//! Provides entry points for fuzzers: arbitrary bytes go in; nothing may panic or hang. The fuzz
+//! targets and the seeded loops of the tests call these.
 //!
-//! Invariant: the same bytes do the same thing. The fuzz targets and the seeded loops of the
-//! tests call these.
+//! Invariant: the same bytes always do the same.
 
 use crate::exports::{Exports, FixedExports};
 use crate::negotiation::Negotiation;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use volume::{MemoryVolume, ReadOnly};
 
-/// Feeds `data` to every decoder of the handshake, and to the negotiation as one option: its
-/// first byte chooses which.
+/// Feeds `data` to every decoder of the handshake, and to the negotiation as one option, which its
+/// first byte selects.
 pub fn fuzz_options(data: &[u8]) {
     let _ = options::decode_header(data);
     let _ = options::decode_info(data);
@@ -44,7 +44,7 @@ pub fn fuzz_requests(data: &[u8]) {
     }
 }
 
-/// Lets a client send exactly `data` over a whole session, against small volumes in memory.
+/// Runs a whole session with a client that sends exactly `data`, against small volumes in memory.
 pub fn fuzz_session(data: &[u8]) {
     let stream = Arc::new(Replay(Mutex::new(data.to_vec().into())));
     Session::alone(stream, Arc::new(exports()), Duration::from_secs(10)).run();
@@ -59,7 +59,7 @@ fn exports() -> impl Exports + use<> {
         .with_default("disk")
 }
 
-/// A client that has sent everything and reads everything.
+/// A client that has already sent everything, and reads everything.
 struct Replay(Mutex<std::collections::VecDeque<u8>>);
 
 impl Stream for Replay {

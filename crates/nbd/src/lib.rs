@@ -1,11 +1,11 @@
-//! Network block devices: serves any [`volume::Volume`] to NBD clients.
+//! Serves any [`volume::Volume`] to NBD clients (network block devices).
 //!
-//! Invariant: bytes from the network never panic, never allocate more than the limits say and
-//! never reach another connection; the volume behind is always wrapped in [`volume::Checked`].
-//! The program calls [`Server`]; nothing here knows deduplication.
+//! The program calls [`Server`]. [`wire`] contains layouts only, `negotiation` and `command`
+//! contain decisions over them, `session`, `workers` and `server` move the bytes.
 //!
-//! [`wire`] is pure layout, `negotiation` and `command` are pure decisions over it, `session`,
-//! `workers` and `server` move the bytes.
+//! Invariant: bytes from the network never cause a panic, never allocate more than the limits allow
+//! and never reach another connection. Volumes are always wrapped in [`volume::Checked`]. Nothing
+//! here knows about deduplication.
 #![forbid(unsafe_code)]
 
 mod buffers;
@@ -34,5 +34,5 @@ pub use exports::{ExportEntry, Exports, FixedExports};
 pub use server::{Server, ServerHandle, ServerOptions};
 pub use stats::{LATENCY_BUCKETS, Stats};
 
-/// Largest read or write, bytes; what clients may assume without asking.
+/// Largest read or write, bytes. Clients may assume it without asking.
 pub const REQUEST_BYTES_MAX: u32 = 32 << 20;

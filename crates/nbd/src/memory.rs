@@ -1,12 +1,16 @@
-//! Memory for requests: what each connection owns, and what all of them share.
+//! Leases memory for requests: each connection's own, and pools that all connections share.
+//! Sessions and workers call this.
 //!
 //! Invariant: a request's payload and reply are leased before they are allocated. Small requests
-//! fit what their connection owns, so they never wait for other connections. Larger ones take
-//! turns at the pool by weighted fair queueing: who has had few bytes of it goes before who has had
-//! many, whatever came first, so several greedy clients cost a modest one its share and no more. Who
-//! is gone waits no longer. Reads and changes have pools of their own, so that writes which wait leave
-//! reads alone. When somebody waits, a client that holds memory of the pool and neither finishes
-//! its request nor takes its reply is dropped. Sessions and workers call this.
+//! fit the connection's own memory, so they never wait for other connections.
+//!
+//! Larger ones queue at the pool by weighted fair queueing: a connection that has received few
+//! bytes of it goes before one that has received many, regardless of arrival. Several greedy
+//! clients thus cost a modest one only its share. A disconnected client waits no longer. Reads and
+//! changes have separate pools, so that waiting writes do not delay reads.
+//!
+//! While a connection waits, a client is dropped that holds memory of the pool and neither finishes
+//! its request nor takes its reply.
 
 use crate::connection::Connection;
 use parking_lot::{Condvar, Mutex};
@@ -15,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a connection owns of each kind, bytes.
+/// Memory of each kind that a connection owns, bytes.
 pub(crate) const OWN_BYTES: u64 = 1 << 20;
-/// How often those who wait look for clients that stall.
+/// Period at which waiting threads look for clients that stall.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
-/// What all connections of a server share for one kind of request.
+/// Memory for one kind of request that all connections of a server share.
 pub(crate) struct Pool {
     stall_limit: Duration,
     state: Mutex<PoolState>,
@@ -29,11 +33,11 @@ pub(crate) struct Pool {
 
 struct PoolState {
     free_bytes: u64,
-    /// Who waits: when it would be served if all were served at once, a byte each in turn; then the
-    /// order of arrival.
+    /// Waiting requests: the virtual time at which each would be served if all were served at once,
+    /// one byte each in rotation; then the order of arrival.
     waiting: BTreeSet<(u64, u64)>,
     arrivals: u64,
-    /// The same clock: bytes that everybody who waited has had.
+    /// Current virtual time: bytes that every waiting connection has received.
     clock: u64,
     holders: HashMap<u64, Holder>,
 }
@@ -43,17 +47,17 @@ struct Holder {
     connection: Arc<Connection>,
 }
 
-/// One connection's way to memory of one kind.
+/// One connection's access to memory of one kind.
 pub(crate) struct Share {
     pool: Arc<Pool>,
     number: u64,
     connection: Arc<Connection>,
     own_free: AtomicU64,
-    /// Until when on the pool's clock it has been served. Changed under the pool's lock.
+    /// Virtual time up to which it has been served. Changed under the pool's lock.
     served: AtomicU64,
 }
 
-/// The right to use memory, until dropped.
+/// The right to use memory until it is dropped.
 pub(crate) struct Lease {
     share: Arc<Share>,
     bytes: u64,
@@ -61,8 +65,8 @@ pub(crate) struct Lease {
 }
 
 impl Pool {
-    /// A pool of `bytes`; must be at least what the largest request needs. Holders that stall
-    /// for `stall_limit` while others wait are dropped.
+    /// Makes a pool of `bytes`, which must suffice for the largest request. Holders that stall for
+    /// `stall_limit` while others wait are dropped.
     pub(crate) fn new(bytes: u64, stall_limit: Duration) -> Self {
         Self {
             stall_limit,
@@ -77,7 +81,7 @@ impl Pool {
         }
     }
 
-    /// The share of a new connection; `number` is its own.
+    /// Makes the share of a new connection; `number` is unique to it.
     pub(crate) fn share(self: &Arc<Self>, number: u64, connection: Arc<Connection>) -> Arc<Share> {
         Arc::new(Share {
             pool: self.clone(),
@@ -90,7 +94,7 @@ impl Pool {
 }
 
 impl PoolState {
-    /// When a request of so many bytes would be served.
+    /// Returns the virtual time at which a request of `bytes` would be served.
     fn due(&self, share: &Share, bytes: u64) -> u64 {
         let start = self.clock.max(share.served.load(Relaxed));
         start.saturating_add(bytes)
@@ -99,7 +103,7 @@ impl PoolState {
     fn grant(&mut self, share: &Share, bytes: u64) {
         self.free_bytes -= bytes;
         share.served.store(self.due(share, bytes), Relaxed);
-        // It moves on however many small requests come, so large ones get their turn.
+        // The time advances with every small request, so that large ones are served eventually.
         let sharing = self.waiting.len() as u64 + 1;
         self.clock = self.clock.saturating_add(bytes / sharing);
         let holder = self.holders.entry(share.number).or_insert_with(|| Holder {
@@ -125,8 +129,8 @@ impl Share {
         Some(self.lease(bytes, !own))
     }
 
-    /// Leases `bytes`; waits for them. `None` if the client went meanwhile. The caller holds nothing that others wait for, except
-    /// requests that are being carried out.
+    /// Waits for `bytes` and leases them. `None` if the client disconnected meanwhile. The caller
+    /// must hold nothing that others wait for, except requests that are being executed.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
         if let Some(lease) = self.try_take(bytes) {
             return Some(lease);
@@ -155,7 +159,7 @@ impl Share {
         state.waiting.remove(&place);
         state.grant(self, bytes);
         drop(state);
-        // The next in turn may fit as well.
+        // The next request in the queue may fit as well.
         pool.returned.notify_all();
         Some(self.lease(bytes, true))
     }
@@ -240,12 +244,11 @@ mod tests {
             let small = waiting(3, 2 * OWN_BYTES);
             drop(all);
             let mut held = small.join().unwrap();
-            // Others who want little, each for the first time, may pass the large one, but not for
-            // ever.
+            // Small requests of new connections may overtake the large one, but not for ever.
             let mut passed = 0;
             loop {
                 let next = waiting(10 + passed, 2 * OWN_BYTES);
-                // There is room for it: if it waits, it stands behind the large one.
+                // There is space for it. If it waits, it stands behind the large one.
                 let is_behind = pool.state.lock().waiting.len() == 2;
                 if is_behind {
                     drop(held);
@@ -274,7 +277,7 @@ mod tests {
             while !connection.closing() {
                 thread::yield_now();
             }
-            // Its thread ends, and with it the lease.
+            // Its thread ends, and releases the lease.
             drop(held);
             served.join().unwrap();
         });

@@ -1,8 +1,7 @@
-//! Option haggling: what each option of a client means and what it is told.
+//! Negotiates options: it decides the effect of each option and its reply. Sessions feed this.
 //!
-//! Invariant: no I/O; every option gets exactly one final reply, except those that end the
-//! haggling; nothing a client sends changes anything outside its own negotiation. Sessions feed
-//! this.
+//! Invariant: no I/O. Every option gets exactly one final reply, except those that end the
+//! negotiation. Nothing that a client sends changes anything outside its own negotiation.
 
 mod contexts;
 
@@ -19,20 +18,20 @@ use volume::{Volume, VolumeInfo};
 
 pub(crate) use contexts::{MetaContext, Source};
 
-/// Longest data of an option that is looked at, bytes; longer ones are skipped and refused.
+/// Longest option data that is decoded, bytes. Longer data is skipped and refused.
 pub(crate) const OPTION_BYTES_MAX: u32 = 64 << 10;
-/// Longest data of an option that is skipped, bytes; for longer ones the client is dropped.
+/// Longest option data that is skipped, bytes. For longer data the client is dropped.
 pub(crate) const OPTION_SKIP_BYTES_MAX: u32 = 1 << 20;
 
-/// What was agreed on.
+/// Result of the negotiation.
 pub(crate) struct Agreed {
     pub(crate) volume: Arc<dyn Volume>,
     pub(crate) style: Style,
-    /// In which BLOCK_STATUS is answered; it may not be used if there is none.
+    /// Contexts for BLOCK_STATUS; without any it may not be used.
     pub(crate) contexts: Vec<MetaContext>,
 }
 
-/// What to do after an option.
+/// Next step after an option.
 pub(crate) enum Step {
     /// Send the replies and take the next option.
     Next,
@@ -40,24 +39,24 @@ pub(crate) enum Step {
     Start(Agreed),
     /// Send the replies and close.
     Close,
-    /// Close at once: there is no way to answer.
+    /// Close at once, because there is no way to answer.
     Drop,
 }
 
-/// What a client has said so far.
+/// State of a client's negotiation.
 pub(crate) struct Negotiation<'a> {
     exports: &'a dyn Exports,
-    /// Told the name of each export before it is opened.
+    /// Called with the name of each export before it is opened.
     claim: &'a dyn Fn(&str),
     no_zeroes: bool,
     style: Style,
-    /// The contexts that were chosen, and for which export.
+    /// The contexts that were chosen, and their export.
     chosen: Option<(String, Vec<MetaContext>)>,
-    /// The last export asked for, so that INFO, contexts and GO open it once.
+    /// The last requested export, so that INFO, contexts and GO open it once.
     opened: Option<(String, Arc<dyn Volume>)>,
 }
 
-/// One option being answered.
+/// The reply to one option.
 struct Reply<'a> {
     out: &'a mut Vec<u8>,
     option: u32,
@@ -144,7 +143,7 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// The export that `name` means, under its own name.
+    /// Opens the export that `name` stands for, and returns its own name.
     fn open(&mut self, name: &str) -> Option<(String, Arc<dyn Volume>)> {
         let name = match name.is_empty() {
             true => self.exports.default_name().unwrap_or_default(),
@@ -172,7 +171,7 @@ impl<'a> Negotiation<'a> {
     }
 
     fn export_name(&mut self, data: &[u8], out: &mut Vec<u8>) -> Step {
-        // After extended headers the document wants GO.
+        // After extended headers the protocol document requires GO.
         let name = match self.style {
             Style::Extended => None,
             _ => decode_name(data),
@@ -235,7 +234,7 @@ impl<'a> Negotiation<'a> {
     }
 }
 
-/// What clients are told that they may do.
+/// Returns the flags that tell clients which commands they may use.
 fn transmission_flags(about: &VolumeInfo, style: Style) -> u16 {
     let mut flags = flag::HAS_FLAGS
         | flag::SEND_FLUSH
@@ -256,8 +255,10 @@ fn transmission_flags(about: &VolumeInfo, style: Style) -> u16 {
     flags
 }
 
-/// Minimum, preferred and maximum request size, bytes. The minimum is 1, because a volume takes
-/// requests of any alignment; a larger one would cut the end off volumes of odd size.
+/// Returns minimum, preferred and maximum request size, bytes.
+///
+/// The minimum is 1, because a volume takes requests of any alignment. A larger one would cut the
+/// end off volumes of odd size.
 fn block_sizes(about: &VolumeInfo) -> [u32; 3] {
     let wished = about.block_bytes_preferred.max(about.block_bytes_min);
     let preferred = wished.clamp(512, REQUEST_BYTES_MAX);
@@ -265,7 +266,7 @@ fn block_sizes(about: &VolumeInfo) -> [u32; 3] {
     [1, preferred, REQUEST_BYTES_MAX]
 }
 
-/// At most as much of `text` as a string of the protocol may have.
+/// Limits `text` to the length of a protocol string.
 fn limited(text: &str) -> &[u8] {
     let end = text.floor_char_boundary(STRING_BYTES_MAX);
     text.get(..end).unwrap_or_default().as_bytes()

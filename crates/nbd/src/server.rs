@@ -1,8 +1,7 @@
-//! Listens, accepts and stops.
+//! Listens, accepts and stops. The program starts one server per address.
 //!
-//! Invariant: there are never more connections than permits; a permit is given back when its
-//! thread ends, however it ends; TCP is served on loopback only, as there is no TLS here. The
-//! program starts one server per address.
+//! Invariant: there are never more connections than permits. A permit is returned when its thread
+//! ends, however it ends. TCP is served on loopback only, because there is no TLS here.
 
 #[cfg(test)]
 mod export_tests;
@@ -34,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A listening socket with something to serve; nothing is accepted before [`Server::start`].
+/// A listening socket and its exports. It accepts nothing before [`Server::start`].
 pub struct Server {
     listener: Listener,
     shared: Arc<Shared>,
@@ -79,8 +78,8 @@ impl Server {
         }
     }
 
-    /// Listens on a unix socket that only this user can connect to. A socket left by a dead
-    /// server is replaced.
+    /// Listens on a unix socket that only this user can connect to. Replaces a socket that a dead
+    /// server left.
     pub fn bind_unix(
         path: &Path,
         exports: Arc<dyn Exports>,
@@ -98,8 +97,8 @@ impl Server {
         Ok(Self::new(Listener::bind_tcp(address)?, exports, options))
     }
 
-    /// Serves a unix socket that somebody else listens on (socket activation); it is left as it
-    /// is when the server stops.
+    /// Serves a unix socket that another process listens on (socket activation). It is not removed
+    /// when the server stops.
     pub fn from_unix_listener(
         listener: UnixListener,
         exports: Arc<dyn Exports>,
@@ -108,7 +107,7 @@ impl Server {
         Ok(Self::new(Listener::from_unix(listener)?, exports, options))
     }
 
-    /// Serves a TCP socket that somebody else listens on (socket activation), on loopback only.
+    /// Serves a TCP socket that another process listens on (socket activation), on loopback only.
     pub fn from_tcp_listener(
         listener: TcpListener,
         exports: Arc<dyn Exports>,
@@ -117,12 +116,12 @@ impl Server {
         Ok(Self::new(Listener::from_tcp(listener)?, exports, options))
     }
 
-    /// Where a TCP server listens; tells the port if it was 0.
+    /// Returns the address of a TCP server, with the actual port if 0 was requested.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.listener.tcp_address()
     }
 
-    /// Starts to accept, on a thread of its own.
+    /// Starts to accept on a separate thread.
     pub fn start(self) -> Result<ServerHandle, ServerError> {
         let pair = UnixStream::pair().map_err(ServerError::io("make a waker"))?;
         let (waker, woken) = pair;
@@ -141,7 +140,7 @@ impl Server {
     }
 }
 
-/// How long to rest when the system has no more descriptors or threads.
+/// Pause when the system has no more descriptors or threads.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 fn accept(listener: &Listener, woken: &UnixStream, shared: &Arc<Shared>) {
@@ -188,7 +187,7 @@ impl Shared {
         };
         let permit = Permit(self.clone(), number);
         let thread = thread::Builder::new().name(format!("nbd-{number}"));
-        // If no thread can be had, the closure is dropped and the permit with it.
+        // If no thread can be started, the closure is dropped, and the permit with it.
         let _ = thread.spawn(move || {
             let _permit = permit;
             session.run();
@@ -209,14 +208,14 @@ impl Shared {
     }
 }
 
-/// The right to be connected.
+/// Permit for one connection.
 struct Permit(Arc<Shared>, u64);
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let Self(shared, number) = self;
         if let Some(connection) = shared.connections.lock().remove(number) {
-            // After a panic nobody else did.
+            // After a panic nothing else has closed it.
             connection.drop_now();
         }
         shared.counters.connections.fetch_sub(1, Relaxed);
@@ -225,17 +224,17 @@ impl Drop for Permit {
 }
 
 impl ServerHandle {
-    /// Numbers since the start.
+    /// Returns the counts since the start.
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot()
     }
 
-    /// Where a TCP server listens.
+    /// Returns the address of a TCP server.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp_address
     }
 
-    /// Connections that use the export, or asked for it last.
+    /// Counts connections that use the export, or last asked for it.
     pub fn clients(&self, export: &str) -> usize {
         let connections = self.shared.connections.lock();
         connections
@@ -244,19 +243,22 @@ impl ServerHandle {
             .count()
     }
 
-    /// Lets requests that arrived at the export's connections be answered, then closes them.
-    /// Returns how many there were. Whoever takes an export away removes it from its
-    /// [`Exports`] first: then no client is left that can still start to use it, and
-    /// [`ServerHandle::clients`] falls to 0 when the last request was answered.
+    /// Closes the export's connections after the requests that have arrived are answered. Returns
+    /// their number.
+    ///
+    /// Remove the export from its [`Exports`] first: then no client can still start to use it, and
+    /// [`ServerHandle::clients`] falls to 0 when the last request is answered.
     pub fn close_export(&self, export: &str) -> usize {
         let connections = self.shared.connections.lock();
         let using = connections.values().filter(|c| c.has_claimed(export));
         using.map(|connection| connection.close()).count()
     }
 
-    /// Accepts no more, lets requests that arrived be answered, closes every connection, and
-    /// removes the unix socket. False if some request did not end in time (twice
-    /// [`ServerOptions::stop_limit`]); its thread is left behind.
+    /// Accepts no more, lets requests that have arrived be answered, closes every connection, and
+    /// removes the unix socket.
+    ///
+    /// Returns false if a request did not end in time (twice [`ServerOptions::stop_limit`]). Its
+    /// thread is left behind.
     pub fn stop(mut self) -> bool {
         self.stop_now()
     }

@@ -1,8 +1,8 @@
-//! One connection, from greeting to goodbye.
+//! Serves one connection from greeting to disconnect. The server runs one session per connection.
 //!
-//! Invariant: replies are sent when no complete request is left in the input or when the output
-//! is large enough, so a deep queue costs few system calls and a single request never waits.
-//! Whatever a client does ends at most its own session. The server runs one per connection.
+//! Invariant: replies are sent when no complete request is left in the input, or when the output is
+//! large enough. A deep queue therefore costs few system calls, and a single request never waits. A
+//! client can end at most its own session.
 
 mod transmission;
 
@@ -27,20 +27,21 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use transmission::Transmission;
 
-/// Data of requests and replies at which replies are sent although more requests are there, bytes:
-/// a client that waits for some of them goes on while the rest is served.
+/// Data of requests and replies at which replies are sent although more requests have arrived,
+/// bytes. A client that waits for some of them continues while the rest is served.
 const BATCH_BYTES: usize = 32 << 10;
-/// Output memory that a connection keeps between batches, bytes: the largest reads that usual
-/// clients send (2 MiB, qemu-img) and what may be in front of them.
+/// Output memory that a connection keeps between batches, bytes: the largest reads of usual clients
+/// (2 MiB, qemu-img) and replies before them.
 const OUTPUT_KEPT_BYTES: usize = (2 << 20) + (256 << 10);
-/// Reads up to this need no lease while they are served at once: the output has room, bytes.
+/// Reads up to this size need no lease while they are served at once, because the output has space,
+/// bytes.
 const SMALL_REPLY_BYTES: u64 = 256 << 10;
-/// How many reads that wait go to the workers after a sign that the client keeps several under way.
+/// Number of waiting reads that go to workers after a sign that the client keeps several in flight.
 const DEEP_REQUESTS: u32 = 64;
-/// Options of one handshake; usual clients send less than ten.
+/// Maximum number of options in one handshake. Usual clients send fewer than ten.
 const OPTIONS_MAX: u32 = 1024;
 
-/// What a session needs to know of its server.
+/// Context of a session: its connection and its server.
 pub(crate) struct Session {
     pub(crate) connection: Arc<Connection>,
     pub(crate) exports: Arc<dyn Exports>,
@@ -50,7 +51,7 @@ pub(crate) struct Session {
     pub(crate) memory: Memory,
 }
 
-/// Where a session's requests get their memory.
+/// Memory for a session's requests.
 pub(crate) struct Memory {
     pub(crate) reads: Arc<Share>,
     pub(crate) changes: Arc<Share>,
@@ -65,17 +66,17 @@ impl Memory {
     }
 }
 
-/// How a session ended.
+/// Result of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The client said goodbye, or left between two requests, or the server stops.
+    /// The client disconnected, properly or between two requests, or the server stops.
     Clean,
-    /// The client sent nonsense, left in the middle, or did not read its replies.
+    /// The client sent invalid data, disconnected within a request, or did not read its replies.
     Dropped,
 }
 
 impl Session {
-    /// A session without a server.
+    /// Makes a session without a server.
     pub(crate) fn alone(
         stream: Arc<dyn Stream>,
         exports: Arc<dyn Exports>,
@@ -96,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Serves until the end. Returns how it ended.
+    /// Serves until the end and returns the result.
     pub(crate) fn run(&self) -> End {
         let mut input = Input::new();
         let end = match self.handshake(&mut input) {
@@ -114,7 +115,7 @@ impl Session {
         end
     }
 
-    /// Waits until `len` bytes are there.
+    /// Waits until `len` bytes have arrived.
     fn need(&self, input: &mut Input, len: usize, until: Instant) -> Result<(), Gone> {
         while input.peek(0, len).is_none() {
             let left = until.saturating_duration_since(Instant::now());
@@ -129,7 +130,7 @@ impl Session {
         Ok(())
     }
 
-    /// Agrees on an export; `None` if the client said goodbye.
+    /// Agrees on an export; `None` if the client disconnected properly.
     fn handshake(&self, input: &mut Input) -> Result<Option<Agreed>, Gone> {
         let until = Instant::now() + self.handshake_limit;
         let limit = Some(self.handshake_limit.min(self.send_limit));

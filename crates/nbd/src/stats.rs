@@ -1,19 +1,18 @@
-//! What a server counts.
+//! Counts the work of a server. The program reads [`Stats`] for its metrics.
 //!
-//! Invariant: counting never blocks; connections add once per batch, not once per request. The
-//! program reads [`Stats`] for its metrics.
+//! Invariant: counting never blocks. Connections add once per batch, not once per request.
 
 use crate::wire::requests::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets of the latency histogram: bucket `n` counts replies in less than 2^n microseconds
-/// that no lower bucket counts; the last one counts all others.
+/// Number of buckets in the latency histogram. Bucket `n` counts replies in less than 2^n
+/// microseconds that no lower bucket counts; the last one counts all others.
 pub const LATENCY_BUCKETS: usize = 26;
 
 const COMMANDS: usize = Command::ALL.len();
 
-/// Numbers since the server started.
+/// Counts since the server started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Connections open now.
@@ -24,26 +23,27 @@ pub struct Stats {
     pub connections_refused_total: u64,
     /// Connections that ended before transmission.
     pub handshakes_failed_total: u64,
-    /// Connections that were dropped for what the client sent or did not read.
+    /// Connections that were dropped because of invalid or unread data.
     pub connections_dropped_total: u64,
     /// Requests by command, in the order of [`Command::ALL`].
     pub requests_total: [u64; COMMANDS],
-    /// Reads dropped before they began, because their client was gone.
+    /// Reads dropped before they began, because their client had disconnected.
     pub reads_abandoned_total: u64,
     /// Requests answered with an error.
     pub errors_total: u64,
-    /// Bytes given to clients by reads, holes included.
+    /// Bytes that reads returned to clients, holes included.
     pub read_bytes_total: u64,
-    /// Bytes taken from clients by writes.
+    /// Bytes that writes received from clients.
     pub written_bytes_total: u64,
     /// Bytes sent.
     pub sent_bytes_total: u64,
     /// Time from the arrival of a request until its reply is handed to the socket, see
-    /// [`LATENCY_BUCKETS`]. Requests that are answered together share the time of the whole batch.
+    /// [`LATENCY_BUCKETS`]. Requests that are answered together count with the time of the whole
+    /// batch.
     pub latency_us: [u64; LATENCY_BUCKETS],
 }
 
-/// The same numbers while they change.
+/// The live counters.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
     latency_us: [AtomicU64; LATENCY_BUCKETS],
 }
 
-/// What one batch adds.
+/// Counts of one batch.
 #[derive(Default)]
 pub(crate) struct Tally {
     requests: [u64; COMMANDS],
@@ -71,7 +71,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// A request was carried out; `len_bytes` is its length.
+    /// Counts an executed request; `len_bytes` is its length.
     pub(crate) fn done(&mut self, command: Command, len_bytes: u64) {
         if let Some(count) = self.requests.get_mut(command as usize) {
             *count += 1;
@@ -84,7 +84,7 @@ impl Tally {
         }
     }
 
-    /// A request of a known command was answered with an error.
+    /// Counts an error reply to a known command.
     pub(crate) fn failed(&mut self, command: Command) {
         self.done(command, 0);
         self.errors += 1;
@@ -92,7 +92,7 @@ impl Tally {
 }
 
 impl Counters {
-    /// Adds a batch that took `elapsed` and was answered with `sent_bytes`; empties the tally.
+    /// Adds a batch that took `elapsed` and was answered with `sent_bytes`, and empties the tally.
     pub(crate) fn add(&self, tally: &mut Tally, sent_bytes: usize, elapsed: Duration) {
         let tally = std::mem::take(tally);
         for (total, count) in self.requests.iter().zip(tally.requests) {

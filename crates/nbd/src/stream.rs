@@ -1,7 +1,7 @@
-//! The two ends of a connection that a session needs, so that it does not know its socket.
+//! Abstracts the socket of a connection for sessions. The server makes streams from accepted
+//! sockets, the fuzzers from bytes.
 //!
-//! Invariant: all methods may be called from several threads; a send is one system call. The
-//! server makes streams from accepted sockets, the fuzzers from bytes.
+//! Invariant: several threads may call all methods. A send is one system call.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 /// A connected byte stream.
 pub(crate) trait Stream: Send + Sync {
-    /// Waits for bytes; 0 means that there will be no more.
+    /// Waits for bytes. Returns 0 at the end of the stream.
     fn recv(&self, into: &mut [u8]) -> io::Result<usize>;
-    /// Takes what is there without waiting; `None` means nothing yet.
+    /// Takes the bytes that have arrived, without waiting; `None` if there are none yet.
     fn recv_now(&self, into: &mut [u8]) -> io::Result<Option<usize>>;
-    /// Sends some of `bytes`; waits for room.
+    /// Sends some of `bytes`. Waits for space.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// How long [`Stream::recv`] waits.
+    /// Sets the time that [`Stream::recv`] waits.
     fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
-    /// How long [`Stream::send`] waits for room.
+    /// Sets the time that [`Stream::send`] waits for space.
     fn set_send_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
-    /// Lets [`Stream::recv`] return 0 after what has arrived, at once and for ever.
+    /// Makes [`Stream::recv`] return 0 after the bytes that have arrived, at once and for ever.
     fn shutdown_recv(&self);
-    /// Ends both directions; whoever waits returns.
+    /// Ends both directions. Waiting calls return.
     fn shutdown(&self);
-    /// True if nobody can take a reply any more. A peer that only stopped sending still can. Never
-    /// waits; what arrived and was not received stays there.
+    /// Returns true if the peer can no longer take a reply. A peer that only stopped sending still
+    /// can. Never waits, and leaves arrived bytes in the socket.
     fn hung_up(&self) -> bool;
 }
 
@@ -51,8 +51,9 @@ fn send(socket: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// A unix socket hangs up when its peer closes it. A TCP socket does after the first reply that
-/// the peer's system refuses: until then a peer that closed looks like one that stopped sending.
+/// Returns true if the socket hung up. A unix socket does when its peer closes it. A TCP socket
+/// does after the first reply that the peer's system refuses: until then a peer that closed looks
+/// like one that stopped sending.
 fn hung_up(socket: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&socket, PollFlags::empty())];
     match poll(&mut fds, Some(&Timespec::default())) {

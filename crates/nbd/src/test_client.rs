@@ -1,6 +1,6 @@
-//! A client for the tests: says exactly what it is told, right or wrong.
+//! Implements a client for the tests. It sends exactly what a test asks for, valid or not.
 //!
-//! Invariant: waits at most some seconds for an answer, so no test hangs.
+//! Invariant: it waits at most some seconds for an answer, so no test hangs.
 
 use crate::exports::{Exports, FixedExports};
 use crate::session::{End, Session};
@@ -32,7 +32,7 @@ pub(crate) struct Reply {
     pub(crate) payload: Vec<u8>,
 }
 
-/// A session on a thread of its own, and the client's end of it.
+/// Starts a session on a separate thread, and returns the client's end of it.
 pub(crate) fn session(
     exports: Arc<dyn Exports>,
     change: impl FnOnce(&mut Session),
@@ -45,7 +45,7 @@ pub(crate) fn session(
     (Client::new(near), thread, counters)
 }
 
-/// A session that serves `volume`, up to the start of transmission.
+/// Starts a session that serves `volume`, up to the start of transmission.
 pub(crate) fn serving(
     volume: Arc<dyn Volume>,
     options: &[u32],
@@ -87,7 +87,7 @@ impl Client {
         bytes
     }
 
-    /// True if the server closed without saying more.
+    /// Returns true if the server closed without sending more.
     pub(crate) fn closed(&mut self) -> bool {
         !matches!(self.stream.read(&mut [0; 1]), Ok(1))
     }
@@ -104,7 +104,7 @@ impl Client {
         self.send(data);
     }
 
-    /// Replies up to the final one: kind and data.
+    /// Returns the replies up to the final one: kind and data.
     pub(crate) fn option_replies(&mut self) -> Vec<(u32, Vec<u8>)> {
         let mut replies = Vec::new();
         loop {
@@ -142,7 +142,8 @@ impl Client {
         self.cookie
     }
 
-    /// The next reply; data follows a simple one if `data_bytes` says so and it is no error.
+    /// Returns the next reply. Data follows a simple one if `data_bytes` is not 0 and it is no
+    /// error.
     pub(crate) fn reply(&mut self, data_bytes: usize) -> Reply {
         let magic = u32::from_be_bytes(self.receive(4).try_into().unwrap());
         if magic == SIMPLE_REPLY_MAGIC {
@@ -187,7 +188,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and returns its only reply's error.
+    /// Sends a request and returns the error of its only reply.
     pub(crate) fn errno(&mut self, command: Command, flags: u16, offset: u64, len: u64) -> u32 {
         let cookie = self.ask(command, flags, offset, len);
         let reply = self.reply(0);

@@ -1,26 +1,27 @@
-//! A device for the tests: in memory, behind a gate that holds up what it is told to.
+//! Implements a device for the tests: in memory, behind a gate that holds selected requests. Tests
+//! of sessions and servers share it.
 //!
-//! Invariant: a request is counted as it begins, before it waits; nothing waits once the gate is
-//! open. Tests of sessions and servers share it.
+//! Invariant: a request is counted as it begins, before it waits. Nothing waits once the gate is
+//! open.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use volume::{MemoryVolume, Operation, Request, Slow, Volume};
 
-/// Much longer than an answer takes, much shorter than a wait for ever.
+/// A time much longer than a response, much shorter than a wait for ever.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
-/// The device, and what was asked of it.
+/// The device, and counts of its requests.
 pub(crate) struct Gated {
-    /// What it holds, past the gate.
+    /// Its contents, behind the gate.
     pub(crate) memory: MemoryVolume,
     stops: &'static [Operation],
     gate: Mutex<Gate>,
     moved: Condvar,
     /// Reads that began.
     pub(crate) reads: AtomicU64,
-    /// Of those, the ones of the largest size.
+    /// Number of those with the largest size.
     pub(crate) large_reads: AtomicU64,
     /// Writes that began.
     pub(crate) writes: AtomicU64,
@@ -32,7 +33,7 @@ struct Gate {
 }
 
 impl Gated {
-    /// Whatever `stops` names waits until the gate is open.
+    /// Makes a device whose `stops` operations wait until the gate is open.
     pub(crate) fn new(stops: &'static [Operation]) -> Arc<Self> {
         let open = stops.is_empty();
         Arc::new(Self {
@@ -46,7 +47,7 @@ impl Gated {
         })
     }
 
-    /// The device as servers see it; reads at the offsets that are `cached` need no thread.
+    /// Returns the device as servers see it. Reads at the offsets that are `cached` need no thread.
     pub(crate) fn volume(self: &Arc<Self>, cached: fn(u64) -> bool) -> Arc<dyn Volume> {
         let gated = Arc::clone(self);
         let slow = Slow::new(self.memory.clone(), move |request| gated.pass(request));

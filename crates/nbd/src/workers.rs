@@ -1,11 +1,12 @@
-//! Threads of one connection for requests that wait.
+//! Runs the threads of one connection for requests that wait. Sessions call this.
 //!
-//! Invariant: reads, changes and flushes have lanes of their own, each with its threads and its
-//! queue, so that writes which wait for room stop neither reads nor flushes. In each lane at most
-//! [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one request) are under way;
-//! whoever hands in more waits, so the client does. Reads of a client that is gone are dropped
-//! before they are begun; changes and flushes that were handed in are carried out. A worker's panic
-//! ends its connection and no other. Sessions call this; threads start with the first need.
+//! Invariant: reads, changes and flushes have separate lanes, each with its own threads and queue.
+//! Writes that wait for space therefore stop neither reads nor flushes. In each lane at most
+//! [`IN_FLIGHT_MAX`] requests and [`IN_FLIGHT_BYTES_MAX`] bytes (or one request) are in flight. A
+//! session that submits more waits, so its client does.
+//! Reads of a disconnected client are dropped before they begin. Submitted changes and flushes are
+//! executed. A worker's panic ends its connection and no other. Threads start when they are first
+//! needed.
 
 use crate::buffers::{Output, Payload};
 use crate::command::Export;
@@ -22,26 +23,26 @@ use std::time::Instant;
 
 /// Output memory that each thread keeps between replies, bytes.
 const OUTPUT_KEPT_BYTES: usize = 64 << 10;
-/// Requests of a lane under way: twice what the Linux client sends at most.
+/// Maximum number of a lane's requests in flight: twice the maximum of the Linux client.
 const IN_FLIGHT_MAX: usize = 256;
-/// Bytes of their payloads and replies.
+/// Maximum size of their payloads and replies, bytes.
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 
-/// Requests that may wait for each other.
+/// Class of requests that may wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Reads and questions for extents.
+    /// Reads and requests for extents.
     Reads,
     /// Writes, zeroes and trims.
     Changes,
-    /// Flushes: they cover only what was acknowledged, so they wait for no write under way.
+    /// Flushes. They cover only acknowledged writes, so they wait for no write in flight.
     Flushes,
 }
 
 impl Lane {
     const COUNT: usize = 3;
 
-    /// The lane of the command with this number.
+    /// Returns the lane of the command with this number.
     pub(crate) fn of(command: u16) -> Self {
         match Command::from_number(command) {
             Some(Command::Write | Command::Trim | Command::WriteZeroes) => Self::Changes,
@@ -59,12 +60,12 @@ impl Lane {
     }
 }
 
-/// A request that somebody else carries out.
+/// A request for a worker.
 pub(crate) struct Job {
     pub(crate) request: Request,
     pub(crate) payload: Payload,
     pub(crate) arrived: Instant,
-    /// For its payload and its reply.
+    /// Lease for its payload and its reply.
     pub(crate) lease: Lease,
     pub(crate) cost_bytes: u64,
 }
@@ -72,7 +73,7 @@ pub(crate) struct Job {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Queued and running.
+    /// Number of queued and running requests.
     in_flight: usize,
     bytes: u64,
     idle: usize,
@@ -85,7 +86,7 @@ struct LaneState {
     queue: Mutex<Queue>,
     work: Condvar,
     room: Condvar,
-    /// [`Queue::in_flight`], to be read without the lock.
+    /// Copy of [`Queue::in_flight`] that is read without the lock.
     in_flight: AtomicUsize,
 }
 
@@ -144,10 +145,10 @@ impl Shared {
             let payload = job.payload.as_bytes();
             self.export
                 .execute(&job.request, payload, true, &mut out, &mut tally);
-            // Before it is sent: whoever has a reply finds it counted.
+            // Count before sending: a client that has a reply must find it counted.
             self.counters
                 .add(&mut tally, out.len(), job.arrived.elapsed());
-            // The connection's thread notices that the client is gone.
+            // The connection's thread notices that the client disconnected.
             let _ = self.writer.send(out.as_bytes());
             out.clear();
             drop(job.payload);
@@ -156,14 +157,14 @@ impl Shared {
     }
 }
 
-/// A job under way: gives its permit back when dropped, also by a panic.
+/// A running job. Its drop returns the permit, even after a panic.
 struct Running<'a>(&'a Shared, &'a LaneState, u64);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let Self(shared, lane, cost_bytes) = *self;
         if thread::panicking() {
-            // Its reply is missing or torn: the client must not wait for it.
+            // Its reply is missing or torn, and the client must not wait for it.
             shared.writer.drop_now();
         }
         let mut queue = lane.queue.lock();
@@ -188,18 +189,18 @@ impl Workers {
         }
     }
 
-    /// Requests of a lane handed in and not answered yet.
+    /// Returns the number of a lane's requests that are submitted and not answered yet.
     pub(crate) fn in_flight(&self, lane: Lane) -> usize {
         self.shared.lane(lane).in_flight.load(Relaxed)
     }
 
-    /// True if [`Workers::submit`] would not wait.
+    /// Returns true if [`Workers::submit`] would not wait.
     pub(crate) fn has_room(&self, lane: Lane, cost_bytes: u64) -> bool {
         self.shared.lane(lane).queue.lock().has_room(cost_bytes)
     }
 
-    /// Takes a request over; waits while too many of its lane are under way. Gives it back if
-    /// there is no thread to do it.
+    /// Takes a request over. Waits while too many of its lane are in flight. Returns it if no
+    /// thread can execute it.
     pub(crate) fn submit(&mut self, job: Job) -> Result<(), Job> {
         let kind = Lane::of(job.request.command);
         let lane = self.shared.lane(kind);
@@ -228,14 +229,14 @@ impl Workers {
         Ok(())
     }
 
-    /// Waits until everything handed in was answered.
+    /// Waits until every submitted request was answered.
     pub(crate) fn finish(self) {
         for lane in &self.shared.lanes {
             lane.queue.lock().closed = true;
             lane.work.notify_all();
         }
         for thread in self.threads {
-            // A panic was dealt with where it happened.
+            // A panic was handled where it happened.
             let _ = thread.join();
         }
     }

@@ -1,20 +1,19 @@
-//! Sends whole replies, from any thread of a connection.
+//! Sends whole replies from any thread of a connection. Sessions and workers share one.
 //!
-//! Invariant: replies never mix; after a failed send the connection is down for everyone. Sessions
-//! and workers share one.
+//! Invariant: replies never mix. After a failed send the connection is down for all threads.
 
 use crate::connection::Connection;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The way out of one connection.
+/// The sending side of one connection.
 pub(crate) struct Writer {
     connection: Arc<Connection>,
-    /// Held while a reply goes out; true after a send failed.
+    /// Locked while a reply is sent; true after a send failed.
     broken: Mutex<bool>,
 }
 
-/// The client is gone, or does not take its replies.
+/// The client has disconnected, or does not take its replies.
 pub(crate) struct Gone;
 
 impl Writer {
@@ -45,7 +44,7 @@ impl Writer {
         Ok(())
     }
 
-    /// True if no reply can reach the client.
+    /// Returns true if no reply can reach the client.
     pub(crate) fn client_is_gone(&self) -> bool {
         self.connection.look_for_client()
     }

@@ -1,9 +1,9 @@
-//! What a call costs: `cargo run --release -p page_cache --example call_costs -- [MIB [ROW]]`, where only
-//! rows are measured whose name has ROW in it.
+//! Measures the cost of a call: `cargo run --release -p page_cache --example call_costs -- [MIB
+//! [ROW]]`. With ROW it measures only rows whose name contains it.
 //!
-//! Each figure is the best of several batches: time on a processor of one call, nanoseconds (Linux
-//! counts it, so that other jobs disturb less); with two threads, of a call of each thread: the
-//! same as with one when it scales.
+//! Each figure is the best of several batches: processor time of one call, nanoseconds. Linux
+//! counts it, so that other jobs disturb less. With two threads it is the time of a call of each
+//! thread: the same as with one thread when the cache scales.
 
 use page_cache::{NoEvents, Options, PAGE_BYTES, PageCache, PageEvents, Place, S3Fifo, Use};
 use std::hint::black_box;
@@ -34,7 +34,7 @@ fn place(n: u64) -> Place {
     }
 }
 
-/// Counts nothing, but is not the default: what an event costs is a call.
+/// Listener that counts nothing but is not the default: the cost of an event is a call.
 struct Listener;
 
 impl PageEvents for Listener {
@@ -43,16 +43,16 @@ impl PageEvents for Listener {
     }
 }
 
-/// Time that this thread has had a processor, nanoseconds.
+/// Returns the processor time of this thread, nanoseconds.
 fn processor_ns() -> f64 {
-    // Yielding makes the kernel count up to now.
+    // Yielding makes the kernel account for the time up to now.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next().and_then(|n| n.parse().ok());
     first.unwrap_or(f64::NAN)
 }
 
-/// Nanoseconds of one call; `threads` run the same batch at once.
+/// Returns the nanoseconds of one call; `threads` run the same batch at once.
 fn measure(threads: u64, call: impl Fn(u64) + Sync) -> f64 {
     let batch = |thread: u64| {
         let start = processor_ns();
@@ -113,7 +113,7 @@ fn main() {
         }
     }
     let filling = (processor_ns() - start) / chunks as f64;
-    // The last ones are all there.
+    // The most recent ones are all in memory.
     let resident = filled.counters().frames - 2000;
     let first = chunks - resident;
     let hot = 2000.min(resident);

@@ -1,8 +1,9 @@
-//! Where free memory is: runs of granules in slabs, and who owns the others.
+//! Indexes free memory: runs of granules in slabs, and the owners of the other runs. `memory` calls
+//! this under its lock.
 //!
-//! Invariant: an open slab stands in the list of the length of its longest free run; a closed one in
-//! none, so that nothing is put there while it is cleared. The bits themselves are the extents';
-//! this is an index of them. Called by `memory`, under its lock.
+//! Invariant: an open slab is in the list of the length of its longest free run. A closed slab is
+//! in no list, so that nothing is put there while it is cleared. The bits themselves belong to the
+//! extents; this is an index of them.
 
 mod clearing;
 
@@ -14,21 +15,21 @@ use std::sync::Arc;
 const NONE: u32 = u32::MAX;
 const REST: u32 = u32::MAX - 1;
 
-/// Who has a run: a number that the sides of the cache give.
+/// Owner of a run: a number that the clean or the dirty side of the cache assigns.
 pub(crate) type Owner = u32;
 
 struct Slab {
-    /// Longest run of free granules, as the list says.
+    /// Longest run of free granules, according to the list.
     longest: u32,
     closed: bool,
     previous: u32,
     next: u32,
-    /// Of each run's first granule, and `REST` of its others; `NONE` of free granules, and before
-    /// the owner is known.
+    /// Owner of each run at its first granule, and `REST` at its others. `NONE` at free granules,
+    /// and before the owner is known.
     owners: [Owner; 64],
 }
 
-/// See the module's head.
+/// Index of slabs by free runs.
 #[derive(Default)]
 pub(crate) struct Arena {
     extents: Vec<Option<Arc<Extent>>>,
@@ -38,11 +39,11 @@ pub(crate) struct Arena {
     lists: Vec<u32>,
     filled: u64,
     free_granules: u64,
-    /// Where the next search for a window starts.
+    /// Position at which the next search for a window starts.
     hand: usize,
 }
 
-/// Length of the longest run of ones.
+/// Returns the length of the longest run of ones.
 fn longest_run(mut free: u64) -> u32 {
     let mut longest = 0;
     while free != 0 {
@@ -52,7 +53,7 @@ fn longest_run(mut free: u64) -> u32 {
     longest
 }
 
-/// Lowest place where `granules` ones stand in a row.
+/// Returns the lowest position of `granules` consecutive ones.
 fn first_run(free: u64, granules: u32) -> Option<u32> {
     let (mut starts, mut length) = (free, 1);
     while length < granules {
@@ -64,7 +65,7 @@ fn first_run(free: u64, granules: u32) -> Option<u32> {
 }
 
 impl Arena {
-    /// Without memory; with address space to index `slabs_max`.
+    /// Makes an index without memory, with address space for `slabs_max` slabs.
     pub fn new(slabs_per_extent: usize, slabs_max: usize) -> Self {
         Self {
             slabs: Vec::with_capacity(slabs_max),
@@ -79,18 +80,18 @@ impl Arena {
         touched_bytes(&self.slabs) + touched_bytes(&self.extents)
     }
 
-    /// Granules in open slabs that nobody owns.
+    /// Counts granules without an owner in open slabs.
     pub fn free_granules(&self) -> u64 {
         self.free_granules
     }
 
-    /// Number of the first slab of the extent that is added next.
+    /// Returns the number of the first slab in the next added extent.
     pub fn slab_next(&self) -> u32 {
         let gap = self.extents.iter().position(Option::is_none);
         (gap.unwrap_or(self.extents.len()) * self.slabs_per_extent) as u32
     }
 
-    /// Takes an extent in, whose first slab has the number `slab_next`.
+    /// Adds an extent whose first slab has the number `slab_next`.
     pub fn add(&mut self, extent: Arc<Extent>) {
         let first = self.slab_next();
         let number = first as usize / self.slabs_per_extent.max(1);
@@ -123,10 +124,10 @@ impl Arena {
             .map_or(0, |(extent, within)| extent.free(within))
     }
 
-    /// A copy of `bytes`, when there is a place for it.
+    /// Copies `bytes` into free memory if there is a place for them.
     pub fn allocate(&mut self, bytes: &[u8]) -> Option<Run> {
         let wanted = granules(bytes.len());
-        // The shortest that is long enough: long runs stay for long chunks.
+        // Take the shortest run that is long enough: long runs stay for long chunks.
         let lists = self.filled >> (wanted - 1).min(63) << (wanted - 1).min(63);
         let list = (lists != 0 && wanted <= 64).then(|| lists.trailing_zeros())?;
         let slab = *self.lists.get(list as usize)?;
@@ -146,7 +147,7 @@ impl Arena {
         Some(run)
     }
 
-    /// From now on the run of so many granules at that place has an owner.
+    /// Sets the owner of the run of `granules` at that position.
     pub fn set_owner(&mut self, (slab, first): (u32, u32), granules: u32, owner: Owner) {
         self.mark((slab, first), granules, (owner, REST));
     }
@@ -160,7 +161,7 @@ impl Arena {
         }
     }
 
-    /// A run of so many granules is free again: its bits are clear.
+    /// Notes that a run is free again: its bits are clear.
     pub fn freed(&mut self, (slab, first): (u32, u32), granules: u32) {
         self.mark((slab, first), granules, (NONE, NONE));
         if self.slabs.get(slab as usize).is_some_and(|s| !s.closed) {

@@ -1,7 +1,7 @@
-//! The cache: a clean side, an unwritten side, one budget.
+//! Implements the cache: a clean side, a dirty side, one budget. The store calls this.
 //!
-//! Invariant: when a call returns, memory is within the budget, but for frames that callers hold.
-//! Clean chunks go before unwritten pages, which are also bounded by themselves.
+//! Invariant: when a call returns, memory is within the budget, except for frames that callers
+//! hold. Clean chunks are evicted before dirty pages, which also have their own limit.
 
 use crate::arena::Owner;
 use crate::clean::CleanPages;
@@ -15,8 +15,8 @@ use crate::{CHUNK_BYTES_MAX, Options, PAGE_BYTES, Place, Use};
 use std::sync::Arc;
 use units::Fingerprint;
 
-/// Pages in memory, by place and by content. All methods may be called from any thread; none does
-/// I/O or waits for anything but short locks.
+/// Pages in memory, by place and by content. Any thread may call all methods. None does I/O or
+/// waits for anything but short locks.
 pub struct PageCache {
     unwritten_bytes_max: u64,
     pub(crate) clean: CleanPages,
@@ -25,8 +25,10 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// Empty. All of a cache's content must be of one dedup domain: who measures time can tell
-    /// whether anybody else has the same bytes.
+    /// Makes an empty cache.
+    ///
+    /// All of its content must be of one deduplication domain: timing reveals whether somebody else
+    /// has the same bytes.
     pub fn new(
         options: Options,
         policy: Box<dyn EvictionPolicy>,
@@ -46,13 +48,14 @@ impl PageCache {
         }
     }
 
-    /// The chunk of a place. `None`: ask for its fingerprint, then [`by_content`](Self::by_content).
+    /// Returns the chunk of a place. After `None`, look up its fingerprint, then call
+    /// [`by_content`](Self::by_content).
     pub fn by_place(&self, place: Place, for_use: Use) -> Option<Frame> {
         self.clean.by_place(place, for_use).map(Frame)
     }
 
-    /// The chunk of a fingerprint. From now on `alias`, when one is given, has this content and no
-    /// other; whether it is here or not.
+    /// Returns the chunk of a fingerprint. Also records that `alias`, if given, has exactly this
+    /// content, whether the chunk is in memory or not.
     pub fn by_content(
         &self,
         fingerprint: &Fingerprint,
@@ -67,9 +70,11 @@ impl PageCache {
         found
     }
 
-    /// Keeps a chunk, whose bytes the caller has verified against `fingerprint`, and says that
-    /// `alias` has this content and no other. What is longer than [`CHUNK_BYTES_MAX`], or finds no
-    /// room as callers hold all frames, is handed back and not kept.
+    /// Keeps a chunk whose bytes the caller has verified against `fingerprint`, and records that
+    /// `alias` has exactly this content.
+    ///
+    /// A chunk longer than [`CHUNK_BYTES_MAX`] is returned and not kept. So is one that finds no
+    /// space because callers hold all frames.
     pub fn insert(
         &self,
         fingerprint: &Fingerprint,
@@ -89,20 +94,20 @@ impl PageCache {
         Frame(kept)
     }
 
-    /// A place has other content now, or none.
+    /// Forgets a place that has other content now, or none.
     pub fn forget_place(&self, place: Place) {
         self.clean.forget_place(place);
     }
 
-    /// An object is closed or gone: all its places and unwritten pages. Looks at every place in
-    /// memory, a few nanoseconds each.
+    /// Forgets all places and dirty pages of a closed or deleted object. Visits every place in
+    /// memory, at a few nanoseconds each.
     pub fn forget_object(&self, object: u64) {
         self.clean.forget_object(object);
         self.unwritten.forget_object(object);
     }
 
-    /// Keeps bytes that are in the journal only. Versions of one page go up: a put of the version
-    /// that is here, or of an older one, changes nothing.
+    /// Keeps a dirty page: bytes that are only in the journal. Versions of one page ascend. A put
+    /// of the cached version, or of an older one, changes nothing.
     pub fn put_unwritten(&self, object: u64, page: u64, version: u64, bytes: &[u8; PAGE_BYTES]) {
         let place = (object, page);
         if self.unwritten.overwrite(place, version, bytes) {
@@ -114,37 +119,38 @@ impl PageCache {
         self.settle();
     }
 
-    /// An unwritten page, in exactly this version. `None`: the journal has it.
+    /// Returns a dirty page in exactly this version. `None`: the journal has it.
     pub fn unwritten(&self, object: u64, page: u64, version: u64) -> Option<Frame> {
         self.unwritten.get((object, page), version).map(Frame)
     }
 
-    /// The page's bytes of this version are in containers now: the page goes, unless it is newer.
+    /// Notes that the page's bytes of this version are in containers now. The page is dropped
+    /// unless it is newer.
     pub fn destaged(&self, object: u64, page: u64, version: u64) {
         self.unwritten.destaged((object, page), version);
     }
 
-    /// Whether [`by_place`](Self::by_place) would find it; counts as nothing.
+    /// Returns true if [`by_place`](Self::by_place) would find it. Does not count as a use.
     pub fn is_resident(&self, place: Place) -> bool {
         self.clean.is_resident(place)
     }
 
-    /// Whether [`by_content`](Self::by_content) would find it; counts as nothing.
+    /// Returns true if [`by_content`](Self::by_content) would find it. Does not count as a use.
     pub fn is_content_resident(&self, fingerprint: &Fingerprint) -> bool {
         self.clean.contains(fingerprint)
     }
 
-    /// Whether [`unwritten`](Self::unwritten) would find it; counts as nothing.
+    /// Returns true if [`unwritten`](Self::unwritten) would find it. Does not count as a use.
     pub fn is_unwritten_resident(&self, object: u64, page: u64, version: u64) -> bool {
         self.unwritten.is_resident((object, page), version)
     }
 
-    /// True while what is kept pushes nothing out: an eighth of the memory was never needed.
+    /// Returns true while an insert evicts nothing: an eighth of the memory was never needed.
     pub fn has_room(&self) -> bool {
         self.memory.has_room()
     }
 
-    /// What was done and what is held. Not one instant: shards are asked one after another.
+    /// Returns counts and sizes. They are not of one instant: shards are read one after another.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::default();
         self.clean.count(&mut counters);
@@ -157,7 +163,7 @@ impl PageCache {
         self.clean.evict() || self.unwritten.evict()
     }
 
-    /// A copy of `bytes` within the budget; `None` when callers hold all there is.
+    /// Copies `bytes` within the budget; `None` when callers hold all memory.
     fn obtain(&self, bytes: &[u8]) -> Option<Arc<Run>> {
         if bytes.len() > CHUNK_BYTES_MAX {
             return None;
@@ -174,7 +180,7 @@ impl PageCache {
         }
     }
 
-    /// Moves what lies in a window of that size to free memory elsewhere.
+    /// Moves the contents of a window of that size to free memory elsewhere.
     fn clear_window(&self, bytes: &[u8]) -> Option<Arc<Run>> {
         let window = self.memory.close_window(bytes.len())?;
         window.owners.iter().for_each(|owner| self.vacate(*owner));
@@ -189,13 +195,13 @@ impl PageCache {
         }
     }
 
-    /// Tables have grown: an extent makes room for them.
+    /// Removes an extent to make space for tables that have grown.
     fn settle(&self) {
         let mut failed = 0;
         while self.memory.is_over() {
             while !self.memory.can_spare_an_extent() && self.evict() {}
             let Some((extent, owners)) = self.memory.close_extent(failed) else {
-                // Callers hold some of each; the next call tries again.
+                // Callers hold some of each extent; the next call tries again.
                 return;
             };
             owners.into_iter().for_each(|owner| self.vacate(owner));

@@ -1,8 +1,8 @@
-//! The clean side: chunks by place and by content.
+//! Implements the clean side: chunks by place and by content. `cache` calls this.
 //!
-//! Invariant: a place names at most one frame. What happens to one place happens under the lock of
-//! its shard; a content shard may be locked under it, never the other way round, and never two of
-//! one kind. The policy's lock comes before content shards. Nothing is locked across I/O.
+//! Invariant: a place names at most one frame. All changes of one place happen under the lock of
+//! its shard. A content shard may be locked under that lock, never the other way round, and never
+//! two of one kind. The policy's lock comes before content shards. No lock is held across I/O.
 
 mod leaving;
 mod visiting;
@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
 
-/// Numbers of aliases and frames: content shard, then slot.
+/// Bits in numbers of aliases and frames: content shard, then slot.
 const GLOBAL_BITS: u32 = SLOT_BITS + SHARDS_MAX.ilog2();
-/// Memory for each content shard; there are a quarter as many shards of places.
+/// Memory for each content shard. There are a quarter as many shards of places.
 const SHARD_BYTES: u64 = 2 << 20;
-/// Memory of an alias: itself and its word, bytes.
+/// Memory of an alias, bytes: itself and its word in the table.
 const ALIAS_BYTES: u64 = 41;
 
-/// Ticks while all of the memory is inserted once.
+/// Ticks in the time in which all of the memory is inserted once.
 const TICKS: u64 = 64;
 
 type Places = HashTable<GLOBAL_BITS>;
@@ -40,13 +40,13 @@ fn local(id: u32) -> (usize, u32) {
     ((id >> SLOT_BITS) as usize, id & ((1 << SLOT_BITS) - 1))
 }
 
-/// See the module's head.
+/// Chunks equal to stored ones.
 pub(crate) struct CleanPages {
     seed: u64,
     places: Vec<Shard<Places>>,
     contents: Vec<Shard<ContentShard>>,
     policy: Mutex<Box<dyn EvictionPolicy>>,
-    /// More places than one a frame are remembered up to this many.
+    /// Maximum number of places beyond one for each frame.
     aliases_max: u64,
     aliases: AtomicU64,
     inserted_bytes: AtomicU64,
@@ -62,9 +62,9 @@ impl CleanPages {
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
-        // An eighth of the memory: twelve places for each chunk of 4 KiB.
+        // An eighth of the memory gives twelve places for each chunk of 4 KiB.
         let aliases_max = bytes_max / 8 / ALIAS_BYTES;
-        // Address space, with a quarter more as shards are not equal.
+        // Reserve address space, with a quarter more because shards are not equal.
         let room = |entries: u64, shards: usize| entries as usize / shards * 5 / 4 + 64;
         let frames = bytes_max / crate::PAGE_BYTES as u64;
         let shards = (bytes_max / SHARD_BYTES).next_power_of_two() as usize;
@@ -92,7 +92,7 @@ impl CleanPages {
     }
 
     fn places(&self, hash: u64) -> MutexGuard<'_, Places> {
-        // The table uses the top bits first.
+        // The shard uses low bits because the table uses the top bits first.
         self.places[hash as usize % self.places.len()].lock()
     }
 
@@ -100,7 +100,7 @@ impl CleanPages {
         self.contents[shard % self.contents.len()].lock()
     }
 
-    /// Does something with a place's alias (a slot of the shard) and its frame (a number).
+    /// Runs a function on a place's alias (a slot of the shard) and its frame (a number).
     fn with_alias<R>(
         &self,
         places: &Places,
@@ -137,7 +137,7 @@ impl CleanPages {
         found
     }
 
-    /// Time as hits count it: grows by one while a 64th of the memory is inserted.
+    /// Returns the time in ticks. It grows by one while a 64th of the memory is inserted.
     fn tick(&self) -> u8 {
         (self.inserted_bytes.load(Ordering::Relaxed) / self.tick_bytes) as u8 & 7
     }
@@ -172,7 +172,7 @@ impl CleanPages {
         run
     }
 
-    /// Keeps `run` unless its content is here already; hands out what is kept.
+    /// Keeps `run` unless its content is already cached. Returns the kept one.
     pub fn insert(
         &self,
         fingerprint: &Fingerprint,
@@ -223,7 +223,7 @@ impl CleanPages {
         self.memory.adjust(before, now);
     }
 
-    /// From now on `place` has that content, and no other.
+    /// Records that `place` has exactly that content.
     fn attach(&self, place: Place, identity: &Identity) {
         let hash = self.hash(place);
         let mut places = self.places(hash);

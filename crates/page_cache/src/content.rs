@@ -1,8 +1,9 @@
-//! One shard of the clean side: frames by content, and the places of each.
+//! Implements one shard of the clean side: frames by content, and the places of each. `clean` calls
+//! this.
 //!
-//! Invariant: a frame in the table has one content for as long as it is there; each of its aliases
+//! Invariant: a frame in the table has one content for as long as it is there. Each of its aliases
 //! names it, and is in the ring that starts at the frame. A frame that is being evicted is no
-//! longer in the table, and keeps its slot until its last alias is gone.
+//! longer in the table, and keeps its slot until its last alias is removed.
 
 mod aliases;
 mod identity;
@@ -16,10 +17,10 @@ pub(crate) use identity::Identity;
 use identity::{HOME_BITS, Key, heat_of, home_of};
 use std::sync::Arc;
 
-/// Shards of the content side: a power of two between these.
+/// Limits on the number of shards of the content side, which is a power of two.
 pub(crate) const SHARDS_MIN: usize = 16;
 pub(crate) const SHARDS_MAX: usize = 256;
-/// Of an alias' or frame's number, the bits that count within a shard.
+/// Bits of an alias' or frame's number that count within a shard.
 pub(crate) const SLOT_BITS: u32 = 20;
 const SLOTS_MAX: usize = HashTable::<SLOT_BITS>::IDS_MAX as usize;
 const HITS_MAX: u8 = 3;
@@ -27,10 +28,10 @@ const NONE: u32 = u32::MAX;
 
 /// A chunk in memory; 24 bytes.
 struct Entry {
-    /// `None` in a free slot, and in one that waits for the policy to forget it.
+    /// `None` in a free slot, and in one that waits until the policy forgets it.
     run: Option<Arc<Run>>,
     aliases: u32,
-    /// Newest alias, `NONE` without; in a free slot the next free one; in one that waits, the
+    /// Newest alias, `NONE` without any. In a free slot: the next free one. In a waiting slot: the
     /// bytes that the policy counts.
     newest: u32,
     key: Key,
@@ -39,8 +40,8 @@ struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 24);
 
-/// In the flags: hits; fetched ahead and not wanted yet; evicted, or about to be; no longer known
-/// to the policy; and the top bits: the tick in which a demand was counted last.
+/// Flags: hits; prefetched and not demanded yet; evicted, or about to be; no longer known to the
+/// policy. The top bits: the tick in which a demand was last counted.
 const HITS: u8 = 3;
 const UNTOUCHED: u8 = 4;
 const LEAVING: u8 = 8;
@@ -59,7 +60,7 @@ pub(crate) struct ShardCounters {
     pub bytes_shared: u64,
 }
 
-/// See the module's head.
+/// Frames and aliases of one shard.
 pub(crate) struct ContentShard {
     table: HashTable<SLOT_BITS>,
     frames: Vec<Entry>,
@@ -70,7 +71,7 @@ pub(crate) struct ContentShard {
 }
 
 impl ContentShard {
-    /// Empty; with address space for so many frames and aliases.
+    /// Makes an empty shard with address space for this many frames and aliases.
     pub fn new(frames: usize, aliases: usize) -> Self {
         Self {
             table: HashTable::with_room(frames),
@@ -95,8 +96,8 @@ impl ContentShard {
         self.table.candidates(identity.hash).find(same)
     }
 
-    /// The frame's bytes; counts as a use of them, once in a tick: a client that reads a chunk in
-    /// pieces has one use for it.
+    /// Returns the frame's bytes and counts a use of them, once in a tick. A client that reads a
+    /// chunk in pieces uses it once.
     pub fn touch(&mut self, frame: u32, for_use: Use, tick: u8) -> Option<Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
         let is_counted = entry.flags >> TICK_SHIFT == tick % 8;
@@ -108,7 +109,7 @@ impl ContentShard {
         entry.run.clone()
     }
 
-    /// Keeps a chunk that is not here; `None` when the shard is full.
+    /// Keeps a chunk that is not cached; `None` when the shard is full.
     pub fn insert(
         &mut self,
         identity: &Identity,
@@ -141,7 +142,7 @@ impl ContentShard {
         Some(frame)
     }
 
-    /// The frame's heat; one hit less from now on.
+    /// Returns the frame's heat and takes one hit from it.
     pub fn cool(&mut self, frame: u32) -> Heat {
         let Some(entry) = self.frames.get_mut(frame as usize) else {
             debug_assert!(false, "a policy names frames that are here");
@@ -157,8 +158,8 @@ impl ContentShard {
         }
     }
 
-    /// From now on the frame is not found by content and gets no more aliases. False when there
-    /// is nothing to evict: it is gone already, or somebody else is about to.
+    /// Makes the frame impossible to find by content and closed to new aliases. Returns false when
+    /// there is nothing to evict: the frame was evicted already, or another thread is about to.
     pub fn begin_eviction(&mut self, frame: u32, is_forgotten_by_policy: bool) -> bool {
         let Some(entry) = self.frames.get_mut(frame as usize) else {
             return false;
@@ -167,7 +168,7 @@ impl ContentShard {
             entry.flags |= UNKNOWN;
         }
         if entry.flags & LEAVING != 0 {
-            // Only the policy's own word frees a slot: somebody else may name one that is free.
+            // Only the policy's own word frees a slot: another caller may name one that is free.
             if is_forgotten_by_policy && entry.run.is_none() {
                 self.free_slot(frame);
             }
@@ -180,8 +181,8 @@ impl ContentShard {
         true
     }
 
-    /// Takes the bytes of a frame that has no alias left. Its slot is free when the policy has
-    /// forgotten the frame; otherwise it waits until it does.
+    /// Takes the bytes of a frame without aliases. Its slot is free when the policy has forgotten
+    /// the frame; otherwise it waits for that.
     pub fn end_eviction(&mut self, frame: u32) -> Option<Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
         debug_assert!(entry.flags & LEAVING != 0 && entry.aliases == 0);
@@ -203,13 +204,14 @@ impl ContentShard {
         }
     }
 
-    /// The frame's bytes, to be moved: when it has some, and nobody holds them but the frame.
+    /// Returns the frame's bytes in order to move them, if it has some and only the frame holds
+    /// them.
     pub fn movable(&mut self, frame: u32) -> Option<&mut Arc<Run>> {
         let entry = self.frames.get_mut(frame as usize)?;
         entry.run.as_mut().filter(|run| Arc::strong_count(run) == 1)
     }
 
-    /// Whether the frame still can be found under this identity.
+    /// Returns true if the frame can still be found under this identity.
     pub fn is(&self, frame: u32, identity: &Identity) -> bool {
         self.find(identity) == Some(frame)
     }

@@ -1,30 +1,32 @@
-//! What the cache has done and what it holds.
+//! Defines the cache's counters. The store reports them as metrics.
+//!
+//! Invariant: counting never changes what the cache serves.
 
 /// Counts since the start, and sizes now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Reads that found their chunk under its place.
+    /// Reads that found their chunk by its place.
     pub hits_by_place: u64,
-    /// Reads that found their chunk under its content only: without the content side, misses.
+    /// Reads that found their chunk only by its content. Without the content side these are misses.
     pub hits_by_content: u64,
     /// Reads by content that found nothing.
     pub misses: u64,
-    /// Reads of unwritten pages that were in memory.
+    /// Reads of dirty pages that were in memory.
     pub hits_unwritten: u64,
-    /// Reads of unwritten pages that were not: the journal has them.
+    /// Reads of dirty pages that were not: the journal has them.
     pub misses_unwritten: u64,
-    /// Clean chunks that made room for others.
+    /// Clean chunks that were evicted.
     pub evictions: u64,
-    /// Unwritten pages that left memory before they were destaged.
+    /// Dirty pages that left memory before they were destaged.
     pub spills: u64,
     /// Clean chunks in memory.
     pub frames: u64,
     /// Places of clean chunks in memory.
     pub places: u64,
-    /// Bytes that clean chunks would take more if each place had its own copy.
+    /// Additional bytes that clean chunks would take if each place had its own copy.
     pub bytes_shared: u64,
-    /// Bytes of unwritten pages in memory.
+    /// Bytes of dirty pages in memory.
     pub bytes_unwritten: u64,
-    /// All memory in use: bytes, tables, allocations; and what waits to be used again.
+    /// All memory in use: bytes, tables, allocations, and memory that is kept for reuse.
     pub bytes_resident: u64,
 }

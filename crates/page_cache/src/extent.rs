@@ -1,10 +1,11 @@
-//! Memory from the allocator in large pieces, and the ranges of it that frames are.
+//! Allocates memory in large pieces and hands out ranges of it for frames. The arena calls this.
 //!
-//! All unsafe code of this room is here (its tests pass `cargo +nightly miri test -p page_cache --lib
-//! extent`). Invariant: a run owns its granules alone, from the moment
-//! their bits were clear and it set them until it clears them again; so a run may be read through
-//! `&` and written through `&mut` like a box. Whoever chooses wrong granules gets nothing. Called by
-//! the arena.
+//! All unsafe code of this crate is here. Its tests pass
+//! `cargo +nightly miri test -p page_cache --lib extent`.
+//!
+//! Invariant: a run owns its granules exclusively, from the moment it found their bits clear and
+//! set them until it clears them again. A run may therefore be read through `&` and written through
+//! `&mut` like a box. A caller that chooses wrong granules gets nothing.
 
 use rustix::mm::{Advice, madvise};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -12,18 +13,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Runs begin and end at multiples of this.
+/// Alignment of runs.
 pub(crate) const GRANULE_BYTES: usize = 2048;
-/// No run leaves its slab: 64 granules.
+/// Size of a slab: 64 granules. No run crosses its border.
 pub(crate) const SLAB_BYTES: usize = 64 * GRANULE_BYTES;
 
-/// Whoever an extent belongs to.
+/// Owner of an extent.
 pub(crate) trait Home: Send + Sync {
-    /// A run of so many granules goes; `clear` marks them free, and is to be called.
+    /// A run of `granules` is dropped. `clear` marks them free and must be called.
     fn freed(&self, position: (u32, u32), granules: u32, clear: &dyn Fn());
 }
 
-/// Of extents that belong to nobody.
+/// Owner of extents that belong to no arena.
 pub(crate) enum Nobody {}
 
 impl Home for Nobody {
@@ -36,20 +37,21 @@ impl Home for Nobody {
 pub(crate) struct Extent {
     start: NonNull<u8>,
     layout: Layout,
-    /// One word a slab, one bit a granule: set while a run owns it.
+    /// One word a slab, one bit a granule. A bit is set while a run owns the granule.
     taken: Box<[AtomicU64]>,
     /// Number of the first slab.
     slab_first: u32,
     home: Weak<dyn Home>,
 }
 
-// SAFETY: the memory behind `start` is reached through runs only, each of which owns its range.
+// SAFETY: the memory behind `start` is reached only through runs, each of which owns its range.
 unsafe impl Send for Extent {}
 // SAFETY: as above; everything else in an extent is atomic or never changes.
 unsafe impl Sync for Extent {}
 
 impl Extent {
-    /// A piece of `slabs` slabs, the first of which has that number; `home` hears of freed ones.
+    /// Allocates `slabs` slabs; the first has the number `slab_first`. `home` is notified of freed
+    /// runs.
     pub fn new(slabs: usize, slab_first: u32, home: Weak<dyn Home>) -> Arc<Self> {
         let taken = (0..slabs).map(|_| AtomicU64::new(0)).collect();
         let extent = Self::allocate(slabs * SLAB_BYTES, taken, slab_first, home);
@@ -57,15 +59,15 @@ impl Extent {
         Arc::new(extent)
     }
 
-    /// Has the system give all pages at once: one call instead of a fault for each, which costs a guest
-    /// more than the copy of a page. All of it is charged to the budget anyway.
+    /// Makes the system map all pages at once. One call replaces a fault for each page, which costs
+    /// a guest more than the copy of a page. The budget is charged for all of it anyway.
     fn populate(&self) {
         if cfg!(miri) {
             return;
         }
         let (start, len) = (self.start.as_ptr(), self.layout.size());
-        // SAFETY: the range is this allocation, whole pages of it; the advice changes no byte. A system
-        // that does not know it gives pages when they are touched.
+        // SAFETY: the range is this allocation, whole pages of it; the advice changes no byte. A
+        // system that does not know it maps pages when they are touched.
         let _ = unsafe { madvise(start.cast(), len, Advice::LinuxPopulateWrite) };
     }
 
@@ -75,7 +77,7 @@ impl Extent {
         slab_first: u32,
         home: Weak<dyn Home>,
     ) -> Self {
-        // A page, so that a page of 4 KiB lies in as few as possible.
+        // Align to a page, so that a page of 4 KiB touches as few as possible.
         let layout = Layout::array::<u8>(bytes.max(1)).and_then(|l| l.align_to(4096));
         let Ok(layout) = layout else {
             handle_alloc_error(Layout::new::<u8>());
@@ -94,20 +96,21 @@ impl Extent {
         }
     }
 
-    /// Granules of a slab that nobody owns, one bit each.
+    /// Returns the granules of a slab without an owner, one bit each.
     pub fn free(&self, slab: usize) -> u64 {
         self.taken
             .get(slab)
             .map_or(0, |word| !word.load(Ordering::Acquire))
     }
 
-    /// A copy of `bytes` in a slab, from granule `first` on; `None` when these are not all free.
+    /// Copies `bytes` into a slab, starting at granule `first`; `None` when these granules are not
+    /// all free.
     pub fn claim(self: &Arc<Self>, slab: usize, first: u32, bytes: &[u8]) -> Option<Run> {
         let mask = mask(first, granules(bytes.len()))?;
         let word = self.taken.get(slab)?;
         let before = word.fetch_or(mask, Ordering::Acquire);
         if before & mask != 0 {
-            // Those that were clear are ours, and go back.
+            // The granules that were clear are ours; clear them again.
             word.fetch_and(before | !mask, Ordering::Release);
             return None;
         }
@@ -124,12 +127,12 @@ impl Extent {
 
 impl Drop for Extent {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; no run is left, as runs hold the extent.
+        // SAFETY: allocated with this layout; no run is left, because runs hold the extent.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
-/// Granules that `len` bytes take.
+/// Returns the number of granules that `len` bytes take.
 pub(crate) fn granules(len: usize) -> u32 {
     len.div_ceil(GRANULE_BYTES).max(1) as u32
 }
@@ -142,16 +145,16 @@ fn mask(first: u32, granules: u32) -> Option<u64> {
     (first + granules <= 64).then(|| ones << first)
 }
 
-/// Bytes in memory; gives its granules back when it is dropped.
+/// Bytes in memory. Dropping it frees its granules.
 pub(crate) struct Run {
     extent: Arc<Extent>,
-    /// From the start of the extent, bytes.
+    /// Offset in the extent, bytes.
     at: u32,
     len: u32,
 }
 
 impl Run {
-    /// A copy of `bytes` outside of all slabs, of any length.
+    /// Copies `bytes` to memory outside of all slabs, of any length.
     pub fn alone(bytes: &[u8]) -> Self {
         let extent = Extent::allocate(bytes.len(), Box::default(), u32::MAX, Weak::<Nobody>::new());
         let mut run = Self {
@@ -164,8 +167,8 @@ impl Run {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `write` has initialized `len` bytes from `at` on, within the allocation, and
-        // they are this run's alone (see `claim`; who is alone has the whole extent).
+        // SAFETY: `write` has initialized `len` bytes from `at` on, within the allocation, and only
+        // this run owns them (see `claim`; a run outside of slabs has the whole extent).
         unsafe {
             std::slice::from_raw_parts(
                 self.extent.start.as_ptr().add(self.at as usize),
@@ -174,22 +177,22 @@ impl Run {
         }
     }
 
-    /// Memory that the bytes take, bytes.
+    /// Returns the memory that the bytes take, bytes.
     pub fn taken_bytes(&self) -> usize {
         granules(self.len as usize) as usize * GRANULE_BYTES
     }
 
-    /// Writes over bytes of the same length.
+    /// Overwrites the bytes with others of the same length.
     pub fn fill(&mut self, bytes: &[u8]) {
         assert_eq!(self.len as usize, bytes.len(), "a run keeps its length");
         self.write(bytes);
     }
 
-    /// The range from `at` on that this run owns has room for `bytes`.
+    /// Writes `bytes` at the start of this run's range, which must be long enough.
     fn write(&mut self, bytes: &[u8]) {
         debug_assert!(self.at as usize + bytes.len() <= self.extent.layout.size());
-        // SAFETY: the range lies within the allocation, and is this run's alone, which is
-        // borrowed mutably; so nobody reads it now and `bytes` is not part of it.
+        // SAFETY: the range lies within the allocation. Only this run owns it, and the run is
+        // borrowed mutably; so no other code reads it now and `bytes` is not part of it.
         unsafe {
             let to = self.extent.start.as_ptr().add(self.at as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -197,7 +200,7 @@ impl Run {
         self.len = bytes.len() as u32;
     }
 
-    /// Slab and first granule; `None` outside of all slabs.
+    /// Returns slab and first granule; `None` outside of all slabs.
     pub fn position(&self) -> Option<(u32, u32)> {
         let (slab, first) = self.within();
         self.extent.taken.get(slab)?;
@@ -271,7 +274,8 @@ mod tests {
         assert_eq!(Run::alone(&[]).bytes(), &[] as &[u8]);
     }
 
-    /// Threads fight for the granules of one slab; each sees only its own bytes in what it got.
+    /// Threads compete for the granules of one slab. Each sees only its own bytes in the granules
+    /// it got.
     #[test]
     fn threads_never_share_a_granule() {
         let extent = extent(1);

@@ -1,10 +1,10 @@
-//! Pages in memory, by place and by content (Dual-Dedup, 2019): a chunk that many places hold is
-//! kept once, and a read of any of them is a hit.
+//! Keeps pages in memory, by place and by content (Dual-Dedup, 2019). A chunk that many places
+//! contain is kept once, and a read of any of them is a hit.
 //!
-//! Invariant: what is served for a place is what was inserted for it and not forgotten since; an
-//! unwritten page is known by place and version only, so it is never served for another address;
-//! memory, tables included, stays within one budget. Everything here may be lost at any moment.
-//! Called by the store, which verifies bytes before it inserts them.
+//! The store calls this. It verifies bytes before it inserts them.
+//! Invariant: the bytes served for a place were inserted for it and not forgotten since. A dirty
+//! page is found only by place and version, so it is never served for another address. Memory,
+//! tables included, stays within one budget. Everything here may be lost at any moment.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod arena;
@@ -28,46 +28,48 @@ pub use events::{NoEvents, PageEvents};
 pub use memory::Frame;
 pub use policy::{EvictionPolicy, FrameHeat, FrameId, Heat, S3Fifo};
 
-/// Bytes of an unwritten page.
+/// Size of a dirty page, bytes.
 pub const PAGE_BYTES: usize = 4096;
-/// Longest chunk that is kept, bytes; longer ones are handed back and not remembered.
+/// Maximum size of a kept chunk, bytes. Longer ones are returned and not kept.
 pub const CHUNK_BYTES_MAX: usize = 64 << 10;
 
-/// A chunk of an object: `object` is a number the store gives to each open volume or snapshot,
-/// `chunk` counts that object's chunks (or is any other number that stands for one of them).
+/// A chunk of an object. `object` is a number that the store assigns to each open volume or
+/// snapshot. `chunk` counts that object's chunks (or is any other number that stands for one of
+/// them).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// Which object.
+    /// Number of the object.
     pub object: u64,
-    /// Which of its chunks.
+    /// Number of the chunk in the object.
     pub chunk: u64,
 }
 
-/// Why bytes are read: says what a read is worth when memory is short.
+/// Purpose of a read. It decides what the bytes are worth when memory is short.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Use {
-    /// Somebody waits for them and may come again.
+    /// A client waits for the bytes and may read them again.
     #[default]
     Demand,
-    /// Fetched ahead; the first demand for them is what they were fetched for, not a second use.
+    /// The bytes are fetched ahead. The first demand for them is their purpose, not a second use.
     Prefetch,
-    /// Read once in passing (sequential streams, backup, maintenance): makes nothing hot.
+    /// The bytes are read once in passing (sequential streams, backup, maintenance). This makes
+    /// nothing hot.
     Scan,
 }
 
-/// Sizes and a secret.
+/// Sizes and secret of a cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// All memory of the cache: bytes, tables and allocations. Below 4 MiB tables are most of it.
+    /// All memory of the cache: bytes, tables and allocations. Below 4 MiB tables take most of it.
     pub bytes_max: u64,
-    /// Of it, bytes of unwritten pages at most.
+    /// Part of it that dirty pages may take.
     pub unwritten_bytes_max: u64,
-    /// Any number that clients cannot guess: they must not be able to choose places that collide.
+    /// A number that clients cannot guess. They must not be able to choose places that collide.
     pub seed: u64,
 }
 
 impl Options {
-    /// `bytes_max`, half of it at most for unwritten pages.
+    /// Makes options with `bytes_max`, at most half of it for dirty pages.
     pub fn new(bytes_max: u64, seed: u64) -> Self {
         Self {
             bytes_max,
@@ -77,7 +79,8 @@ impl Options {
     }
 }
 
-/// Two rounds of a finalizer (splitmix64): all bits of the result depend on all bits of the pair.
+/// Hashes a pair with two rounds of a finalizer (splitmix64). All bits of the result depend on all
+/// bits of the pair.
 fn hash_pair(seed: u64, a: u64, b: u64) -> u64 {
     mix(mix(a ^ seed).wrapping_add(b))
 }
@@ -88,7 +91,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A part of a table under its own lock, on cache lines of its own (two: they are fetched in
+/// A part of a table under its own lock. It has its own cache lines (two: they are fetched in
 /// pairs), so that threads in different parts do not disturb each other.
 #[repr(align(128))]
 struct Shard<T>(Mutex<T>);

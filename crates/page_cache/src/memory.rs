@@ -1,9 +1,9 @@
-//! The budget, and frames within it.
+//! Manages the budget, and frames within it. Both sides call this, and `cache`, which evicts.
 //!
-//! Invariant: all memory of this room is charged here, with what the allocator adds. Chunks lie in
-//! extents that are kept until tables need their room: memory that a guest has touched once is much
-//! cheaper than memory that it has not, and no mix of chunk sizes can fragment the allocator's heap.
-//! Called by both sides and by `cache`, which makes room.
+//! Invariant: all memory of this crate is charged here, including the allocator's overhead. Chunks
+//! lie in extents that are kept until tables need their space. Memory that a guest has touched
+//! before is much cheaper than new memory, and no mix of chunk sizes can fragment the allocator's
+//! heap.
 
 use crate::CHUNK_BYTES_MAX;
 use crate::arena::{Arena, Owner, Window};
@@ -13,8 +13,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A chunk or page in memory. Clones are cheap; the bytes live as long as any clone does, also
-/// after the cache has evicted them (their memory cannot be used for anything else so long).
+/// A chunk or page in memory. Clones are cheap. The bytes live as long as any clone, even after
+/// their eviction; until then their memory cannot be reused.
 #[derive(Clone)]
 pub struct Frame(pub(crate) Arc<Run>);
 
@@ -32,32 +32,33 @@ impl AsRef<[u8]> for Frame {
     }
 }
 
-/// What the allocator takes for `len` bytes: eight in front, in steps of sixteen.
+/// Returns the memory that the allocator takes for `len` bytes: eight in front, in steps of
+/// sixteen.
 const fn allocation_bytes(len: usize) -> u64 {
     ((len + 8).next_multiple_of(16)) as u64
 }
 
-/// What `Arc<Run>` takes: two counts and the run.
+/// Memory of an `Arc<Run>`: two counts and the run.
 const RUN_BYTES: u64 = allocation_bytes(16 + size_of::<Run>());
-/// Of the budget, the part that may lie free in pieces too small for what is wanted: a 64th.
+/// Part of the budget that may be free in pieces too small for a request: a 64th.
 const SLACK: u64 = 64;
-/// Of the budget, the part that is one extent; but 2 MiB at most.
+/// Part of the budget that makes one extent, at most 2 MiB.
 const EXTENTS: u64 = 128;
 const EXTENT_SLABS_MAX: u64 = 16;
 
-/// Why there is no room.
+/// Reason for a lack of space.
 pub(crate) enum Lacking {
-    /// Something has to be evicted.
+    /// Something must be evicted.
     Room,
-    /// There is enough, in pieces that are too small.
+    /// There is enough free memory, but in pieces that are too small.
     Window,
 }
 
-/// See the module's head.
+/// Charges and extents of one cache.
 pub(crate) struct Memory {
     bytes_max: u64,
     used: AtomicU64,
-    /// Runs now, and the most there ever were: the allocator keeps their memory for others.
+    /// Current and maximum number of runs. The allocator keeps the memory of dropped ones.
     runs: AtomicU64,
     runs_most: AtomicU64,
     arena: Mutex<Arena>,
@@ -93,12 +94,12 @@ impl Memory {
         self.used() > self.bytes_max
     }
 
-    /// True while an eighth of the budget was never needed.
+    /// Returns true while an eighth of the budget was never needed.
     pub fn has_room(&self) -> bool {
         self.used() <= self.bytes_max - self.bytes_max / 8
     }
 
-    /// Tables were `before` bytes and are `now`.
+    /// Adjusts the charge of tables from `before` to `now` bytes.
     pub fn adjust(&self, before: usize, now: usize) {
         if now > before {
             self.charge((now - before) as u64);
@@ -115,12 +116,12 @@ impl Memory {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// An extent, the page that aligns it, its bits.
+    /// Returns the cost of an extent: the extent, the page that aligns it, its bits.
     fn extent_cost(&self) -> u64 {
         (self.extent_slabs * (SLAB_BYTES + size_of::<u64>())) as u64 + 4096 + 128
     }
 
-    /// A copy of `bytes` in free memory; a new extent when there is room for one.
+    /// Copies `bytes` into free memory. Adds an extent when the budget allows one.
     pub fn obtain(&self, bytes: &[u8]) -> Result<Arc<Run>, Lacking> {
         debug_assert!(bytes.len() <= CHUNK_BYTES_MAX);
         let mut arena = self.arena();
@@ -149,7 +150,7 @@ impl Memory {
         })
     }
 
-    /// A copy of `bytes` in free memory, if there is a place already.
+    /// Copies `bytes` into free memory if there already is a place.
     pub fn relocate(&self, bytes: &[u8]) -> Option<Arc<Run>> {
         let run = self.arena().allocate(bytes)?;
         Some(self.keep(run))
@@ -162,7 +163,7 @@ impl Memory {
         Arc::new(run)
     }
 
-    /// From now on that run has an owner, who can be asked to leave.
+    /// Sets the owner of a run, which can then be asked to leave.
     pub fn set_owner(&self, run: &Run, owner: Owner) {
         if let Some(position) = run.position() {
             let len = granules(run.bytes().len());
@@ -170,30 +171,30 @@ impl Memory {
         }
     }
 
-    /// Closes a window for `len` bytes, whose owners have to leave.
+    /// Closes a window for `len` bytes. Its owners have to leave.
     pub fn close_window(&self, len: usize) -> Option<Window> {
         self.arena().close_window(len)
     }
 
-    /// Opens it; `bytes` are there now, when all owners have left.
+    /// Opens the window. Puts `bytes` there if all owners have left.
     pub fn open_window(&self, window: &Window, bytes: &[u8]) -> Option<Arc<Run>> {
         let run = self.arena().open_window(window, bytes)?;
         Some(self.keep(run))
     }
 
-    /// Whether what one extent holds would find room in the others.
+    /// Returns true if the contents of one extent would fit in the others.
     pub fn can_spare_an_extent(&self) -> bool {
         let granules = self.extent_slabs * SLAB_BYTES / GRANULE_BYTES;
         self.arena().free_granules() >= granules as u64
     }
 
-    /// Closes the extent that is emptied most cheaply, or the `nth` after it; its owners have to
+    /// Closes the extent that is cheapest to empty, or the `nth` after it. Its owners have to
     /// leave.
     pub fn close_extent(&self, nth: usize) -> Option<(usize, Vec<Owner>)> {
         self.arena().close_extent(nth)
     }
 
-    /// Gives that extent to the allocator when all owners have left; opens it otherwise.
+    /// Frees that extent if all owners have left; opens it otherwise.
     pub fn remove_extent(&self, number: usize) -> bool {
         let removed = self.arena().remove_extent(number);
         let is_removed = removed.is_some();

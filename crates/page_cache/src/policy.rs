@@ -1,8 +1,8 @@
-//! Which clean chunk goes when memory is short.
+//! Defines eviction policies: they choose the next clean chunk to evict. The clean side calls this.
 //!
 //! Invariant: a policy knows each frame from `inserted` until it names it as `victim`, once. It
-//! does no I/O and knows no clock; what is hit it learns when it asks, so that a hit costs a byte in
-//! the frame and no lock of the policy's. Called by the clean pages.
+//! does no I/O and knows no clock. It learns of hits only when it asks, so that a hit costs a byte
+//! in the frame and takes no lock of the policy.
 
 mod ghosts;
 mod s3_fifo;
@@ -10,36 +10,38 @@ mod s3_fifo;
 use crate::Use;
 pub use s3_fifo::S3Fifo;
 
-/// A frame of clean bytes, for as long as it is in memory.
+/// Number of a frame of clean bytes, valid while it is in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FrameId(pub(crate) u32);
 
-/// What a frame is worth now.
+/// Current value of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heat {
-    /// In how many ticks it was demanded since the one in which it was inserted, less what was
-    /// cooled; at most 3. A tick is the time in which a 64th of the memory is inserted.
+    /// Number of ticks in which it was demanded since the one in which it was inserted, less the
+    /// cooling; at most 3. A tick is the time in which a 64th of the memory is inserted.
     pub hits: u8,
-    /// Memory that it takes.
+    /// Memory that the frame takes.
     pub bytes: u32,
-    /// Forty bits or more of its content's fingerprint: the same when the content comes back.
+    /// At least forty bits of its content's fingerprint. They are the same when the content comes
+    /// back.
     pub identity: u64,
 }
 
-/// Where a policy asks for a frame's heat.
+/// Source of a frame's heat.
 pub trait FrameHeat {
-    /// The frame's heat, and one hit less from now on.
+    /// Returns the frame's heat and takes one hit from it.
     fn cool(&mut self, frame: FrameId) -> Heat;
 }
 
-/// Chooses victims.
+/// Chooses frames to evict.
 pub trait EvictionPolicy: Send {
-    /// A frame is in memory now, with its heat, for this use.
+    /// Notes that a frame is in memory now, with its heat, for this use.
     fn inserted(&mut self, frame: FrameId, heat: Heat, for_use: Use);
 
-    /// The frame that goes next, not to be named again; `None` only when the policy knows none.
+    /// Names the next frame to evict. It must not be named again. `None` only when the policy knows
+    /// no frame.
     fn victim(&mut self, frames: &mut dyn FrameHeat) -> Option<FrameId>;
 
-    /// Memory of the policy's own tables, bytes.
+    /// Returns the memory of the policy's own tables, bytes.
     fn memory_bytes(&self) -> usize;
 }

@@ -1,7 +1,8 @@
-//! What is in memory now, for sessions that begin to listen.
+//! Replays the current contents of memory for sessions that begin to listen. Duet's sessions call
+//! this.
 //!
 //! Invariant: a place is visited under the lock of its shard, so between two events of it. A visit
-//! locks a shard for up to `max` places. Called by sessions of Duet.
+//! locks a shard for at most `max` places.
 
 use crate::cache::PageCache;
 use duet::{Events, Page, Position, Present, Space};
@@ -43,7 +44,7 @@ impl Present for PageCache {
     }
 }
 
-/// Where a visit goes on.
+/// Position at which a visit continues.
 pub(crate) enum Next {
     /// In the same shard.
     From(u64),

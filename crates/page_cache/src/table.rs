@@ -1,28 +1,28 @@
-//! A hash table of one 64-bit word an entry: the top of the hash, and a number.
+//! Implements a hash table with one 64-bit word for each entry: the top of the hash, and a number.
+//! Places, contents and dirty pages use it.
 //!
-//! Invariant: words stand in ascending order, each at its home or to the right of it, with no
-//! empty word between home and word. So a search stops at the first word that is larger, and what
-//! is removed leaves no mark. The table knows no keys: whoever asks compares them. It grows by a
-//! twentieth, so that an entry takes 8.4 to 8.9 bytes. Called by the places, contents and
-//! unwritten pages of this room.
+//! Invariant: words are in ascending order, each at its home or to the right of it, with no empty
+//! word between home and word. A search therefore stops at the first larger word, and a removed
+//! entry leaves no mark. The table knows no keys: the caller compares them. It grows by a
+//! twentieth, so that an entry takes 8.4 to 8.9 bytes.
 
 const EMPTY: u64 = u64::MAX;
-/// Of 20 homes at most 19 are taken.
+/// Maximum load: 19 of 20 homes.
 const LOAD: (usize, usize) = (19, 20);
 
-/// See the module's head. Numbers have `ID_BITS` bits, and are never all ones.
+/// The hash table. Numbers have `ID_BITS` bits, and are never all ones.
 pub(crate) struct HashTable<const ID_BITS: u32> {
-    /// One word a home, and a few more to the right of the last.
+    /// One word for each home, and a few more to the right of the last.
     words: Vec<u64>,
     homes: usize,
     len: usize,
 }
 
 impl<const ID_BITS: u32> HashTable<ID_BITS> {
-    /// Numbers are below this.
+    /// Upper limit of numbers, exclusive.
     pub const IDS_MAX: u32 = (1 << ID_BITS) - 1;
 
-    /// Empty; address space for that many entries, of which memory is taken as they come.
+    /// Makes an empty table with address space for that many entries. Memory is taken as they come.
     pub fn with_room(entries: usize) -> Self {
         let (taken, of) = LOAD;
         Self {
@@ -36,13 +36,13 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
         (hash >> ID_BITS << ID_BITS) | u64::from(id)
     }
 
-    /// Of the hash alone: entries of one hash have one home.
+    /// Depends on the hash alone: entries of one hash have one home.
     fn home(&self, word: u64) -> usize {
         let hash = word >> ID_BITS << ID_BITS;
         ((u128::from(hash) * self.homes as u128) >> 64) as usize
     }
 
-    /// Where `word` is, or where it would be put.
+    /// Returns the position of `word`, or the position at which to insert it.
     fn position(&self, word: u64) -> usize {
         let home = self.home(word);
         let words = self.words.get(home..).unwrap_or_default();
@@ -50,7 +50,7 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
         home + smaller
     }
 
-    /// Where the entries are whose hash agrees in the top `bits`, and their words.
+    /// Yields the positions and words of the entries whose hash agrees in the top `bits`.
     fn agreeing(&self, hash: u64, bits: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
         let below = 64 - bits.min(64 - ID_BITS);
         let first = hash >> below << below;
@@ -58,26 +58,26 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
         let (start, last_home) = (self.position(first), self.home(last));
         let words = self.words.get(start..).unwrap_or_default();
         let placed = (start..).zip(words.iter().copied());
-        // Fewer bits than a home needs: there may be gaps between the homes.
+        // With fewer bits than a home needs there may be gaps between the homes.
         let in_range = move |(at, w): &(usize, u64)| *w <= last || (*w == EMPTY && *at < last_home);
         placed.take_while(in_range).filter(|(_, w)| *w != EMPTY)
     }
 
-    /// The numbers of all entries whose hash agrees in the bits that are kept.
+    /// Yields the numbers of all entries whose hash agrees in the kept bits.
     pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
         let id = |(_, word)| (word & u64::from(Self::IDS_MAX)) as u32;
         self.agreeing(hash, 64 - ID_BITS).map(id)
     }
 
-    /// Numbers of entries in the order of their words, from word `from` on, and where to go on
-    /// after each. What is added or removed meanwhile changes nothing for the others.
+    /// Yields numbers of entries in the order of their words, from word `from` on, each with the
+    /// word at which to continue. Entries added or removed meanwhile do not affect the others.
     pub fn entries_from(&self, from: u64) -> impl Iterator<Item = (u32, u64)> + '_ {
         let words = self.words.get(self.position(from)..).unwrap_or_default();
         let taken = words.iter().filter(|w| **w != EMPTY);
         taken.map(|w| ((w & u64::from(Self::IDS_MAX)) as u32, w + 1))
     }
 
-    /// Adds an entry; the same hash may stand there many times.
+    /// Adds an entry. The same hash may occur many times.
     pub fn insert(&mut self, hash: u64, id: u32) {
         debug_assert!(id < Self::IDS_MAX, "all ones mean empty");
         if (self.len + 1) * LOAD.1 > self.homes * LOAD.0 {
@@ -97,8 +97,8 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
         self.len += 1;
     }
 
-    /// Removes one entry of that number, whose hash agrees in the top `bits`; false when there is
-    /// none.
+    /// Removes one entry of that number whose hash agrees in the top `bits`. Returns false when
+    /// there is none.
     pub fn remove_with(&mut self, hash: u64, bits: u32, id: u32) -> bool {
         let is_it = |(_, word): &(usize, u64)| word & u64::from(Self::IDS_MAX) == u64::from(id);
         let Some((at, _)) = self.agreeing(hash, bits).find(is_it) else {
@@ -117,12 +117,12 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
         true
     }
 
-    /// Removes one entry of that hash and number; false when there is none.
+    /// Removes one entry of that hash and number. Returns false when there is none.
     pub fn remove(&mut self, hash: u64, id: u32) -> bool {
         self.remove_with(hash, 64 - ID_BITS, id)
     }
 
-    /// Memory of the words, bytes.
+    /// Returns the memory of the words, bytes.
     pub fn memory_bytes(&self) -> usize {
         touched_bytes(&self.words)
     }
@@ -148,7 +148,7 @@ impl<const ID_BITS: u32> HashTable<ID_BITS> {
     }
 }
 
-/// Beyond the room that was reserved a vector would double.
+/// Pushes a value without doubling: beyond its reserved space a vector would double.
 pub(crate) fn push_exactly<T>(values: &mut Vec<T>, value: T) {
     if values.len() == values.capacity() {
         values.reserve_exact(values.len() / 8 + 4);
@@ -156,8 +156,8 @@ pub(crate) fn push_exactly<T>(values: &mut Vec<T>, value: T) {
     values.push(value);
 }
 
-/// Memory that a vector with reserved room takes at most: the pages that it has written, and one
-/// more as it does not begin with one.
+/// Returns an upper limit for the memory of a vector with reserved space: the pages that it has
+/// written, and one more because it is not aligned to a page.
 pub(crate) fn touched_bytes<T>(values: &Vec<T>) -> usize {
     let written = values.len() * size_of::<T>();
     let reserved = values.capacity() * size_of::<T>() + 16;
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Against a multimap; hashes of few values make long runs.
+    /// Compares with a multimap. Hashes of few values make long runs.
     #[test]
     fn agrees_with_a_multimap() {
         for shift in [0, 44, 60] {

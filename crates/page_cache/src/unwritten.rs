@@ -1,7 +1,8 @@
-//! The unwritten side: 4 KiB pages by place and version, as the journal has them.
+//! Implements the dirty side: 4 KiB pages by place and version, as the journal has them. `cache`
+//! calls this.
 //!
-//! Invariant: a page is served for its own place and its own version only; it has no content
-//! identity. Of two versions of a page the higher one stays. What happens to one page happens under
+//! Invariant: a page is served only for its own place and its own version; it has no content
+//! identity. Of two versions of a page the higher one stays. All changes of one page happen under
 //! the lock of its shard. Eviction is CLOCK over slots: no page takes more than its slot, however
 //! often it is written.
 
@@ -22,14 +23,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Memory for each shard; there are 64 at most.
 const SHARD_BYTES: u64 = 4 << 20;
 const SHARDS_MAX: usize = 64;
-/// Set in the numbers that this side gives as an owner.
+/// Bit that marks owner numbers of this side.
 const OWNER: Owner = 1 << 31;
 
-/// See the module's head.
+/// Pages that are not in containers yet.
 pub(crate) struct UnwrittenPages {
     seed: u64,
     shards: Vec<Shard<Pages>>,
-    /// Where the next eviction looks first.
+    /// Shard at which the next eviction starts.
     turn: AtomicUsize,
     count: AtomicU64,
     memory: Arc<Memory>,
@@ -46,14 +47,14 @@ impl UnwrittenPages {
         memory: Arc<Memory>,
         events: Arc<dyn PageEvents>,
     ) -> Self {
-        // Address space, with a quarter more as shards are not equal.
+        // Reserve address space, with a quarter more because shards are not equal.
         let shards = (bytes_max / SHARD_BYTES).next_power_of_two() as usize;
         let shards = shards.clamp(1, SHARDS_MAX);
         let room = (bytes_max as usize / PAGE_BYTES / shards) * 5 / 4 + 64;
         let shards: Vec<_> = (0..shards).map(|_| Shard::new(Pages::new(room))).collect();
         memory.adjust(0, size_of_val(shards.as_slice()));
         Self {
-            // Another secret than that of clean places.
+            // Use another secret than that of clean places.
             seed: crate::mix(seed),
             shards,
             turn: AtomicUsize::new(0),
@@ -71,7 +72,7 @@ impl UnwrittenPages {
         self.count.load(Ordering::Relaxed) * PAGE_BYTES as u64
     }
 
-    /// Writes over a page that is here, when nobody reads it now; true when nothing is left to do.
+    /// Overwrites a cached page if no caller reads it now. Returns true when nothing is left to do.
     pub fn overwrite(
         &self,
         (object, page): (u64, u64),
@@ -96,7 +97,8 @@ impl UnwrittenPages {
         true
     }
 
-    /// Keeps a page. Without bytes there was no room: what is here is older, and goes.
+    /// Keeps a page. `None` means that there was no space for it; then the cached page is older and
+    /// is dropped.
     pub fn put(&self, (object, page): (u64, u64), version: u64, run: Option<Arc<Run>>) {
         let hash = hash_pair(self.seed, object, page);
         let number = hash as usize % self.shards.len();
@@ -194,7 +196,7 @@ impl UnwrittenPages {
         }
     }
 
-    /// Evicts one page; false when there is none.
+    /// Evicts one page. Returns false when there is none.
     pub fn evict(&self) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for n in 0..self.shards.len() {
@@ -216,17 +218,17 @@ impl UnwrittenPages {
         shard.spills += 1;
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.events.spilled(object, page);
-        // Bytes are given back after the lock is.
+        // Free the bytes only after the lock is released.
         drop(shard);
         drop(run);
     }
 
-    /// Whether an owner is a page of this side.
+    /// Returns true if an owner is a page of this side.
     pub fn owns(owner: Owner) -> bool {
         owner & OWNER != 0
     }
 
-    /// The page is to leave where it is: it moves, or else it is spilled, unless it is read now.
+    /// Vacates the page's memory: moves the page, or else spills it, unless a caller reads it now.
     pub fn vacate(&self, owner: Owner) {
         let id = owner & ((1 << SLOT_BITS) - 1);
         let mut shard = self.shards[(owner >> SLOT_BITS) as usize % self.shards.len()].lock();

@@ -1,4 +1,5 @@
-//! The cache feeds Duet: what sessions are told, whenever they begin, leads to what is in memory.
+//! Tests that the cache feeds Duet: a session that starts at any time learns the contents of
+//! memory.
 
 mod recording;
 
@@ -9,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells both.
+/// Passes events to both.
 struct Both(Recorder, Arc<Duet>);
 
 impl PageEvents for Both {
@@ -63,7 +64,7 @@ fn act(cache: &PageCache, numbers: &mut Numbers) {
     }
 }
 
-/// A session in each space, and what it was told.
+/// A session in each space, and the events it received.
 struct Listener {
     sessions: [Session; 2],
     cached: HashSet<Page>,

@@ -1,30 +1,33 @@
-//! Dual-Dedup's experiment in counts: three jobs read 4 KiB pages at random, and d percent of the
-//! pages are duplicates of others. What is counted is reads of the device: with a device that is the
-//! bottleneck, throughput is its inverse. `cargo test -p page_cache --test duplicates -- --nocapture`
-//! prints the table of `docs/evaluation/page-cache.md`.
+//! Repeats Dual-Dedup's experiment in counts. Three jobs read 4 KiB pages at random, and d percent
+//! of the pages are duplicates of others. The test counts reads of the device: if the device is the
+//! bottleneck, throughput is their inverse.
+//!
+//! `cargo test -p page_cache --test duplicates -- --nocapture` prints the table of
+//! `docs/evaluation/page-cache.md`.
 
 mod recording;
 
 use page_cache::{PageCache, Place, Use};
 use recording::{Numbers, content, fingerprint, page, silent};
 
-/// Pages of one job, and jobs.
+/// Pages of one job, and number of jobs.
 const PAGES: u64 = 8000;
 const JOBS: u64 = 3;
 
-/// The content of a page: of a hundred pages, `duplicates` have the content of one that is none.
+/// Returns the content of a page. Of a hundred pages, `duplicates` have the content of one that is
+/// not a duplicate.
 fn content_of(place: Place, duplicates: u64) -> u64 {
     let number = place.object * PAGES + place.chunk;
     let is_duplicate = |number: u64| number % 100 * 61 % 100 < duplicates;
     let mut other = number;
     while is_duplicate(other) {
-        // Somewhere else, of any job; 7919 is prime, so every page is reached.
+        // Pick a page elsewhere, of any job. 7919 is prime, so every page is reached.
         other = (other + 7919) % (PAGES * JOBS);
     }
     other
 }
 
-/// A read as the store does it; true when the device was needed.
+/// Reads as the store does. Returns true when the device was needed.
 fn read(cache: &PageCache, place: Place, n: u64, by_content: bool) -> bool {
     // Without the content side every place has a content of its own.
     let own = PAGES * JOBS + place.object * PAGES + place.chunk;
@@ -39,7 +42,7 @@ fn read(cache: &PageCache, place: Place, n: u64, by_content: bool) -> bool {
     is_miss
 }
 
-/// Device reads of one pass over all pages in random order, or of two in a small cache.
+/// Counts device reads of one pass over all pages in random order, or of two in a small cache.
 fn device_reads(bytes_max: u64, passes: u64, duplicates: u64, by_content: bool) -> u64 {
     let cache = silent(bytes_max);
     let mut numbers = Numbers(duplicates);
@@ -89,8 +92,8 @@ fn duplicates_are_read_once() {
     }
 }
 
-/// A page is written, destaged and read again and again, while its neighbours have the content it
-/// had: nobody is served what it had before, or what another page has.
+/// A page is written, destaged and read repeatedly while its neighbours have its old content. No
+/// read returns the page's old content or another page's.
 #[test]
 fn written_pages_are_never_served_stale() {
     let cache = silent(8 << 20);
@@ -109,7 +112,7 @@ fn written_pages_are_never_served_stale() {
                 cache.put_unwritten(1, chunk, step, &page(1, chunk, step));
             }
             3..5 if *version > 0 => {
-                // The destager has stored it: its content is a duplicate of another page's.
+                // The destager has stored it: its content duplicates another page's.
                 cache.forget_place(place);
                 cache.destaged(1, chunk, *version);
                 (*version, *n) = (0, numbers.below(50));

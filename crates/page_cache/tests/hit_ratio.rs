@@ -1,6 +1,8 @@
-//! Hit ratios of the default policy beside LRU of as many chunks, under scans and other pollution.
+//! Compares hit ratios of the default policy with LRU of as many chunks, under scans and other
+//! pollution.
+//!
 //! `cargo test -p page_cache --test hit_ratio -- --nocapture` prints the table of
-//! `docs/evaluation/page-cache.md`. Counts only: the same on every machine.
+//! `docs/evaluation/page-cache.md`. It has counts only: they are the same on every machine.
 
 mod recording;
 
@@ -13,10 +15,10 @@ use std::sync::Arc;
 
 const BUDGET: u64 = 16 << 20;
 const READS: usize = 300_000;
-/// Numbers of scanned chunks start here.
+/// First number of scanned chunks.
 const SCANNED: u64 = 1 << 40;
 
-/// A read of a chunk; whether it counts for the hit ratio.
+/// A read of a chunk, and whether it counts for the hit ratio.
 #[derive(Clone, Copy)]
 struct Read {
     chunk: u64,
@@ -32,7 +34,7 @@ fn demand(chunk: u64) -> Read {
     }
 }
 
-/// Least recently used goes first.
+/// Evicts the least recently used chunk first.
 #[derive(Default)]
 struct Lru {
     at: HashMap<u64, u64>,
@@ -79,7 +81,7 @@ impl EvictionPolicy for Clock {
     }
 }
 
-/// A full cache of what nobody wants.
+/// Returns a cache full of unwanted chunks.
 fn full(policy: Box<dyn EvictionPolicy>) -> PageCache {
     let cache = PageCache::new(Options::new(BUDGET, 42), policy, Arc::new(NoEvents));
     for n in 0..20_000 {
@@ -120,7 +122,7 @@ impl Zipf {
     }
 }
 
-/// Zipf reads, and after every `every` of them one more of something else.
+/// Zipf reads with one other read after every `every` of them.
 fn with(every: usize, mut other: impl FnMut(u64) -> Read) -> Vec<Read> {
     let mut zipf = Zipf::new(80_000, 0.9);
     let mut others = 0..;
@@ -142,7 +144,7 @@ fn passing(chunk: u64, for_use: Use) -> Read {
     }
 }
 
-/// Name, reads, and the least that the policy must be above LRU, in points.
+/// Returns name, reads, and the minimum lead of the policy over LRU, in points.
 fn traces() -> Vec<(&'static str, Vec<Read>, f64)> {
     let zipf = |theta: f64| {
         let mut zipf = Zipf::new(80_000, theta);
@@ -204,7 +206,7 @@ fn the_table() {
                 read(&clock, one),
                 read(&cache, one),
             ];
-            // The first fifth warms up.
+            // The first fifth warms the cache up.
             if one.counts && n > reads.len() / 5 {
                 counted += 1;
                 hits.iter_mut()
@@ -218,7 +220,8 @@ fn the_table() {
     }
 }
 
-/// Half of the memory is hot; then ten times the memory is read once, and nobody says so.
+/// Half of the memory is hot. Then ten times the memory is read once, without a hint that this is a
+/// scan.
 #[test]
 fn a_scan_leaves_the_hot_set_where_it_is() {
     for for_use in [Use::Demand, Use::Scan, Use::Prefetch] {

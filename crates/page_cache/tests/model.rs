@@ -1,5 +1,6 @@
-//! Random operations against a naive model. What the cache serves is what the model says; what it
-//! has forgotten is nobody's loss. Events, replayed, give what is in memory; the budget is kept.
+//! Runs random operations against a naive model. The cache serves only what the model says; a
+//! forgotten chunk is no error. Replayed events give the contents of memory, and the budget is
+//! kept.
 
 mod recording;
 
@@ -27,16 +28,16 @@ enum Operation {
 
 #[derive(Default)]
 struct Model {
-    /// Content of each place, as the caller has said it.
+    /// Content of each place, as the caller set it.
     places: HashMap<Place, u64>,
-    /// Version of each unwritten page that is not destaged.
+    /// Version of each dirty page that is not destaged.
     unwritten: HashMap<(u64, u64), u64>,
-    /// Frames that a reader holds, and what is in them.
+    /// Frames that a reader holds, and their contents.
     held: Vec<(Frame, Vec<u8>)>,
     hits: u64,
 }
 
-/// One in forty is too long to be kept; lengths are of all classes.
+/// Returns lengths of all classes. One in forty is too long to be kept.
 fn len_of(n: u64) -> usize {
     match n % 40 {
         0 => 70_000,
@@ -124,7 +125,7 @@ impl Model {
             } => {
                 let held = self.unwritten.entry((object, at)).or_insert(100);
                 let version = if newer { *held + 1 } else { *held };
-                // Of one version there is one content.
+                // One version has one content.
                 cache.put_unwritten(object, at, version, &page(object, at, version));
                 *held = version;
             }
@@ -163,7 +164,7 @@ impl Model {
         }
     }
 
-    /// A reader keeps the frame; it must not change, whatever the cache does.
+    /// Keeps a reader's frame. It must not change, whatever the cache does.
     fn hold(&mut self, frame: Frame, numbers: &mut Numbers) {
         if numbers.next().is_multiple_of(16) && self.held.len() < 40 {
             let bytes = frame.to_vec();
@@ -187,7 +188,7 @@ impl Model {
         let pages = recorder.pages.lock();
         for ((object, at), version) in &self.unwritten {
             let is_resident = cache.is_unwritten_resident(*object, *at, *version);
-            // A page whose newest version found no room may be there in none.
+            // If the newest version of a page found no space, no version of it may be cached.
             assert_eq!(
                 is_resident,
                 pages.contains(&(*object, *at)),

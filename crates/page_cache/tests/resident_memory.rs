@@ -1,5 +1,7 @@
-//! What the operating system says: resident memory stays within the budget whatever is cached.
-//! Alone in its process, as it looks at all of it. Linux only.
+//! Checks with the operating system that resident memory stays within the budget for any cached
+//! contents.
+//!
+//! It runs alone in its process because it measures all of it. Linux only.
 #![cfg(target_os = "linux")]
 
 mod recording;
@@ -9,7 +11,7 @@ use recording::{fingerprint, silent};
 
 const BUDGET: u64 = 128 << 20;
 
-/// Anonymous memory of this process; its code is not counted.
+/// Returns the anonymous memory of this process, without its code.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("procfs is there");
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"));
@@ -25,7 +27,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
     let cache = silent(BUDGET);
     let mut n = 0;
     let mut highest = Vec::new();
-    // Length of a chunk, unwritten pages with each, places of each.
+    // Length of a chunk, dirty pages with each, places of each.
     type Phase = (&'static str, fn(u64) -> usize, u64, u64);
     let phases: [Phase; 8] = [
         ("4 KiB", |_| 4096, 0, 1),
@@ -56,7 +58,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
                 };
                 cache.insert(&fingerprint(n), chunk, Some(place), Use::Demand);
             }
-            // Some are hit, so that eviction is not in the order of insertion.
+            // Some chunks are hit, so that eviction is not in the order of insertion.
             let again = Place {
                 object: 0,
                 chunk: n - (n * 31 % 5000).min(n),
@@ -76,7 +78,7 @@ fn resident_memory_stays_within_the_budget_under_any_mix() {
         highest.push((name, most));
     }
     for (name, most) in highest {
-        // Asked for are two percent.
+        // The requirement is two percent; the test allows one.
         assert!(most <= BUDGET + BUDGET / 100, "{name}: {most} of {BUDGET}");
     }
 }

@@ -1,5 +1,5 @@
-//! Threads that share contents and fight for a small budget. Each has objects of its own, so it
-//! knows what their places hold; all together use one cache, one listener and one set of contents.
+//! Runs threads that share contents and compete for a small budget. Each has its own objects, so it
+//! knows their contents. All use one cache, one listener and one set of contents.
 
 mod recording;
 
@@ -16,7 +16,7 @@ fn bytes_of(n: u64) -> Vec<u8> {
     content(n, 4096 << (n % 5))
 }
 
-/// One thread's life; panics when it is served what it should not be.
+/// Runs one thread. Panics when the cache serves wrong bytes.
 fn live(cache: &PageCache, thread: u64, templates: &[Vec<u8>]) -> u64 {
     let mut numbers = Numbers(thread);
     let mut places = HashMap::new();
@@ -102,7 +102,7 @@ fn threads_are_served_what_is_theirs() {
         counters.evictions > 1000 && counters.spills > 0,
         "{counters:?}"
     );
-    // Whatever was held while an extent should have gone is let go now.
+    // This frees an extent that could not be removed while frames of it were held.
     cache.insert(&fingerprint(0), &templates[0], None, Use::Demand);
     let used = cache.counters().bytes_resident;
     assert!(used <= BUDGET, "{used}");

@@ -1,13 +1,15 @@
-//! The vocabulary of what the layers tell each other: identifiers, sizes and origins as types.
+//! Defines the vocabulary that layers share: identifiers, sizes and origins as types.
 //!
-//! Invariant: nothing here does I/O, allocates more than a string, or knows a format. Every room
-//! may use this one; this one uses none.
+//! Every crate may use this one; this one uses no other crate.
+//! Invariant: nothing here does I/O, allocates more than a string, or knows a stored format.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Keyed BLAKE3-256 of a chunk's plain bytes. The all-zero value never names a chunk: it stands
-/// for a hole (a run of zero bytes that takes no space).
+/// Keyed BLAKE3-256 hash of a chunk's plain bytes.
+///
+/// The all-zero value never names a chunk. It stands for a hole: a run of zero bytes that takes no
+/// space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -15,18 +17,20 @@ impl Fingerprint {
     /// The value that stands for a run of zeroes.
     pub const HOLE: Self = Self([0; 32]);
 
-    /// True for the value that stands for a run of zeroes.
+    /// Returns true for the value that stands for a run of zeroes.
     pub fn is_hole(&self) -> bool {
         *self == Self::HOLE
     }
 
-    /// First eight bytes, little-endian: picks the bucket of the fingerprint index (DDFS section 3).
+    /// Returns the first eight bytes, little-endian. They pick the bucket of the fingerprint index
+    /// (DDFS section 3).
     pub fn bucket_bits(&self) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// Bytes 8..12: the short fingerprint an index entry holds; independent of the bucket bits.
+    /// Returns bytes 8..12: the short fingerprint of an index entry. It is independent of the
+    /// bucket bits.
     pub fn short(&self) -> u32 {
         let [_, _, _, _, _, _, _, _, a, b, c, d, ..] = self.0;
         u32::from_le_bytes([a, b, c, d])
@@ -53,7 +57,8 @@ pub struct PoolId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct SnapshotId(pub [u8; 16]);
 
-/// Sixteen random bytes that name a volume for as long as it lives, whatever it is called.
+/// Sixteen random bytes that name a volume for its lifetime. Renaming the volume does not change
+/// them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct VolumeId(pub [u8; 16]);
 
@@ -79,11 +84,13 @@ fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
 }
 
-/// Who wrote a container. Several writers can share a bucket: each numbers its own containers.
+/// Number of the writer of a container. Several writers can share a bucket: each numbers its own
+/// containers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct WriterId(pub u16);
 
-/// A container: writer in the top 16 bits, the writer's sequence number in the low 48.
+/// Number of a container: the writer in the top 16 bits, the writer's sequence number in the low
+/// 48.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ContainerId(pub u64);
 
@@ -91,17 +98,17 @@ impl ContainerId {
     /// Largest sequence number of one writer.
     pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
 
-    /// The `sequence`-th container of `writer`; bits above 48 are dropped.
+    /// Returns the `sequence`-th container of `writer`. Drops bits above 48.
     pub fn new(writer: WriterId, sequence: u64) -> Self {
         Self((u64::from(writer.0) << 48) | (sequence & Self::SEQUENCE_MAX))
     }
 
-    /// Who wrote it.
+    /// Returns the writer of this container.
     pub fn writer(self) -> WriterId {
         WriterId((self.0 >> 48) as u16)
     }
 
-    /// Position in its writer's own sequence.
+    /// Returns the position in the writer's own sequence.
     pub fn sequence(self) -> u64 {
         self.0 & Self::SEQUENCE_MAX
     }
@@ -124,7 +131,7 @@ impl fmt::Debug for ContainerId {
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// The generation after this one.
+    /// Returns the generation after this one.
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
@@ -136,8 +143,10 @@ impl fmt::Display for Generation {
     }
 }
 
-/// A byte of the pool's journal, counted from the first record that was ever written. Never used
-/// twice, so it also orders writes: of two writes to one place the higher position is the newer.
+/// Position of a byte in the pool's journal, counted from the first record that was ever written.
+///
+/// No position is used twice, so positions order writes: of two writes to one place the higher
+/// position is newer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct JournalPosition(pub u64);
 
@@ -151,27 +160,27 @@ impl fmt::Display for JournalPosition {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct UnixNanos(pub i64);
 
-/// Who asks for an I/O. Reaches the scheduler, so that shares can be kept per origin.
+/// Origin of an I/O. It reaches the scheduler, so that each origin gets its share of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Origin {
     /// A client of a front end.
     #[default]
     Foreground,
-    /// Storing new snapshots.
+    /// Backup stores new snapshots.
     Backup,
-    /// Giving snapshots back.
+    /// Restore reads snapshots back.
     Restore,
-    /// Copying snapshots to another pool.
+    /// Replication copies snapshots to another pool.
     Replication,
-    /// Verification in the background.
+    /// Scrub verifies stored data in the background.
     Scrub,
-    /// Giving space back.
+    /// Garbage collection frees space.
     Collect,
-    /// Putting together what is read together.
+    /// Defragmentation stores data together that is read together.
     Defragment,
 }
 
-/// What an I/O is for (Differentiated Storage Services): 0 is unclassified; the meaning of the
-/// others is policy.
+/// Class of an I/O (Differentiated Storage Services). 0 is unclassified; policy defines the other
+/// values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct IoClass(pub u8);

@@ -1,24 +1,27 @@
-//! What a volume can do beyond the core of [`Volume`].
+//! Describes the abilities of a volume beyond the core of [`Volume`]. Front ends ask for them.
 //!
-//! Invariant: every ability is a field here and nowhere else. A volume names all fields, so one that
-//! is new does not compile until every volume has said whether it has it; [`crate::Layer`] passes on
-//! what a decorator does not change. Front ends ask; nothing here allocates.
+//! Invariant: every ability is a field here and nowhere else. A volume names all fields, so a new
+//! ability does not compile until every volume declares it. [`crate::Layer`] passes on the
+//! abilities that a decorator does not change. Nothing here allocates.
 //!
 //! [`Volume`]: crate::Volume
 
 use crate::{Changes, RequestContext, VolumeError};
 use std::sync::Arc;
 
-/// Which requests need not wait.
+/// Tells front ends which requests need not wait.
 pub trait FastPath: Send + Sync {
-    /// True if reading the range, or asking for its extents, is likely to need no device. Never
-    /// waits itself; may be wrong both ways. Front ends serve cached requests at once and hand
-    /// the others to threads.
+    /// Returns true if reading the range, or asking for its extents, likely needs no device.
+    ///
+    /// Never waits itself. The answer may be wrong either way. Front ends serve cached requests at
+    /// once and hand the others to threads.
     fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool;
 
-    /// Does what [`crate::Volume::write`] does with [`crate::Durability::Volatile`], but only if it
-    /// need not wait: for a device, for room, for others' writes to drain. `Ok(false)` if it would
-    /// have to; then nothing was written, and the caller hands the write to a thread that may wait.
+    /// Writes like [`crate::Volume::write`] with [`crate::Durability::Volatile`], but only if that
+    /// need not wait: for a device, for space, or for other writes to drain.
+    ///
+    /// Returns `Ok(false)` if it would have to wait. Then nothing was written, and the caller hands
+    /// the write to a thread that may wait.
     fn write_now(
         &self,
         context: RequestContext,
@@ -27,43 +30,45 @@ pub trait FastPath: Send + Sync {
     ) -> Result<bool, VolumeError>;
 }
 
-/// What differs from earlier states.
+/// Reports differences from earlier states.
 pub trait TrackChanges: Send + Sync {
-    /// Names of the earlier states that [`TrackChanges::changes_since`] knows, newest first, at
-    /// most `count_max`; there may be more that can be asked for.
+    /// Returns names of the earlier states that [`TrackChanges::changes_since`] knows, newest
+    /// first, at most `count_max`. More may exist and can be asked for.
     fn baselines(&self, count_max: usize) -> Vec<String>;
 
-    /// What changed since the state called `baseline`; `None` if there is no such state, or none
-    /// that can be compared, so that the caller has to take everything for changed.
+    /// Returns the changes since the state called `baseline`.
+    ///
+    /// `None` if there is no such state, or none that can be compared. The caller must then treat
+    /// everything as changed.
     fn changes_since(&self, baseline: &str) -> Option<Arc<dyn Changes>>;
 }
 
-/// Fetching ahead.
+/// Prefetches ranges.
 pub trait Prefetch: Send + Sync {
-    /// A hint that the range will be read soon; never an error, never waits for the device.
+    /// Hints that the range will be read soon. Never fails and never waits for the device.
     fn prefetch(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64);
 }
 
-/// The abilities of a volume. Has no default: whoever makes one says all of them.
+/// The abilities of a volume. It has no default: each volume declares all of them.
 #[derive(Clone, Copy)]
 pub struct Capabilities<'a> {
-    /// Without: every read is taken for cached, every write for one that waits.
+    /// If absent: every read counts as cached, and every write as one that waits.
     pub fast_path: Option<&'a dyn FastPath>,
-    /// Without: the volume has no earlier states.
+    /// If absent: the volume has no earlier states.
     pub changes: Option<&'a dyn TrackChanges>,
-    /// Without: hints are ignored.
+    /// If absent: hints are ignored.
     pub prefetch: Option<&'a dyn Prefetch>,
 }
 
 impl Capabilities<'_> {
-    /// The core and nothing else. Not for decorators: they have what is below them.
+    /// The core and nothing else. Not for decorators: they have the abilities of the volume below.
     pub const NONE: Capabilities<'static> = Capabilities {
         fast_path: None,
         changes: None,
         prefetch: None,
     };
 
-    /// Names of the abilities that are there.
+    /// Returns the names of the abilities that are present.
     pub fn names(&self) -> Vec<&'static str> {
         let Self {
             fast_path,

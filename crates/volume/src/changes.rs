@@ -1,32 +1,34 @@
-//! What differs between a volume and an earlier state of it.
+//! Describes the differences between a volume and an earlier state of it.
 //!
-//! Invariant: a piece that is not `changed` holds the same bytes as it did in the earlier state;
-//! the reverse need not hold, because volumes know changes by chunk, not by byte. Front ends ask
-//! [`crate::TrackChanges::changes_since`]; volumes that keep their history implement it.
+//! Front ends ask [`crate::TrackChanges::changes_since`]; volumes that keep their history implement
+//! it.
+//! Invariant: a piece that is not `changed` holds the same bytes as in the earlier state. The
+//! reverse need not hold, because volumes track changes by chunk, not by byte.
 
 use crate::{RequestContext, VolumeError};
 use std::ops::ControlFlow;
 
-/// A piece of a volume: what [`Changes::pieces`] visits.
+/// A piece of a volume, as [`Changes::pieces`] visits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// First byte.
     pub offset_bytes: u64,
     /// Length in bytes, never 0.
     pub len_bytes: u64,
-    /// May differ from the earlier state, or lies past its end.
+    /// The piece may differ from the earlier state, or lies past its end.
     pub changed: bool,
 }
 
 /// The differences between a volume and one earlier state of it.
 ///
-/// Follows the volume: writes that were acknowledged before a call are in its answer. May be
-/// called from many threads at once, and keeps the earlier state readable for as long as it
-/// lives, even if its name is deleted.
+/// They follow the volume: an answer includes all writes that were acknowledged before the call.
+/// Many threads may call this at once. The earlier state stays readable as long as this lives, even
+/// if its name is deleted.
 pub trait Changes: Send + Sync {
-    /// Visits the pieces that cover the range, in order and without gaps, until the visitor
-    /// breaks. The rules are those of [`crate::Volume::extents`]; whoever calls this goes
-    /// through [`crate::Checked::changes`], which checks them.
+    /// Visits the pieces that cover the range, in order and without gaps, until the visitor breaks.
+    ///
+    /// The rules are those of [`crate::Volume::extents`]. Call this through
+    /// [`crate::Checked::changes`], which checks them.
     fn pieces(
         &self,
         context: RequestContext,

@@ -1,8 +1,9 @@
-//! The contract of [`Volume`], checked in one place.
+//! Checks the contract of [`Volume`] in one place. Every volume is wrapped before a front end gets
+//! it.
 //!
-//! Invariant: an implementation behind [`Checked`] sees only non-empty requests inside its size
-//! and no writes if it is read-only; a front end in front of it sees only extents that are in
-//! order and without gaps. Whoever hands a volume to a front end wraps it.
+//! Invariant: an implementation behind [`Checked`] sees only non-empty requests inside its size,
+//! and no writes if it is read-only. A front end in front of it sees only extents that are in order
+//! and without gaps.
 
 use crate::{
     Capabilities, Change, Changes, Extent, FastPath, Layer, Operation, Prefetch, Request,
@@ -29,7 +30,7 @@ impl<V: Volume> Checked<V> {
         Self { inner, read_only }
     }
 
-    /// `Ok(false)` if there is nothing to do.
+    /// Checks a range. Returns `Ok(false)` if there is nothing to do.
     fn range(&self, offset_bytes: u64, len_bytes: u64) -> Result<bool, VolumeError> {
         let end = offset_bytes.checked_add(len_bytes);
         match end {
@@ -38,7 +39,7 @@ impl<V: Volume> Checked<V> {
         }
     }
 
-    /// Visits what differs from an earlier state of this volume; `changes` comes from its
+    /// Visits the differences from an earlier state of this volume. `changes` comes from its
     /// [`crate::TrackChanges::changes_since`]. The visitor sees pieces in order and without gaps.
     pub fn changes(
         &self,
@@ -110,8 +111,7 @@ impl<V: Volume> Layer for Checked<V> {
         })
     }
 
-    /// Every ability is named: one that is new needs its check. What changed is checked in
-    /// [`Checked::changes`].
+    /// Names every ability, because a new one needs its check. [`Checked::changes`] checks changes.
     fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
         Capabilities {
             fast_path: Some(self),
@@ -128,7 +128,7 @@ impl<V: Volume> FastPath for Checked<V> {
                 let below = self.inner.capabilities();
                 below.is_cached(context, offset_bytes, len_bytes)
             }
-            // The request will be answered here, without the device.
+            // The request is answered here, without the device.
             Ok(false) | Err(_) => true,
         }
     }

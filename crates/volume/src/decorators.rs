@@ -1,7 +1,7 @@
-//! Volumes around volumes: read-only, counted, faulty, slow.
+//! Contains volumes around volumes: read-only, counted, faulty, slow.
 //!
+//! The program wraps exports with these; tests count requests and inject failures with them.
 //! Invariant: a decorator changes only what its name says and passes everything else through.
-//! The program wraps exports with these; tests count and break things with them.
 
 mod counted;
 mod faulty;

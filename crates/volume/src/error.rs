@@ -1,8 +1,10 @@
-//! Errors of the waist: a kind exists only where a front end acts differently.
+//! Defines the errors of a volume. Front ends translate them for their clients.
+//!
+//! Invariant: a kind exists only where a front end acts differently.
 
 use std::error::Error;
 
-/// What a front end tells its client.
+/// Kind of an error, as a front end reports it to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeErrorKind {
     /// The request reaches past the end.
@@ -17,26 +19,26 @@ pub enum VolumeErrorKind {
     /// The volume cannot do this.
     #[error("not supported by this volume")]
     Unsupported,
-    /// The bytes are damaged or the device failed; other ranges may still be fine.
+    /// The bytes are damaged or the device failed. Other ranges may still be readable.
     #[error("input/output error")]
     Io,
-    /// The store failed a sync: nothing may be written until it is opened again.
+    /// A sync of the store failed. Nothing may be written until it is opened again.
     #[error("store failed and must be opened again")]
     Failed,
 }
 
-/// An error with its cause kept.
+/// An error with its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}{}", because(.source.as_deref()))]
 pub struct VolumeError {
-    /// What to tell the client.
+    /// Kind to report to the client.
     pub kind: VolumeErrorKind,
-    /// Why, when there is more to say.
+    /// Cause, if there is more to say.
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl VolumeError {
-    /// An error of `kind` caused by `source`.
+    /// Makes an error of `kind` caused by `source`.
     pub fn new(kind: VolumeErrorKind, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             kind,
@@ -51,7 +53,7 @@ impl From<VolumeErrorKind> for VolumeError {
     }
 }
 
-/// What follows the kind, if there is more to say.
+/// Returns the text after the kind, if there is more to say.
 fn because(source: Option<&(dyn Error + Send + Sync)>) -> String {
     source.map_or_else(String::new, |source| format!(": {source}"))
 }

@@ -1,14 +1,16 @@
-//! The one way to stand in front of a volume: decorators and pointers are layers.
+//! Defines layers: decorators and pointers that stand in front of a volume. There is no other way
+//! to do so.
 //!
-//! Invariant: what a layer does not change reaches the volume below as it came, abilities included.
-//! A new method of [`Volume`] does not compile until it is forwarded here, once for all layers.
-//! Decorators of every room implement [`Layer`]; callers see a [`Volume`].
+//! Decorators of every crate implement [`Layer`]; callers see a [`Volume`].
+//! Invariant: anything that a layer does not change reaches the volume below unchanged, abilities
+//! included. A new method of [`Volume`] does not compile until it is forwarded here, once for all
+//! layers.
 
 use crate::{Capabilities, Durability, Extent, RequestContext, Volume, VolumeError, VolumeInfo};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Which method of the core was called.
+/// The method of the core that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// [`Volume::read`].
@@ -25,21 +27,21 @@ pub enum Operation {
     Extents,
 }
 
-/// A call of the core, without its buffers: what [`Layer::around`] decides by.
+/// A call of the core, without its buffers. [`Layer::around`] decides by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked.
+    /// The method.
     pub operation: Operation,
     /// First byte; 0 for a flush.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for a flush.
     pub len_bytes: u64,
-    /// `Volatile` for whatever changes nothing.
+    /// `Volatile` for methods that change nothing.
     pub durability: Durability,
 }
 
 impl Request {
-    /// One that need not be durable.
+    /// Makes a request that need not be durable.
     pub fn new(operation: Operation, offset_bytes: u64, len_bytes: u64) -> Self {
         Self {
             operation,
@@ -57,14 +59,14 @@ impl Request {
 /// A volume in front of another. Implementing this makes a [`Volume`]; a layer writes only what it
 /// changes.
 pub trait Layer: Send + Sync {
-    /// The volume behind.
+    /// Type of the volume behind.
     type Below: Volume + ?Sized;
 
-    /// The volume behind.
+    /// Returns the volume behind.
     fn below(&self) -> &Self::Below;
 
-    /// Every request of the core passes here: `go` lets it through, and a layer does what it has to
-    /// do before and after, or does not let it through.
+    /// Wraps every request of the core. `go` passes the request on. A layer acts before and after
+    /// that, or does not call `go`.
     fn around(
         &self,
         _request: Request,
@@ -73,8 +75,10 @@ pub trait Layer: Send + Sync {
         go(self.below())
     }
 
-    /// The abilities, given those of the volume behind. Ends with `..below` if an ability that is
-    /// new may pass as it is; a layer that guards something names every field instead.
+    /// Returns the abilities, given those of the volume behind.
+    ///
+    /// The implementation ends with `..below` if a new ability may pass unchanged. A layer that
+    /// guards something names every field instead.
     fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
         below
     }

@@ -1,8 +1,8 @@
-//! The waist upwards: what every front end sees of a disk.
+//! Defines the `Volume` interface: a disk as every front end sees it.
 //!
-//! Invariant: the contract is checked once, in [`Checked`]; implementations may rely on it and
-//! front ends may not bypass it; no ability of a volume is lost in silence on the way. Front ends call
-//! this; the store and test volumes implement it, decorators are [`Layer`]s.
+//! Front ends call this. The store and test volumes implement it; decorators are [`Layer`]s.
+//! Invariant: the contract is checked once, in [`Checked`]. Implementations may rely on it and
+//! front ends may not bypass it. No ability of a volume is lost unnoticed on the way.
 #![forbid(unsafe_code)]
 
 mod capabilities;
@@ -24,16 +24,17 @@ pub use memory::MemoryVolume;
 use std::ops::ControlFlow;
 use units::{IoClass, Origin};
 
-/// Who asks, and what for. Small and `Copy`: travels with every request down to the scheduler.
+/// Origin and class of a request. Small and `Copy`: it travels with every request down to the
+/// scheduler.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestContext {
-    /// Who asks.
+    /// Origin of the request.
     pub origin: Origin,
-    /// What for.
+    /// Class of the request.
     pub class: IoClass,
 }
 
-/// What does not change while a volume is open, apart from its size.
+/// Properties that do not change while a volume is open, apart from its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
     /// Size in bytes; any value, not only whole blocks.
@@ -48,20 +49,20 @@ pub struct VolumeInfo {
     pub description: String,
 }
 
-/// A piece of a volume: what [`Volume::extents`] visits.
+/// A piece of a volume, as [`Volume::extents`] visits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte.
     pub offset_bytes: u64,
     /// Length in bytes, never 0.
     pub len_bytes: u64,
-    /// Takes no space (a hole). Implies `zero`.
+    /// The piece takes no space (a hole). Implies `zero`.
     pub hole: bool,
-    /// Reads as zeroes.
+    /// The piece reads as zeroes.
     pub zero: bool,
 }
 
-/// When a write may be acknowledged.
+/// Point at which a write may be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// As soon as later reads see it.
@@ -72,27 +73,27 @@ pub enum Durability {
 
 /// A disk.
 ///
-/// Contract, checked by [`Checked`]: `offset + length <= size_bytes`; lengths may be 0 and do
-/// nothing; requests of any alignment. All methods may be called from many threads at once; a
-/// read that overlaps a concurrent write sees, block by block of 512 bytes, old or new bytes.
+/// Contract, checked by [`Checked`]: `offset + length <= size_bytes`. Lengths may be 0; such
+/// requests do nothing. Requests may have any alignment. Many threads may call all methods at once.
+/// A read that overlaps a concurrent write sees, for each block of 512 bytes, old or new bytes.
 /// Errors leave the volume usable unless the kind is `Failed`.
 ///
-/// No method has a default. What a volume can do besides is said in [`Volume::capabilities`]; what
-/// stands in front of another volume implements [`Layer`] instead of this.
+/// No method has a default. [`Volume::capabilities`] declares further abilities. A volume in front
+/// of another one implements [`Layer`] instead of this.
 ///
 /// ```compile_fail,E0063
-/// // An ability that is left out is not taken for absent.
+/// // An ability that is left out does not count as absent.
 /// let _ = volume::Capabilities { fast_path: None, changes: None };
 /// ```
 pub trait Volume: Send + Sync {
-    /// Size and abilities.
+    /// Returns size and properties.
     fn info(&self) -> VolumeInfo;
 
-    /// Size in bytes, the same as in [`Volume::info`] but without its allocation: asked once for
-    /// every request.
+    /// Returns the size in bytes, as [`Volume::info`] does, but without its allocation. Called once
+    /// for every request.
     fn size_bytes(&self) -> u64;
 
-    /// Fills `into` from `offset_bytes`. Bytes were verified against their fingerprint.
+    /// Fills `into` from `offset_bytes`. The bytes were verified against their fingerprint.
     fn read(
         &self,
         context: RequestContext,
@@ -112,7 +113,7 @@ pub trait Volume: Send + Sync {
     /// Returns when every write acknowledged before the call survives power loss.
     fn flush(&self, context: RequestContext) -> Result<(), VolumeError>;
 
-    /// Gives space back. The range reads as zeroes afterwards.
+    /// Frees the space of the range. It reads as zeroes afterwards.
     fn discard(
         &self,
         context: RequestContext,
@@ -130,9 +131,10 @@ pub trait Volume: Send + Sync {
         durability: Durability,
     ) -> Result<(), VolumeError>;
 
-    /// Visits the pieces that cover the range, in order and without gaps, until the visitor
-    /// breaks. The first piece starts at `offset_bytes`; neighbours may be alike; the last piece
-    /// may reach past the end of the range but not past the end of the volume.
+    /// Visits the pieces that cover the range, in order and without gaps, until the visitor breaks.
+    ///
+    /// The first piece starts at `offset_bytes`. Neighbours may be alike. The last piece may reach
+    /// past the end of the range but not past the end of the volume.
     fn extents(
         &self,
         context: RequestContext,
@@ -141,6 +143,6 @@ pub trait Volume: Send + Sync {
         visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
     ) -> Result<(), VolumeError>;
 
-    /// What it can do besides. Cheap: asked for with every request.
+    /// Returns the further abilities. Cheap: called for every request.
     fn capabilities(&self) -> Capabilities<'_>;
 }

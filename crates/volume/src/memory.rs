@@ -1,8 +1,9 @@
-//! A volume in memory, for tests and measurements: sparse, its holes known, and what changed.
+//! Implements a sparse volume in memory, for tests and measurements. It tracks its holes and
+//! changes.
 //!
-//! Invariant: a page that is absent reads as zeroes and is reported as a hole; memory grows with
-//! what was written, not with the size; every page knows after which mark it was last changed.
 //! Tests and the examples of the front ends call this.
+//! Invariant: an absent page reads as zeroes and is reported as a hole. Memory grows with the bytes
+//! written, not with the size. Every page records the mark after which it was last changed.
 
 mod marks;
 mod pages;
@@ -20,18 +21,17 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A sparse volume in memory. Durable as soon as written, as far as memory goes. Clones are the
-/// same volume.
+/// A sparse volume in memory. A write counts as durable at once. Clones are the same volume.
 #[derive(Clone)]
 pub struct MemoryVolume(Arc<Store>);
 
 impl MemoryVolume {
-    /// An empty volume: one hole of `size_bytes`.
+    /// Makes an empty volume: one hole of `size_bytes`.
     pub fn new(size_bytes: u64) -> Self {
         Self(Arc::new(Store::new(size_bytes)))
     }
 
-    /// Memory taken by pages, bytes.
+    /// Returns the memory that pages take, bytes.
     pub fn allocated_bytes(&self) -> u64 {
         let pages: usize = self
             .0
@@ -45,8 +45,8 @@ impl MemoryVolume {
         (pages * PAGE_BYTES) as u64
     }
 
-    /// Makes the volume longer, by a hole, or shorter. Requests under way that are now past the
-    /// end may still be served.
+    /// Extends the volume by a hole, or shortens it. Requests in flight that are now past the end
+    /// may still be served.
     pub fn resize(&self, size_bytes: u64) {
         let old = self.0.size_bytes.swap(size_bytes, Relaxed);
         if let Some(cut) = old.checked_sub(size_bytes) {
@@ -54,10 +54,12 @@ impl MemoryVolume {
         }
     }
 
-    /// Remembers now as `name`, for [`TrackChanges::changes_since`]. An older mark of that name is
-    /// forgotten. What the volume holds now is not kept, only what changes from here on.
+    /// Marks the current state as `name`, for [`TrackChanges::changes_since`].
+    ///
+    /// An older mark of that name is forgotten. The mark does not keep the contents, it only tracks
+    /// later changes.
     pub fn mark(&self, name: &str) {
-        // All writers are outside: each change is wholly before the mark or wholly after.
+        // No writer is inside: each change is wholly before the mark or wholly after.
         let shards = self.0.shards.iter();
         let held: Vec<_> = shards.map(|shard| shard.write()).collect();
         self.0.marks.add(name, self.0.size_bytes.load(Relaxed));

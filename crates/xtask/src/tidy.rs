@@ -10,6 +10,7 @@ mod lexer;
 mod manifest;
 mod names;
 mod pipeline;
+mod prose;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -74,6 +75,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         circles::check,
         shape::check,
         words::check,
+        prose::check,
         names::check,
         documents::check,
     ];

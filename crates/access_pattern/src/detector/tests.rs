@@ -4,7 +4,7 @@ use Pattern::{Monotonic, Random, Sequential};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// Far apart whatever the threshold: odd multiples scatter over a 2 GiB region.
+/// Far apart at any threshold: odd multiples scatter over a 2 GiB region.
 const FAR: [u64; 16] = [7, 2, 12, 5, 15, 0, 9, 3, 13, 6, 1, 11, 4, 14, 8, 10];
 
 fn detector() -> Detector {
@@ -29,7 +29,7 @@ fn sequential_until_the_history_is_full() {
     assert_eq!(detector.observe(1950 * MIB, 4 * KIB), Random);
 }
 
-/// The threshold counts from where a request starts, and from where it ends.
+/// The threshold counts from the start and from the end of a request.
 #[test]
 fn near_is_within_the_threshold_of_any_of_the_sixteen() {
     let base = 50 * MIB;
@@ -107,7 +107,7 @@ fn from_random_to_gaps_upwards_within_sixteen_requests() {
     let first_far = |p: &Pattern| *p == Monotonic;
     let at = patterns.iter().position(first_far).expect("some are");
     assert!((4..16).contains(&at), "{at}");
-    // Where the steps pass what was scattered before they are near it.
+    // The steps pass scattered requests and are near them before this point.
     assert!(
         patterns[16..].iter().all(|p| *p == Monotonic),
         "{patterns:?}"
@@ -158,7 +158,7 @@ fn regions_do_not_disturb_each_other() {
     );
 }
 
-/// Sizes from nothing to the largest; regions of at least 2 GiB, at most 16.
+/// Tries sizes from nothing to the largest. Regions have at least 2 GiB; there are at most 16.
 #[test]
 fn any_size_and_any_offset() {
     for (bytes, regions) in [

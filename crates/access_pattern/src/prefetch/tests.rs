@@ -28,7 +28,7 @@ fn windows_double_to_the_limit_and_cover_everything_once() {
     assert!(sizes[6..].iter().all(|s| *s >= 2048), "{sizes:?}");
 }
 
-/// What is asked for has been fetched before, from the third request on.
+/// From the third request on, the requested bytes were fetched before.
 #[test]
 fn interleaved_streams_have_their_own_windows() {
     let mut prefetch = prefetch();
@@ -70,7 +70,7 @@ fn random_requests_fetch_around_themselves_into_the_fast_tier() {
     assert_eq!(ranges, [(896 * KIB, 1024 * KIB)]);
 }
 
-/// Whatever is asked: plans lie within the object and within the limit.
+/// Any plan lies within the object and within the limit.
 #[test]
 fn plans_stay_within_object_and_limit() {
     let mut seed = 3u64;

@@ -1,10 +1,12 @@
-//! Keyed BLAKE3 of pages of 4 KiB, sixteen side by side.
+//! Hashes 4 KiB pages with keyed BLAKE3, sixteen side by side. [`super::FingerprintKey`] calls
+//! this.
 //!
-//! One page is four of the hash's leaves, so a hash alone fills four of a processor's sixteen lanes;
-//! here each lane has the leaf of another page. Invariant: the names are those that
-//! `blake3::keyed_hash` gives, which the tests compare. `blake3` publishes the kernel "for benchmarks
-//! only": its version is pinned, a change of it does not compile or fails the tests. Called by
-//! [`super::FingerprintKey`].
+//! One page is four of the hash's leaves, so one hash fills only four of a processor's sixteen
+//! lanes. Here each lane takes a leaf of another page.
+//!
+//! Invariant: the fingerprints equal those of `blake3::keyed_hash`. The tests compare them.
+//! `blake3` publishes the kernel "for benchmarks only". Therefore its version is pinned: a changed
+//! kernel does not compile or fails the tests.
 
 use blake3::IncrementCounter;
 use blake3::platform::Platform;
@@ -13,7 +15,7 @@ use zeroize::Zeroizing;
 
 /// Bytes of a page.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Pages at a time, at most.
+/// Maximum number of pages at a time.
 pub(super) const LANES: usize = 16;
 
 const LEAF_BYTES: usize = 1024;
@@ -26,10 +28,10 @@ const PARENT: u8 = 1 << 2;
 const ROOT: u8 = 1 << 3;
 const KEYED_HASH: u8 = 1 << 4;
 
-/// Chaining values of one place in the trees of all pages.
+/// Chaining values at one position in the trees of all pages.
 type Level = [[u8; NAME_BYTES]; LANES];
 
-/// The kernel of this processor, and the key as it wants it.
+/// The kernel of this processor, and the key in the kernel's form.
 #[derive(Clone)]
 pub(super) struct PageHasher {
     kernel: Platform,
@@ -54,7 +56,7 @@ impl PageHasher {
         self.kernel = kernel;
     }
 
-    /// Appends the names of at most [`LANES`] pages.
+    /// Appends the fingerprints of at most [`LANES`] pages.
     pub fn append(&self, pages: &[&[u8; PAGE_BYTES]], names: &mut Vec<Fingerprint>) {
         let [first, second, third, fourth] = [0, 1, 2, 3].map(|leaf| self.leaves(pages, leaf));
         let count = pages.len();
@@ -64,7 +66,7 @@ impl PageHasher {
         names.extend(roots.iter().take(count).map(|name| Fingerprint(*name)));
     }
 
-    /// Leaf `number` of each page.
+    /// Hashes leaf `number` of each page.
     fn leaves(&self, pages: &[&[u8; PAGE_BYTES]], number: usize) -> Level {
         const NONE: &[u8; LEAF_BYTES] = &[0; LEAF_BYTES];
         let mut inputs = [NONE; LANES];
@@ -76,7 +78,7 @@ impl PageHasher {
         self.hash(&inputs, pages.len(), number as u64, KEYED_HASH, ends)
     }
 
-    /// What stands over two neighbours in each page's tree.
+    /// Hashes the parents of two neighbours in each page's tree.
     fn parents(&self, left: &Level, right: &Level, count: usize, flags: u8) -> Level {
         let mut blocks = [[0; BLOCK_BYTES]; LANES];
         for ((block, left), right) in blocks.iter_mut().zip(left).zip(right) {

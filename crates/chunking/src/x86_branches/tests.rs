@@ -1,8 +1,9 @@
-//! Exactness on any bytes, against the rule written plainly; the golden vector; the detector.
+//! Tests exactness on any bytes against a plain version of the rule, the golden vector, and the
+//! detector.
 
 use super::*;
 
-/// Seeded bytes; `codes` in 256 of them begin an instruction or a small displacement.
+/// Returns seeded bytes. `codes` in 256 of them begin an instruction or a small displacement.
 fn bytes(seed: u64, len: usize, codes: u8) -> Vec<u8> {
     const OFTEN: [u8; 12] = [
         0xE8, 0xE9, 0x48, 0x4C, 0x8B, 0x8D, 0x89, 0x05, 0x3D, 0x00, 0xFF, 0x01,
@@ -22,7 +23,7 @@ fn bytes(seed: u64, len: usize, codes: u8) -> Vec<u8> {
         .collect()
 }
 
-/// The rule as `docs/format/container.md` tells it, byte by byte.
+/// Applies the rule of `docs/format/container.md` byte by byte.
 fn plain(bytes: &mut [u8], sign: i64) -> usize {
     let (mut at, mut converted) = (0, 0);
     while at < bytes.len() {
@@ -66,7 +67,7 @@ fn any_bytes_come_back_and_the_rule_holds() {
             assert!(filtered == expected, "{seed} {len} {codes}");
             assert_eq!(relative(&mut filtered), count);
             assert!(filtered == original, "{seed} {len} {codes}");
-            // The other way round, too: any bytes may be opened.
+            // The other way round must hold too: any bytes may be opened.
             relative(&mut filtered);
             plain(&mut expected, -1);
             assert!(expected == original);
@@ -82,7 +83,7 @@ fn any_bytes_come_back_and_the_rule_holds() {
 
 #[test]
 fn every_short_string_of_the_telling_bytes_comes_back() {
-    // Overlapping instructions: all strings of eleven bytes of an alphabet of four.
+    // Overlapping instructions: all strings of eleven bytes over an alphabet of four.
     for alphabet in [[0xE8, 0x00, 0xFF, 0x48], [0x48, 0x8D, 0x05, 0xE9]] {
         for code in 0..1u32 << 22 {
             let original: [u8; 11] =

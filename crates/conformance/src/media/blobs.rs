@@ -1,4 +1,6 @@
-//! The checks of `blobs_suite`.
+//! Implements the checks of `blobs_suite`, which calls this.
+//!
+//! Invariant: each check gets a new and empty name space.
 
 use super::{RACERS, RACES, fails, pattern};
 use media::{Barrier, Blobs, MediaErrorKind as Kind, Put};
@@ -21,7 +23,7 @@ fn contents(blobs: &dyn Blobs, name: &str) -> Vec<u8> {
     blobs.read(name, LIMIT).expect("read")
 }
 
-/// Reads give what was put, whole and in ranges, and never more.
+/// Reads return the bytes of the put, whole and in ranges, and never more.
 pub(super) fn bytes(blobs: &dyn Blobs) {
     let sizes = [0, 1, 4096, 300_000];
     for size in sizes {
@@ -61,7 +63,7 @@ pub(super) fn bytes(blobs: &dyn Blobs) {
     );
 }
 
-/// Visible at once; never replaces.
+/// A put if absent is visible at once and never replaces a blob.
 pub(super) fn if_absent(blobs: &dyn Blobs) {
     blobs
         .put("roots/1", b"one".to_vec(), Put::IfAbsent)
@@ -83,7 +85,7 @@ pub(super) fn if_absent(blobs: &dyn Blobs) {
         .put("roots/2", b"two".to_vec(), Put::IfAbsent)
         .expect("a refusal poisons nothing");
     put(blobs, "roots/3", b"three");
-    // Ordered after the queued put of its name.
+    // The check for the name is ordered after the queued put of that name.
     fails(
         blobs.put("roots/3", b"x".to_vec(), Put::IfAbsent),
         Kind::Exists,
@@ -93,7 +95,7 @@ pub(super) fn if_absent(blobs: &dyn Blobs) {
     assert_eq!(contents(blobs, "roots/3"), b"three");
 }
 
-/// After the barrier readers see the new bytes, also those who read the old ones.
+/// After the barrier, all readers see the new bytes, even those that read the old ones before.
 pub(super) fn replacing(blobs: &dyn Blobs) {
     for round in 0..5 {
         let bytes = pattern(round, 1000 + round);
@@ -106,7 +108,7 @@ pub(super) fn replacing(blobs: &dyn Blobs) {
     }
 }
 
-/// Lists are sorted and know only their own directory.
+/// Lists are sorted and contain only names of their own directory.
 pub(super) fn names(blobs: &dyn Blobs) {
     assert!(blobs.list("dir").expect("list of no directory").is_empty());
     for name in ["dir/b", "dir/a", "dir/10", "dir/9", "dirx/c", "other/d"] {
@@ -120,7 +122,7 @@ pub(super) fn names(blobs: &dyn Blobs) {
     barrier(blobs);
 }
 
-/// Gone, and free for another.
+/// A deleted name is absent and can be used again.
 pub(super) fn deleting(blobs: &dyn Blobs) {
     blobs
         .delete("dir/none")
@@ -148,7 +150,7 @@ pub(super) fn deleting(blobs: &dyn Blobs) {
     barrier(blobs);
 }
 
-/// Without a barrier between them, too.
+/// The last put of a name wins, even without a barrier between them.
 pub(super) fn the_last_of_a_name_wins(blobs: &dyn Blobs) {
     for round in 0..RACES {
         let name = format!("dir/{round}");
@@ -170,7 +172,7 @@ pub(super) fn the_last_of_a_name_wins(blobs: &dyn Blobs) {
     }
 }
 
-/// Takes nothing that has a name.
+/// Sweeping deletes nothing that has a name.
 pub(super) fn sweeping(blobs: &dyn Blobs) {
     blobs.sweep().expect("sweep of nothing");
     put(blobs, "dir/a", b"a");
@@ -182,7 +184,7 @@ pub(super) fn sweeping(blobs: &dyn Blobs) {
     assert_eq!(contents(blobs, "dir/b"), b"b", "puts go on after a sweep");
 }
 
-/// Of many that put one name if absent one succeeds, and its bytes are under it.
+/// Of many puts if absent of one name exactly one succeeds, and the name leads to its bytes.
 pub(super) fn one_wins_a_name(blobs: &dyn Blobs) {
     for race in 0..RACES {
         let name = format!("roots/{race}");
@@ -211,7 +213,7 @@ pub(super) fn one_wins_a_name(blobs: &dyn Blobs) {
     barrier(blobs);
 }
 
-/// Many threads put, read and wait; each finds all that it put before its barrier.
+/// Many threads put, read and wait. Each finds everything that it put before its barrier.
 pub(super) fn many_at_once(blobs: &dyn Blobs) {
     std::thread::scope(|scope| {
         for writer in 0..RACERS {

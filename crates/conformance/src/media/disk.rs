@@ -1,4 +1,6 @@
-//! The checks of `disk_suite`.
+//! Implements the checks of `disk_suite`, which calls this.
+//!
+//! Invariant: each check gets a new and empty disk.
 
 use super::{RACERS, RACES, fails, pattern};
 use media::{Barrier, Disk, DiskFile, MediaErrorKind as Kind};
@@ -22,7 +24,7 @@ fn contents(disk: &dyn Disk, path: &str) -> Vec<u8> {
     all(&*disk.open_read(path).expect("open_read"))
 }
 
-/// Reads give what was written, at any offset and length, and never more.
+/// Reads return the written bytes, at any offset and length, and never more.
 pub(super) fn bytes(disk: &dyn Disk) {
     let mut expected = pattern(1, 20_000);
     let file = disk.open("file", true).expect("open of a new file");
@@ -78,7 +80,7 @@ pub(super) fn bytes(disk: &dyn Disk) {
     );
 }
 
-/// Growing shows zeroes, cutting forgets.
+/// Growing a file shows zeroes; cutting it discards bytes.
 pub(super) fn lengths(disk: &dyn Disk) {
     let file = disk.open("file", true).expect("open of a new file");
     assert_eq!(file.len().expect("len"), 0, "length of a new file");
@@ -95,7 +97,7 @@ pub(super) fn lengths(disk: &dyn Disk) {
     assert!(all(&*file).is_empty(), "nothing is left");
 }
 
-/// What must exist, what must not, and what opening does to it.
+/// Each way of opening needs the file to exist or to be missing, and changes it only as documented.
 pub(super) fn opening(disk: &dyn Disk) {
     fails(disk.open("file", false), Kind::NotFound, "open of no file");
     fails(
@@ -151,7 +153,7 @@ pub(super) fn opening(disk: &dyn Disk) {
     fails(disk.remove("other"), Kind::NotFound, "remove of no file");
 }
 
-/// A handle is the file, not the name.
+/// A handle follows the file, not the name.
 pub(super) fn handles_follow_the_file(disk: &dyn Disk) {
     write(disk, "a", b"first");
     write(disk, "b", b"second");
@@ -167,7 +169,7 @@ pub(super) fn handles_follow_the_file(disk: &dyn Disk) {
     assert_eq!(all(&*first), b"FIRST", "a new file of that name is another");
 }
 
-/// Both renames move; only one replaces.
+/// Both renames move a file; only one replaces an existing one.
 pub(super) fn renames(disk: &dyn Disk) {
     disk.make_dir("d").expect("make_dir");
     write(disk, "a", b"a");
@@ -218,7 +220,7 @@ pub(super) fn renames(disk: &dyn Disk) {
     assert_eq!(contents(disk, "d/b"), b"a");
 }
 
-/// Making, listing and syncing directories.
+/// Directories can be made, listed and synced.
 pub(super) fn directories(disk: &dyn Disk) {
     assert!(
         disk.list("").expect("list of the top").is_empty(),
@@ -267,7 +269,7 @@ pub(super) fn directories(disk: &dyn Disk) {
     disk.sync_dir("", POINT).expect("sync_dir of the top");
 }
 
-/// One holder at a time, and the file's bytes are left alone.
+/// A lock has one holder at a time and leaves the file's bytes unchanged.
 pub(super) fn locks(disk: &dyn Disk) {
     write(disk, "lock", b"who");
     let held = disk.lock("lock").expect("lock");
@@ -282,7 +284,7 @@ pub(super) fn locks(disk: &dyn Disk) {
     drop((other, again));
 }
 
-/// Nothing outside the top is touched.
+/// No operation touches anything outside the top directory.
 pub(super) fn paths_stay_below_the_top(disk: &dyn Disk) {
     disk.make_dir("d").expect("make_dir");
     write(disk, "file", b"");
@@ -302,7 +304,7 @@ pub(super) fn paths_stay_below_the_top(disk: &dyn Disk) {
     assert_eq!(disk.list("").expect("list").len(), 2, "nothing was made");
 }
 
-/// Of many that want a new name one gets it, and its bytes are under it.
+/// Of many threads that create one new name exactly one succeeds, and the name leads to its bytes.
 pub(super) fn one_wins_a_new_name(disk: &dyn Disk) {
     for race in 0..RACES {
         let (created, renamed) = (AtomicUsize::new(0), AtomicUsize::new(0));

@@ -1,6 +1,7 @@
-//! A decorator keeps the abilities of what is below it, except those that it says it withholds.
+//! Checks that a decorator keeps the abilities of the volume below, except those that it withholds
+//! on purpose.
 //!
-//! Invariant: [`Able`] has every ability there is, so one that is new does not compile until it is
+//! Invariant: [`Able`] has every ability there is. A new ability does not compile until it is added
 //! here; then every decorator that runs the suite is tested for it.
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use volume::{
     Volume, VolumeError,
 };
 
-/// A volume in memory with every ability; counts what reaches it through them.
+/// A volume in memory with every ability. Counts the calls that reach it through them.
 #[derive(Clone)]
 pub struct Able {
     memory: MemoryVolume,
@@ -86,8 +87,8 @@ impl Prefetch for Able {
     }
 }
 
-/// Runs on a decorator. `wrap` puts it around a volume with every ability; `withheld` names those
-/// that it does not pass on, on purpose.
+/// Runs the suite on a decorator. `wrap` puts it around a volume with every ability. `withheld`
+/// names those that it does not pass on, on purpose.
 pub fn abilities_suite(wrap: &dyn Fn(Able) -> Box<dyn Volume>, withheld: &[&str]) {
     let below = Able::new();
     let volume = wrap(below.clone());
@@ -99,7 +100,7 @@ pub fn abilities_suite(wrap: &dyn Fn(Able) -> Box<dyn Volume>, withheld: &[&str]
     let able = (*volume).capabilities();
     assert_eq!(able.names(), wanted, "abilities of the decorator");
     let context = RequestContext::default();
-    // Both may say no; then the volume below need not have been asked.
+    // Either may answer no; then the volume below need not have been asked.
     let _ = able.is_cached(context, 0, 1);
     let _ = able.write_now(context, 0, &[1]);
     let mut asked = below.asked.load(Relaxed);

@@ -1,7 +1,8 @@
-//! Changes since earlier states, against copies of those states.
+//! Checks changes since earlier states against copies of those states.
 //!
-//! Invariant: a piece called unchanged must hold the bytes of its state; a piece called changed may.
-//! What must never happen is that a change goes untold: an incremental copy would miss it.
+//! Invariant: a piece that is reported unchanged must hold the bytes of its state; a piece that is
+//! reported changed may hold them. No change may stay unreported: an incremental copy would miss
+//! it.
 
 use super::model::Seeded;
 use std::ops::ControlFlow;
@@ -9,11 +10,11 @@ use volume::{Checked, Durability, RequestContext, Volume};
 
 const OPERATIONS: u64 = 300;
 const STATES: usize = 6;
-/// Grain at which a volume must be able to say that nothing changed, bytes: the largest chunk.
+/// Grain at which a volume must be able to report that nothing changed, bytes: the largest chunk.
 const GRAIN_BYTES: u64 = 64 << 10;
 
-/// Runs every check on a writable volume that keeps its history. `remember` makes an earlier state
-/// of what the volume holds at the call, under the name given.
+/// Runs every check on a writable volume that keeps its history. `remember` creates an earlier
+/// state of the volume's current contents, under the given name.
 pub fn changes_suite(volume: &dyn Volume, remember: &dyn Fn(&str)) {
     let context = RequestContext::default();
     let size = volume.size_bytes();
@@ -72,7 +73,7 @@ pub fn changes_suite(volume: &dyn Volume, remember: &dyn Fn(&str)) {
     one_small_write(&checked, remember);
 }
 
-/// One byte does not make everything changed.
+/// One changed byte does not mark everything as changed.
 fn one_small_write<V: Volume>(volume: &Checked<V>, remember: &dyn Fn(&str)) {
     let size = volume.size_bytes();
     remember("before one byte");
@@ -88,7 +89,7 @@ fn one_small_write<V: Volume>(volume: &Checked<V>, remember: &dyn Fn(&str)) {
     );
 }
 
-/// Offset, length in bytes, changed.
+/// Returns offset, length in bytes, and whether the piece changed.
 fn pieces<V: Volume>(volume: &Checked<V>, since: &str, at: u64, len: u64) -> Vec<(u64, u64, bool)> {
     let changes = volume.capabilities().changes_since(since);
     let changes = changes.expect("a remembered state");

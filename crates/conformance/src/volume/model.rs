@@ -1,6 +1,6 @@
-//! Random operations against a plain vector, and against other threads.
+//! Runs random operations against a plain vector, and against other threads. The suites call this.
 //!
-//! Invariant: the same seed gives the same operations on every machine. The suites call this.
+//! Invariant: the same seed gives the same operations on every machine.
 
 use super::content;
 use std::ops::ControlFlow;
@@ -9,7 +9,7 @@ use volume::{Durability, RequestContext, Volume};
 
 const OPERATIONS: u64 = 400;
 
-/// A small generator (SplitMix64, Steele et al. 2014): good enough to pick operations.
+/// A small generator (SplitMix64, Steele et al. 2014). It is good enough to pick operations.
 pub(super) struct Seeded(pub u64);
 
 impl Seeded {
@@ -21,13 +21,13 @@ impl Seeded {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }
 
-/// Whatever the order of operations, the volume holds what a vector would.
+/// After operations in any order, the volume holds the bytes that a vector would.
 pub(super) fn follows_the_model(volume: &dyn Volume, size_bytes: u64) {
     let context = RequestContext::default();
     let mut seeded = Seeded(size_bytes);
@@ -85,8 +85,8 @@ pub(super) fn follows_the_model(volume: &dyn Volume, size_bytes: u64) {
     content(volume, &model);
 }
 
-/// Writers of neighbouring ranges keep theirs; a reader of a contended block sees, for every 512
-/// bytes, one write or another.
+/// Writers of neighbouring ranges keep their bytes. A reader of a contended block sees, for every
+/// 512 bytes, one write or another.
 pub(super) fn threads_do_not_disturb_each_other(volume: &dyn Volume) {
     const WRITERS: u64 = 4;
     const PIECE_BYTES: u64 = 5000;

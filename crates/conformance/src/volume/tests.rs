@@ -1,4 +1,4 @@
-//! The suites on the volumes of the waist, and the canaries that must fail them.
+//! Runs the suites on the volumes of `volume`, and on the canaries that must fail them.
 
 use super::{abilities_suite, changes_suite, read_only_volume_suite, volume_suite};
 use std::ops::ControlFlow;
@@ -40,7 +40,7 @@ fn decorators_keep_abilities() {
     abilities_suite(&|volume| Box::new(Checked::new(Box::new(volume))), &[]);
 }
 
-/// Changes what it does not mean to.
+/// Withholds an ability of the volume below.
 struct Loser<V>(V);
 
 impl<V: Volume> Layer for Loser<V> {
@@ -75,7 +75,7 @@ fn changes() {
     changes_suite(&counted, &|name| memory.mark(name));
 }
 
-/// Knows its changes, but not all of them.
+/// Reports some of its changes, but not all.
 struct Forgetful(MemoryVolume);
 
 struct Untold(Arc<dyn Changes>);
@@ -146,7 +146,7 @@ fn read_only() {
     }
 }
 
-/// One way to be wrong.
+/// One way to break the contract.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
     Nothing,
@@ -167,7 +167,7 @@ impl Layer for Canary {
     fn below(&self) -> &MemoryVolume {
         &self.0
     }
-    /// Nothing passes by what is wrong.
+    /// No call bypasses the faulty methods.
     fn capabilities<'a>(&'a self, _: Capabilities<'a>) -> Capabilities<'a> {
         Capabilities::NONE
     }
@@ -232,7 +232,7 @@ fn canaries_fail() {
         catch_unwind(AssertUnwindSafe(suite)).is_ok()
     };
     assert!(passes(Wrong::Nothing), "the right one passes");
-    // The wrapper protects visitors from a volume that goes on after a break.
+    // The wrapper protects visitors from a volume that continues after a break.
     assert!(passes(Wrong::IgnoresBreak));
     for wrong in [
         Wrong::LosesTheLastByteOfAWrite,

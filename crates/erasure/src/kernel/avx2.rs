@@ -1,8 +1,8 @@
-//! With AVX2: products by `vpshufb`, 32 at a time (Plank, Greenan, Miller:
-//! Screaming Fast Galois Field Arithmetic, FAST 2013), the butterflies of a transform in registers.
+//! Implements the kernel with AVX2. `kernel` calls this.
 //!
-//! Invariant: an [`Avx2`] exists only where the processor has AVX2; that is what makes its calls sound.
-//! Called by `kernel`.
+//! `vpshufb` computes 32 products at a time (Plank, Greenan, Miller: Screaming Fast Galois Field
+//! Arithmetic, FAST 2013). The butterflies of a transform stay in registers.
+//! Invariant: an [`Avx2`] exists only where the processor has AVX2. That makes its calls sound.
 
 use crate::factors::{Factor, Triple};
 use crate::{Block, Shards, Sums, TOGETHER, Width};
@@ -12,11 +12,11 @@ use std::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-/// See the module's head.
+/// Proof that the processor has AVX2.
 pub struct Avx2(());
 
 impl Avx2 {
-    /// `None` where the processor lacks the instructions.
+    /// Returns `None` where the processor lacks the instructions.
     pub fn detect() -> Option<Self> {
         is_x86_feature_detected!("avx2").then_some(Self(()))
     }
@@ -26,9 +26,9 @@ impl Avx2 {
         for (factors, shards) in factors.iter().zip(shards) {
             let tables = factors.map(Tables::new);
             match width {
-                // SAFETY: `self` says that the processor has AVX2.
+                // SAFETY: `self` exists only where the processor has AVX2.
                 Width::Two => unsafe { add::<false>(&tables, shards, sums) },
-                // SAFETY: the same.
+                // SAFETY: `self` exists only where the processor has AVX2.
                 Width::Four => unsafe { add::<true>(&tables, shards, sums) },
             }
         }
@@ -38,9 +38,9 @@ impl Avx2 {
     pub fn finish(&self, width: Width, factors: &Triple, sums: &mut Sums) {
         let tables = factors.map(Tables::new);
         match width {
-            // SAFETY: `self` says that the processor has AVX2.
+            // SAFETY: `self` exists only where the processor has AVX2.
             Width::Two => unsafe { finish::<false>(&tables, sums) },
-            // SAFETY: the same.
+            // SAFETY: `self` exists only where the processor has AVX2.
             Width::Four => unsafe { finish::<true>(&tables, sums) },
         }
     }
@@ -95,7 +95,7 @@ fn store(block: &mut Block, elements: Elements) {
     }
 }
 
-/// The table in both halves of a register.
+/// Puts the table into both halves of a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn twice(table: &[u8; 16]) -> __m256i {
@@ -110,7 +110,7 @@ fn xor(a: Elements, b: Elements) -> Elements {
     Elements(_mm256_xor_si256(a.0, b.0), _mm256_xor_si256(a.1, b.1))
 }
 
-/// What a half byte of the elements contributes to their products.
+/// Computes the contribution of one half byte of the elements to their products.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn part(quarter: __m256i, low: &[u8; 16], high: &[u8; 16]) -> Elements {
@@ -134,7 +134,7 @@ fn product(elements: Elements, tables: &Tables) -> Elements {
     xor(xor(p0, p1), xor(p2, p3))
 }
 
-/// The inverse transform of four shards, added to `sums`; with one layer, of two pairs.
+/// Adds the inverse transform of four shards to `sums`. With one layer: of two pairs.
 #[target_feature(enable = "avx2")]
 fn add<const TWO_LAYERS: bool>(
     tables: &[Tables; 3],
@@ -167,7 +167,7 @@ fn add<const TWO_LAYERS: bool>(
     }
 }
 
-/// The transform of the sums; with one layer, of both pairs together.
+/// Transforms the sums. With one layer: both pairs together.
 #[target_feature(enable = "avx2")]
 fn finish<const TWO_LAYERS: bool>(tables: &[Tables; 3], sums: &mut Sums) {
     let [s0, s1, s2, s3] = sums;

@@ -1,8 +1,8 @@
-//! With AVX-512 and GFNI: multiplication by a constant is a matrix of bits, and one instruction takes
-//! 64 bytes by 8 x 8 bits. Memory is the limit then.
+//! Implements the kernel with AVX-512 and GFNI. `kernel` calls this.
 //!
-//! Invariant: a [`Gfni`] exists only where the processor has both; that is what makes its calls sound.
-//! Called by `kernel`.
+//! Multiplication by a constant is a matrix of bits. One instruction multiplies 64 bytes by 8 x 8
+//! bits, so memory is the limit.
+//! Invariant: a [`Gfni`] exists only where the processor has both. That makes its calls sound.
 
 use crate::factors::{Factor, Triple};
 use crate::{Block, Shards, Sums, TOGETHER, Width};
@@ -11,11 +11,11 @@ use std::arch::x86_64::{
     _mm512_shuffle_i64x2, _mm512_storeu_si512, _mm512_xor_si512,
 };
 
-/// See the module's head.
+/// Proof that the processor has AVX-512 and GFNI.
 pub struct Gfni(());
 
 impl Gfni {
-    /// `None` where the processor lacks the instructions.
+    /// Returns `None` where the processor lacks the instructions.
     pub fn detect() -> Option<Self> {
         let is_there = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -26,9 +26,9 @@ impl Gfni {
     /// See `Kernel`.
     pub fn add(&self, width: Width, factors: &[Triple; 2], shards: Shards, sums: &mut Sums) {
         match width {
-            // SAFETY: `self` says that the processor has these instructions.
+            // SAFETY: `self` exists only where the processor has these instructions.
             Width::Two => unsafe { add::<false>(factors, shards, sums) },
-            // SAFETY: the same.
+            // SAFETY: `self` exists only where the processor has these instructions.
             Width::Four => unsafe { add::<true>(factors, shards, sums) },
         }
     }
@@ -36,16 +36,17 @@ impl Gfni {
     /// See `Kernel`.
     pub fn finish(&self, width: Width, factors: &Triple, sums: &mut Sums) {
         match width {
-            // SAFETY: `self` says that the processor has these instructions.
+            // SAFETY: `self` exists only where the processor has these instructions.
             Width::Two => unsafe { finish::<false>(factors, sums) },
-            // SAFETY: the same.
+            // SAFETY: `self` exists only where the processor has these instructions.
             Width::Four => unsafe { finish::<true>(factors, sums) },
         }
     }
 }
 
-/// From byte `from` of an element to byte `to` of its product, as the instruction wants it: the
-/// row of bit 0 is the highest byte.
+/// Returns the matrix from byte `from` of an element to byte `to` of its product.
+///
+/// The instruction expects the row of bit 0 in the highest byte.
 fn matrix(Factor(products): &Factor, from: usize, to: usize) -> i64 {
     let mut rows = [0u8; 8];
     for (n, product) in products.iter().skip(8 * from).take(8).enumerate() {
@@ -60,9 +61,9 @@ fn matrix(Factor(products): &Factor, from: usize, to: usize) -> i64 {
 /// A factor for 32 elements, low bytes before high bytes.
 #[derive(Clone, Copy)]
 struct Matrices {
-    /// From low bytes to low bytes, from high bytes to high bytes.
+    /// Matrices from low bytes to low bytes and from high bytes to high bytes.
     straight: __m512i,
-    /// For low bytes from high bytes, for high bytes from low bytes.
+    /// Matrices from high bytes to low bytes and from low bytes to high bytes.
     crossed: __m512i,
 }
 
@@ -107,7 +108,7 @@ fn product(elements: __m512i, by: &Matrices) -> __m512i {
     )
 }
 
-/// The inverse transform of four shards; with one layer, of two pairs.
+/// Computes the inverse transform of four shards. With one layer: of two pairs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn inverse<const TWO_LAYERS: bool>(
@@ -152,7 +153,7 @@ fn add<const TWO_LAYERS: bool>(factors: &[Triple; 2], shards: Shards, sums: &mut
     }
 }
 
-/// The transform of the sums; with one layer, of both pairs together.
+/// Transforms the sums. With one layer: both pairs together.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 fn finish<const TWO_LAYERS: bool>(factors: &Triple, sums: &mut Sums) {
     let [s0, s1, s2, s3] = sums;

@@ -1,26 +1,27 @@
-//! The parts of a defragmentation's record; all numbers are eight bytes unless the parts say otherwise.
+//! Encodes the parts of a defragmentation's record. All numbers are eight bytes unless stated
+//! otherwise. The record calls this.
 //!
-//! Invariant: fixed width; what is decoded encodes to the same bytes. Called by the record.
+//! Invariant: fixed width. Decoded values encode to the same bytes.
 
 use crate::bytes::{Reader, Result, Writer};
 use std::ops::Range;
 
-/// What a run does, in each round one after the other.
+/// Stages of a run. Each round does them in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum DefragStage {
-    /// Counting what the objects hold; once.
+    /// Counts the bytes of the objects; once.
     #[default]
     Sizing = 0,
-    /// Looking for ranges that lie in pieces.
+    /// Searches for fragmented ranges.
     Examining = 1,
-    /// Asking whom moving them would hurt.
+    /// Checks which other owners a move would harm.
     Judging = 2,
-    /// Copying.
+    /// Copies.
     Moving = 3,
-    /// Looking what it has brought; once, after the last round.
+    /// Measures the result; once, after the last round.
     Measuring = 4,
-    /// Over.
+    /// Finished.
     Done = 5,
 }
 
@@ -38,34 +39,34 @@ impl DefragStage {
     }
 }
 
-/// What was found and done.
+/// Counts of found and moved ranges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefragCounts {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Ranges of the load.
+    /// Number of ranges in the load.
     pub ranges: u64,
     /// Bytes of the objects, without holes.
     pub mapped_bytes: u64,
-    /// Ranges that are among those that are read most,
+    /// Number of ranges among those that are read most.
     pub hot: u64,
-    /// ... that lie in more pieces than they need,
+    /// Number of these that lie in more pieces than necessary.
     pub fragmented: u64,
-    /// ... that stay because moving them hurts others more than it helps,
+    /// Number of these that stay because moving them harms others more than it helps.
     pub unfair: u64,
-    /// ... that are moved,
+    /// Number of these that are moved.
     pub wanted: u64,
-    /// ... that cannot be read.
+    /// Number of these that cannot be read.
     pub failed: u64,
     /// Bytes of all moves that were found fair.
     pub wanted_bytes: u64,
-    /// Chunks that were copied, by commits,
+    /// Chunks that were copied and committed.
     pub chunks: u64,
-    /// ... their plain bytes,
+    /// Plain bytes of these chunks.
     pub bytes: u64,
-    /// ... of them, those that were in memory,
+    /// Plain bytes of those that were in memory.
     pub cached_bytes: u64,
-    /// ... and what they take.
+    /// Bytes that they take when stored.
     pub stored_bytes: u64,
 }
 
@@ -105,19 +106,19 @@ impl DefragCounts {
     }
 }
 
-/// What a load costs: requests and device reads for them, weighed (16 bytes each, the low half first), then bytes,
-/// regions and runs of its ranges, each range once.
+/// Cost of a load. First requests and device reads for them, weighted (16 bytes each, the low half
+/// first). Then bytes, regions and runs of its ranges, each range counted once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefragToll {
-    /// Requests.
+    /// Weight of the requests.
     pub weight: u128,
-    /// Runs that they lie in.
+    /// Weighted number of runs that contain them.
     pub runs_weighed: u128,
     /// Bytes, without holes.
     pub bytes: u64,
-    /// Regions.
+    /// Number of regions.
     pub regions: u64,
-    /// Runs of adjacent regions.
+    /// Number of runs of adjacent regions.
     pub runs: u64,
 }
 
@@ -144,14 +145,14 @@ impl DefragToll {
     }
 }
 
-/// An object of a run, as it was when the run began.
+/// An object of a run, as of the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefragObject {
     /// The first eight bytes of the id of a volume or a snapshot.
     pub key: u64,
-    /// Its size.
+    /// Its size, bytes.
     pub bytes: u64,
-    /// So many of its bytes are read at once where no trace says otherwise.
+    /// Bytes that are read at once where no trace says otherwise.
     pub read_at_once: u64,
 }
 
@@ -171,10 +172,10 @@ impl DefragObject {
     }
 }
 
-/// A range that the trace knew when the run began.
+/// A range that was in the trace at the start of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefragRange {
-    /// Of which object: its key.
+    /// Key of its object.
     pub object: u64,
     /// First byte.
     pub start: u64,
@@ -182,7 +183,7 @@ pub struct DefragRange {
     pub end: u64,
     /// Weight of its requests.
     pub weight: u64,
-    /// It is among those that are read most: 1, else 0.
+    /// True for a range among those that are read most. Stored as 1 or 0.
     pub is_hot: bool,
 }
 
@@ -212,18 +213,19 @@ impl DefragRange {
     }
 }
 
-/// What is to be moved to one place.
+/// Parts of an object to move to one place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DefragMove {
-    /// Of which object: its key.
+    /// Key of its object.
     pub object: u64,
-    /// Bytes of it. Their count is stored here (4 bytes, then 4 of zeroes), they themselves behind all moves.
+    /// Byte ranges. Their number is stored here (4 bytes, then 4 of zeroes), the ranges after all
+    /// moves.
     pub parts: Vec<Range<u64>>,
     /// Weight of the requests for them.
     pub weight: u64,
-    /// Runs of regions that they lay in.
+    /// Number of runs of regions that contained them.
     pub runs: u64,
-    /// Weight of other owners' requests that it hurts, as far as they were asked.
+    /// Weight of other owners' requests that the move harms, as far as these were examined.
     pub hurts: u64,
 }
 
@@ -239,7 +241,7 @@ impl DefragMove {
             .u64(self.hurts);
     }
 
-    /// Without its parts, of which there are so many.
+    /// Decodes a move without its parts, and returns their number.
     pub(super) fn decode(r: &mut Reader<'_>) -> Result<(Self, u32)> {
         let (object, parts, zero) = (r.u64()?, r.u32()?, r.u32()?);
         if zero != 0 {

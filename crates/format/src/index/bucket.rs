@@ -1,4 +1,6 @@
-//! One bucket: a page of up to 340 entries in three columns, so that a search reads 4 bytes an entry.
+//! Encodes one bucket: a page of up to 340 entries in three columns, so that a search reads 4 bytes
+//! an entry.
+//! The store's index calls this.
 //!
 //! ```text
 //! 0   8  checksum of bytes 8..4096, seeded with pool, geometry and bucket number
@@ -7,7 +9,7 @@
 //! 16     340 short fingerprints, 340 container numbers, 340 region words
 //! ```
 //!
-//! Invariant: a `Bucket` made from bytes was verified; entries are in the order of insertion.
+//! Invariant: a `Bucket` made from bytes was verified. Entries are in the order of insertion.
 
 use super::{Place, REGION_BITS, REST_BITS, Seed};
 use crate::bytes::{Fault, Reader, Result, checksum, verify};
@@ -16,13 +18,13 @@ use crate::bytes::{Fault, Reader, Result, checksum, verify};
 pub const BUCKET_BYTES: usize = 4096;
 /// Bytes before the first column.
 pub const BUCKET_HEADER_BYTES: usize = 16;
-/// Most entries of a bucket.
+/// Maximum number of entries in a bucket.
 pub const BUCKET_ENTRIES: usize = 340;
 
 const WHAT: &str = "index bucket";
 const COLUMN_BYTES: usize = BUCKET_ENTRIES * 4;
 const REGION_MASK: u32 = (1 << REGION_BITS) - 1;
-/// Short fingerprints compared at once; the compiler makes vector code of it.
+/// Number of short fingerprints compared at once; the compiler turns it into vector code.
 const LANES: usize = 20;
 const _: () = assert!(BUCKET_ENTRIES.is_multiple_of(LANES));
 
@@ -45,7 +47,7 @@ impl Default for Bucket {
 }
 
 impl Bucket {
-    /// No entries.
+    /// Makes a bucket without entries.
     pub fn empty() -> Self {
         Self(Box::new(Columns {
             count: 0,
@@ -55,7 +57,7 @@ impl Bucket {
         }))
     }
 
-    /// Verifies the bytes of bucket `number`.
+    /// Verifies and decodes the bytes of bucket `number`.
     pub fn decode(bytes: &[u8], seed: Seed, number: u64) -> Result<Self> {
         let mut r = Reader::new(WHAT, bytes);
         let expected = r.u64()?;
@@ -75,7 +77,7 @@ impl Bucket {
         Ok(bucket)
     }
 
-    /// The bytes of this bucket as bucket `number`.
+    /// Encodes this bucket as bucket `number`.
     pub fn encode(&self, seed: Seed, number: u64) -> [u8; BUCKET_BYTES] {
         let mut page = [0; BUCKET_BYTES];
         if let Some((sum, body)) = page.split_first_chunk_mut::<8>() {
@@ -103,17 +105,17 @@ impl Bucket {
         ]
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         usize::from(self.0.count)
     }
 
-    /// No entries.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.count == 0
     }
 
-    /// Adds an entry with these 36 bits of its path; false when the bucket is full.
+    /// Adds an entry with these 36 bits of its path. Returns false when the bucket is full.
     pub fn push(&mut self, rest: u64, place: Place) -> bool {
         let at = self.len();
         let [short, container, region] = self.columns_mut().map(|column| column.get_mut(at));
@@ -127,7 +129,7 @@ impl Bucket {
         true
     }
 
-    /// Adds an entry in the stead of the oldest with these 36 bits; false when there is none.
+    /// Replaces the oldest entry with these 36 bits by a new one. Returns false when there is none.
     pub fn push_for_oldest(&mut self, rest: u64, place: Place) -> bool {
         let Some(oldest) = self.iter().position(|(other, _)| other == rest) else {
             return false;
@@ -145,7 +147,7 @@ impl Bucket {
         debug_assert!(rest >> REST_BITS == 0, "a rest has {REST_BITS} bits");
         let short = rest as u32;
         let extra = (rest >> 32) as u32;
-        // Entries past `count` are zero: the last block may look further and `take` cuts it off.
+        // Entries past `count` are zero: the last block may read them, and `take` cuts them off.
         for (block, shorts) in self.0.shorts.as_chunks::<LANES>().0.iter().enumerate() {
             let first = block * LANES;
             if first >= self.len() {
@@ -162,7 +164,7 @@ impl Bucket {
         }
     }
 
-    /// All entries, oldest first: the 36 bits of the path and the place.
+    /// Yields all entries, oldest first: the 36 bits of the path and the place.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Place)> + '_ {
         self.iter_from(0)
     }

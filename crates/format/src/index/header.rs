@@ -1,4 +1,5 @@
-//! The header: which pool, how large, whether the rest can be believed.
+//! Encodes the header of the index: its pool, its size, and whether the rest is complete. The
+//! store's index calls this.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -15,10 +16,10 @@
 //! | 68 | 4 | zero |
 //! | 72 | 8 | checksum of the tail |
 //! | 80 | 424 | zero |
-//! | 504 | 8 | checksum of all before |
+//! | 504 | 8 | checksum of everything before |
 //!
-//! Invariant: one sector, so a write of it arrives or does not. The two slots are written in turn:
-//! a torn one leaves its predecessor.
+//! Invariant: the header is one sector, so a write of it is atomic. The two slots are written
+//! alternately: a torn one leaves its predecessor.
 
 use super::Geometry;
 use crate::bytes::{Fault, FormatError, Reader, Result, Writer, checksum, verify};
@@ -38,28 +39,29 @@ const SUMMED_BYTES: usize = HEADER_BYTES - 8;
 /// A verified (or new) header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Whose index this is.
+    /// Pool of the index.
     pub pool: PoolId,
     /// Grows by one with each header written.
     pub sequence: u64,
     /// Size and addressing.
     pub geometry: Geometry,
-    /// Buckets and tail are as complete as the coverage says; otherwise believe nothing.
+    /// True if buckets and tail are as complete as the coverage says. Otherwise none of them may be
+    /// used.
     pub clean: bool,
-    /// Entries in all buckets.
+    /// Number of entries in all buckets.
     pub entries: u64,
-    /// Coverage records in the tail.
+    /// Number of coverage records in the tail.
     pub coverage: u32,
-    /// Container runs in the tail.
+    /// Number of container runs in the tail.
     pub runs: u32,
-    /// Overflow records in the tail.
+    /// Number of overflow records in the tail.
     pub overflow: u32,
     /// Checksum of the tail.
     pub tail_checksum: u64,
 }
 
 impl Header {
-    /// The bytes of this header.
+    /// Encodes this header.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(Kind::Index, VERSION, self.pool, &mut w);
@@ -80,7 +82,7 @@ impl Header {
         w.0
     }
 
-    /// Verifies the bytes of a header slot.
+    /// Verifies and decodes the bytes of a header slot.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let preamble = Preamble::decode(bytes)?.expect(WHAT, Kind::Index, VERSION)?;
         let mut r = Reader::new(WHAT, bytes);
@@ -115,7 +117,7 @@ impl Header {
         })
     }
 
-    /// The header that counts, given the bytes of both slots: the later of those that are whole.
+    /// Returns the valid header, given the bytes of both slots: the later of those that are whole.
     pub fn newest(slots: [&[u8]; 2]) -> Result<Self> {
         match slots.map(Self::decode) {
             [Ok(a), Ok(b)] => Ok(if a.sequence >= b.sequence { a } else { b }),
@@ -131,7 +133,7 @@ impl Header {
         }
     }
 
-    /// Offset of the slot that a header with this sequence number goes to.
+    /// Returns the offset of the slot for a header with this sequence number.
     pub fn slot_offset(&self) -> u64 {
         (self.sequence & 1) * HEADER_SLOT_BYTES
     }

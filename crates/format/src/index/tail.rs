@@ -1,4 +1,5 @@
-//! The tail: what has no fixed size. Coverage, container runs, overflow records, in this order.
+//! Encodes the tail of the index: coverage, container runs, overflow records, in this order. None
+//! has a fixed size. The store's index calls this.
 //!
 //! | record | bytes | fields |
 //! |---|---|---|
@@ -6,7 +7,7 @@
 //! | run | 16 | first container id 8, first number 4, count 4; numbers from 0 without a gap |
 //! | overflow | 20 | bucket bits 8, short 4, container number 4, region word 4; ascending |
 //!
-//! Invariant: the header holds the three counts and the checksum; a `Tail` made from bytes has
+//! Invariant: the header holds the three counts and the checksum. A `Tail` made from bytes has
 //! exactly that length and that order.
 
 use super::{Header, Key, Place, REGION_BITS, Record, Seed};
@@ -22,35 +23,35 @@ const OVERFLOW_BYTES: u64 = 20;
 /// Consecutive containers of one writer that have consecutive numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The first of them.
+    /// Id of the first of them.
     pub first: ContainerId,
-    /// Its number.
+    /// Number of the first of them.
     pub number: u32,
-    /// How many.
+    /// Number of containers.
     pub count: u32,
 }
 
 /// A verified (or new) tail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tail {
-    /// For each writer: all its containers below this sequence number are completely indexed.
+    /// For each writer: the sequence number below which all its containers are completely indexed.
     pub coverage: BTreeMap<WriterId, u64>,
     /// Container numbers, ascending and dense.
     pub runs: Vec<Run>,
-    /// Entries that found no place in their bucket, ascending.
+    /// Entries that found no space in their bucket, ascending.
     pub overflow: Vec<Record>,
 }
 
 impl Tail {
-    /// Bytes of the tail that a header announces.
+    /// Returns the size of the tail that a header announces, bytes.
     pub fn bytes_announced(header: &Header) -> u64 {
         u64::from(header.coverage) * COVERAGE_BYTES
             + u64::from(header.runs) * RUN_BYTES
             + u64::from(header.overflow) * OVERFLOW_BYTES
     }
 
-    /// The bytes of this tail; puts counts and checksum into the header. `None` when a count
-    /// does not fit 32 bits.
+    /// Encodes this tail, and puts counts and checksum into the header. `None` when a count does
+    /// not fit 32 bits.
     pub fn encode(&self, header: &mut Header, seed: Seed) -> Option<Vec<u8>> {
         header.coverage = u32::try_from(self.coverage.len()).ok()?;
         header.runs = u32::try_from(self.runs.len()).ok()?;
@@ -72,7 +73,7 @@ impl Tail {
         Some(w.0)
     }
 
-    /// Verifies the bytes of the tail that `header` announces.
+    /// Verifies and decodes the tail that `header` announces.
     pub fn decode(bytes: &[u8], header: &Header, seed: Seed) -> Result<Self> {
         if bytes.len() as u64 != Self::bytes_announced(header) {
             return Err(FormatError::new(WHAT, Fault::Truncated));
@@ -141,7 +142,7 @@ impl Tail {
 }
 
 impl Run {
-    /// The number after its last.
+    /// Returns the number after the last one of this run.
     pub fn end(&self) -> u64 {
         u64::from(self.number) + u64::from(self.count)
     }

@@ -1,4 +1,4 @@
-//! Layout: round trips, addressing across doublings, and every kind of wrong bytes.
+//! Tests the layout: round trips, addressing across doublings, and every kind of invalid bytes.
 
 use super::*;
 use crate::bytes::Fault;

@@ -1,4 +1,4 @@
-//! Records, and the batches that they are written in.
+//! Encodes records, and the batches that contain them. The store's journal calls this.
 //!
 //! Record header:
 //!
@@ -26,7 +26,7 @@
 //! | 24 | 32 | zero |
 //! | 56 | 8 | XXH3-64 of bytes 0 to 56, seeded by the slot's use and the position |
 //!
-//! Invariant: a header that decodes says no more than the limits of `journal` allow.
+//! Invariant: a decoded header is within the limits of `journal`.
 
 use super::{
     BATCH_BYTES_MAX, BATCH_HEADER_BYTES, BLOCK_BYTES, RECORD_ALIGN, RECORD_DATA_BYTES_MAX,
@@ -41,42 +41,42 @@ const RECORD: &str = "journal record";
 const BATCH: &str = "journal batch";
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"QJRN");
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"QJBT");
-/// What the checksum of either header covers.
+/// Bytes that the checksum of either header covers.
 const COVERED_BYTES: usize = 56;
-/// What a seal binds: the header up to the checksums.
+/// Bytes that a seal binds: the header up to the checksums.
 const BOUND_BYTES: usize = 48;
 
-/// What a record says.
+/// Meaning of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// New bytes of a volume; they are the data.
+    /// New bytes of a volume. The data are these bytes.
     Write = 1,
     /// Bytes of a volume that are zero now.
     Zero = 2,
-    /// Chunks of a volume that are in containers; the data are their fingerprints.
+    /// Chunks of a volume that are in containers. The data are their fingerprints.
     Chunks = 3,
 }
 
-/// What stands before a record's data.
+/// Header before a record's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// What it says.
+    /// Meaning of the record.
     pub kind: RecordKind,
-    /// Bytes of its data before the seal.
+    /// Length of its data before the seal, bytes.
     pub data_bytes: u32,
-    /// Whose bytes.
+    /// Volume that was written.
     pub volume: VolumeId,
     /// First byte of the volume; for chunks, number of the first chunk.
     pub start: u64,
-    /// Bytes of the volume; for chunks, their number.
+    /// Number of bytes of the volume; for chunks, their number.
     pub len: u64,
-    /// Of the data as stored.
+    /// Checksum of the data as stored.
     pub data_checksum: u64,
 }
 
 impl RecordHeader {
-    /// Why no writer writes this, if so.
+    /// Returns the reason why no writer writes this header; `None` if it is valid.
     pub fn fault(&self) -> Option<&'static str> {
         let data = u64::from(self.data_bytes);
         let fits = match self.kind {
@@ -93,17 +93,17 @@ impl RecordHeader {
         self.start.checked_add(self.len).is_none().then_some("end")
     }
 
-    /// Bytes of data as stored.
+    /// Returns the length of the data as stored, bytes.
     pub fn stored_bytes(&self, seal: Seal) -> usize {
         self.data_bytes as usize + tag_bytes(seal)
     }
 
-    /// From this record's start to the next one's.
+    /// Returns the distance from this record's start to the next one's, bytes.
     pub fn record_bytes(&self, seal: Seal) -> usize {
         (RECORD_HEADER_BYTES + self.stored_bytes(seal)).next_multiple_of(RECORD_ALIGN)
     }
 
-    /// What the seal of the data binds; the nonce is the position.
+    /// Returns the bytes that the seal of the data binds. The nonce is the position.
     pub fn associated_data(&self) -> [u8; BOUND_BYTES] {
         let mut bytes = [0; BOUND_BYTES];
         if let Some(bound) = self.fields().first_chunk() {
@@ -112,12 +112,12 @@ impl RecordHeader {
         bytes
     }
 
-    /// The checksum of stored data.
+    /// Computes the checksum of stored data.
     pub fn checksum_data(stored: &[u8]) -> u64 {
         checksum(Kind::Journal.seed(), stored)
     }
 
-    /// Fails unless `stored` are the bytes that were written.
+    /// Fails unless `stored` has the checksum of this header.
     pub fn verify_data(&self, stored: &[u8]) -> Result<()> {
         let seed = Kind::Journal.seed();
         verify("journal data", seed, stored, self.data_checksum)
@@ -135,12 +135,12 @@ impl RecordHeader {
         bytes
     }
 
-    /// The 64 bytes.
+    /// Encodes the 64 bytes.
     pub fn encode(&self, seed: Seed, at: JournalPosition) -> [u8; RECORD_HEADER_BYTES] {
         sealed_with_sum(self.fields(), seed.record(at))
     }
 
-    /// From at least 64 bytes at this position.
+    /// Decodes at least 64 bytes at this position.
     pub fn decode(bytes: &[u8], seed: Seed, at: JournalPosition) -> Result<Self> {
         let mut r = checked(RECORD, RECORD_MAGIC, bytes, seed.record(at))?;
         let kind = match r.u8()? {
@@ -169,24 +169,24 @@ impl RecordHeader {
     }
 }
 
-/// What stands before the records of a batch.
+/// Header before the records of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// Bytes of header and records, without the padding.
+    /// Length of header and records, without the padding, bytes.
     pub used_bytes: u32,
     /// Its position.
     pub at: JournalPosition,
-    /// Everything below was durable when the batch was closed.
+    /// Everything below this position was durable when the batch was closed.
     pub durable: JournalPosition,
 }
 
 impl BatchHeader {
-    /// From this batch's start to the next one's.
+    /// Returns the distance from this batch's start to the next one's, bytes.
     pub fn batch_bytes(&self) -> usize {
         (self.used_bytes as usize).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// The 64 bytes.
+    /// Encodes the 64 bytes.
     pub fn encode(&self, seed: Seed) -> [u8; BATCH_HEADER_BYTES] {
         let mut bytes = [0; BATCH_HEADER_BYTES];
         bytes[0..4].copy_from_slice(&BATCH_MAGIC.to_le_bytes());
@@ -196,7 +196,7 @@ impl BatchHeader {
         sealed_with_sum(bytes, seed.batch(self.at))
     }
 
-    /// From at least 64 bytes at this position.
+    /// Decodes at least 64 bytes at this position.
     pub fn decode(bytes: &[u8], seed: Seed, at: JournalPosition) -> Result<Self> {
         let mut r = checked(BATCH, BATCH_MAGIC, bytes, seed.batch(at))?;
         let header = Self {
@@ -220,7 +220,7 @@ impl BatchHeader {
     }
 }
 
-/// Bytes that a seal adds.
+/// Returns the number of bytes that a seal adds.
 fn tag_bytes(seal: Seal) -> usize {
     match seal {
         Seal::None => 0,
@@ -228,14 +228,14 @@ fn tag_bytes(seal: Seal) -> usize {
     }
 }
 
-/// Fills the last eight bytes of a header in.
+/// Writes the checksum into the last eight bytes of a header.
 fn sealed_with_sum(mut bytes: [u8; 64], seed: u64) -> [u8; 64] {
     let (covered, place) = bytes.split_at_mut(COVERED_BYTES);
     place.copy_from_slice(&checksum(seed, covered).to_le_bytes());
     bytes
 }
 
-/// The fields after the magic, when magic and checksum are right.
+/// Verifies magic and checksum, and returns the fields after the magic.
 fn checked<'a>(what: &'static str, magic: u32, bytes: &'a [u8], seed: u64) -> Result<Reader<'a>> {
     let mut whole = Reader::new(what, bytes);
     let covered = whole.take(COVERED_BYTES)?;

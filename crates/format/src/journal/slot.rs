@@ -1,4 +1,5 @@
-//! The header page of a slot: two copies of what its use is, one at 0 and one at 2048.
+//! Encodes the header page of a slot: two copies of the description of its use, one at byte 0 and
+//! one at byte 2048. The store's journal calls this.
 //!
 //! | offset in a copy | size | field |
 //! |---|---|---|
@@ -12,11 +13,11 @@
 //! | 64 | 8 | the position at which the journal ended there |
 //! | 72 | 32 | salt, random: key and checksums of the use are derived from it |
 //! | 104 | 384 | zero |
-//! | 488 | 16 | tag of a seal over nothing that binds bytes 0 to 488; zero in pools without encryption |
+//! | 488 | 16 | tag of a seal over nothing that binds bytes 0 to 488; zero without encryption |
 //! | 504 | 8 | XXH3-64 of bytes 0 to 504, seeded by kind |
 //!
-//! Invariant: each copy lies within one sector, so a torn page holds whole copies, of this use or
-//! of the one before; the higher first position is the newer.
+//! Invariant: each copy lies within one sector. A torn page therefore contains whole copies, of
+//! this use or of the one before. The higher first position is the newer.
 
 use super::{BLOCK_BYTES, JOURNAL_VERSION, RING_BYTES_MAX, SLOT_BYTES_MIN};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
@@ -35,25 +36,25 @@ const COVERED_BYTES: usize = 504;
 pub struct SlotHeader {
     /// The pool it belongs to.
     pub pool: PoolId,
-    /// The slot: the number in its name.
+    /// Number of the slot, as in its name.
     pub slot: u32,
-    /// How records are sealed.
+    /// Encryption of records.
     pub seal: Seal,
-    /// Position of the first batch. Higher in each use of any slot.
+    /// Position of the first batch. It is higher in each use of any slot.
     pub first: JournalPosition,
-    /// Bytes of the slot, this page included.
+    /// Size of the slot with this page, bytes.
     pub slot_bytes: u64,
-    /// First position of the use before this one; 0 when there was none.
+    /// First position of the preceding use; 0 when there was none.
     pub previous: JournalPosition,
-    /// Where the journal ended there. What lies behind it is dead for ever.
+    /// Position at which the journal ended there. Everything behind it is invalid for ever.
     pub continues_from: JournalPosition,
-    /// Random; key and checksums of this use are derived from it.
+    /// Random. Key and checksums of this use are derived from it.
     pub salt: [u8; 32],
-    /// Of a seal over nothing that binds everything before.
+    /// Tag of a seal over nothing that binds everything before.
     pub tag: [u8; 16],
 }
 
-/// What a header page holds.
+/// Contents of a header page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotPage {
     /// Zeroes: the slot was never used.
@@ -63,13 +64,13 @@ pub enum SlotPage {
 }
 
 impl SlotHeader {
-    /// The position after the slot's last byte.
+    /// Returns the position after the slot's last byte.
     pub fn limit(&self) -> JournalPosition {
         let room = self.slot_bytes.saturating_sub(BLOCK_BYTES as u64);
         JournalPosition(self.first.0.saturating_add(room))
     }
 
-    /// What the tag binds.
+    /// Returns the bytes that the tag binds.
     pub fn associated_data(&self) -> Vec<u8> {
         let mut w = Writer::new();
         Preamble::encode(Kind::Journal, JOURNAL_VERSION, self.pool, &mut w);
@@ -85,7 +86,7 @@ impl SlotHeader {
         w.0
     }
 
-    /// The page, both copies.
+    /// Encodes the page with both copies.
     pub fn encode_page(&self) -> Vec<u8> {
         let mut w = Writer(self.associated_data());
         w.bytes(&self.tag);
@@ -96,7 +97,7 @@ impl SlotHeader {
         w.0
     }
 
-    /// From a page of slot number `slot`: the newer of two good copies, or what is wrong with the
+    /// Decodes the page of slot number `slot`: the newer of two good copies, or the fault of the
     /// first.
     pub fn decode_page(page: &[u8], slot: u32) -> Result<SlotPage> {
         let copy = |at: usize| page.get(at..).unwrap_or_default();
@@ -111,7 +112,7 @@ impl SlotHeader {
             (Err(_), Ok(one)) => Ok(SlotPage::Used(one, !is_unused(first))),
             (Err(_), Err(_)) if is_unused(first) && is_unused(second) => Ok(SlotPage::Unused),
             (Err(a), Err(b)) => match b.fault {
-                // Another version is told rather than damage.
+                // Prefer to report another version, not damage.
                 Fault::Version(_) => Err(b),
                 _ => Err(a),
             },
@@ -165,7 +166,7 @@ impl SlotHeader {
     }
 }
 
-/// A copy that was never written. Reserved bytes of the preamble do not decide.
+/// Returns true for a copy that was never written. Reserved bytes of the preamble do not matter.
 fn is_unused(copy: &[u8]) -> bool {
     copy.iter().take(COPY_BYTES).all(|b| *b == 0)
 }

@@ -109,7 +109,7 @@ fn either_copy_of_a_slot_header_is_enough() {
     for at in (0..512).chain(2048..2560) {
         let mut bad = good.clone();
         bad[at] ^= 0x40;
-        // Reserved bytes of the preamble are covered by the checksum like all others.
+        // The checksum covers reserved bytes of the preamble like all others.
         assert_eq!(SlotHeader::decode_page(&bad, 3), used(true), "{at}");
     }
     let elsewhere = SlotHeader::decode_page(&good, 4).unwrap_err();

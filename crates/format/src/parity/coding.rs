@@ -1,8 +1,9 @@
-//! The code itself: systematic Reed-Solomon over GF(2^16) with an FFT (Lin, Chung, Han, 2014), as
-//! `reed-solomon-simd` 3 computes it; room `erasure` does the same faster where it can.
+//! Implements the code: systematic Reed-Solomon over GF(2^16) with an FFT (Lin, Chung, Han, 2014),
+//! as `reed-solomon-simd` 3 computes it. Crate `erasure` does the same faster where it can.
+//! `parity` calls this.
 //!
-//! Invariant: a group is coded as `group_data` sectors, the absent ones zeroes. Memory is that of one
-//! group. Called by `parity`.
+//! Invariant: a group is coded as `group_data` sectors; absent ones are zeroes. Memory is bounded
+//! by one group.
 
 use super::{PARITY_SECTOR_BYTES, ParityShape, sector_at};
 use erasure::Encoder;
@@ -10,11 +11,13 @@ use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
 
 const ZEROES: [u8; PARITY_SECTOR_BYTES] = [0; PARITY_SECTOR_BYTES];
 
-/// The parity sectors of all groups; sector `i` belongs to group `i % groups`. `saw` is told of
-/// every data sector, by number, when the processor's caches have it: each once, in no order.
+/// Returns the parity sectors of all groups. Sector `i` belongs to group `i % groups`.
 ///
-/// Sectors of one row, one of each group, lie side by side: all groups are coded together, as one of
-/// longer shards, and memory is read from its beginning to its end.
+/// Calls `saw` once for every data sector, with its number, while the processor's caches have it.
+/// The order is unspecified.
+///
+/// Sectors of one row, one of each group, are adjacent. All groups are therefore coded together as
+/// one of longer shards, and memory is read from its beginning to its end.
 pub(super) fn encode(shape: ParityShape, data: &[u8], saw: &mut dyn FnMut(u32, &[u8])) -> Vec<u8> {
     let (count, per_group) = (shape.group_data(), shape.per_group as usize);
     let row_bytes = shape.groups as usize * PARITY_SECTOR_BYTES;
@@ -28,7 +31,7 @@ pub(super) fn encode(shape: ParityShape, data: &[u8], saw: &mut dyn FnMut(u32, &
         bytes
     };
     if count == 1 {
-        // The polynomial through one point is the same everywhere.
+        // The polynomial through one point is constant.
         return row(0).repeat(per_group);
     }
     if let Some(encoder) = Encoder::new(count, per_group, row_bytes) {
@@ -38,8 +41,8 @@ pub(super) fn encode(shape: ParityShape, data: &[u8], saw: &mut dyn FnMut(u32, &
         row(number);
     }
     let coded = encode_by_library(shape, data);
-    // Shapes are checked, and sectors are whole: there is nothing to fail. A parity of zeroes would
-    // be found wrong by its first use, and harm nothing.
+    // This cannot fail: shapes are checked, and sectors are whole. Its first use would detect a
+    // parity of zeroes, which harms nothing.
     debug_assert!(coded.is_ok());
     coded.unwrap_or_else(|_| vec![0; per_group * row_bytes])
 }
@@ -69,8 +72,8 @@ fn encode_by_library(shape: ParityShape, data: &[u8]) -> Result<Vec<u8>, Error> 
     Ok(parity)
 }
 
-/// Fills in the data sectors of a group that `is_good` (by number of the checksum) says are not.
-/// At least as many parity sectors of the group must be good.
+/// Fills in the damaged data sectors of a group. `is_good` tells by number of the checksum which
+/// are good. At least as many parity sectors of the group must be good.
 pub(super) fn fill_in(
     shape: ParityShape,
     group: u32,

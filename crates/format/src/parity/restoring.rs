@@ -1,9 +1,10 @@
-//! From what the device gives of a container to the container as it was written.
+//! Restores a container from the readable parts of it. Container readers, check and scrub call
+//! this.
 //!
-//! Invariant: what comes out is made from sectors that fit their checksums, and all that is known
-//! of it fits: data, parity, both copies of the checksums, header, footer. Anything else is an error,
-//! and the caller keeps what it has. Bytes that lie cost time and at most a few containers of memory.
-//! Called by container readers, check and scrub.
+//! Invariant: the result is made from sectors that match their checksums. It matches everything
+//! that is known of the container: data, parity, both copies of the checksums, header, footer.
+//! Otherwise the result is an error, and the caller keeps its bytes. Forged bytes cost time and at
+//! most a few containers of memory.
 
 use super::table::{SUMS_PER_SECTOR, Table};
 use super::{PARITY_SECTOR_BYTES, ParityShape, append, coding, sector_at, sum_of};
@@ -11,31 +12,31 @@ use crate::container::{ContainerHeader, HEADER_BYTES};
 use std::fmt;
 use units::{ContainerId, PoolId};
 
-/// Shapes that are tried: the header's, the footer's, and what sectors of checksums say.
+/// Number of shapes to try: the header's, the footer's, and those in sectors of checksums.
 const SHAPES_MAX: usize = 4;
 
-/// A container as it was written.
+/// A container as originally written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// All of it.
+    /// The whole blob.
     pub blob: Vec<u8>,
-    /// Sectors (4 KiB) that were damaged, missing or too many.
+    /// Number of sectors (4 KiB) that were damaged, missing or superfluous.
     pub damaged: u32,
 }
 
-/// Why a container could not be restored.
+/// Reason why a container could not be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotRestored {
-    /// It has no parity, or nothing is left of it.
+    /// It has no parity, or none of it is left.
     NoParity,
-    /// More sectors of a group are damaged than it has intact parity for.
+    /// A group has more damaged sectors than intact parity sectors.
     TooMuch {
         /// Damaged data sectors of the group.
         damaged: u32,
-        /// Its parity sectors that are intact.
+        /// Intact parity sectors of the group.
         parity: u32,
     },
-    /// What came out does not fit what is known: the parity is not this container's.
+    /// The result contradicts known data: the parity belongs to another container.
     Inconsistent,
 }
 
@@ -52,8 +53,8 @@ impl fmt::Display for NotRestored {
     }
 }
 
-/// Restores a container from what is left of it. `blob` is what the file has, of any length;
-/// `is_read` says of a sector (4 KiB) whether the device gave it.
+/// Restores a container from its remains. `blob` is the contents of the file, of any length.
+/// `is_read` tells for a sector (4 KiB) whether the device returned it.
 pub fn restore(
     pool: PoolId,
     id: ContainerId,
@@ -70,7 +71,7 @@ pub fn restore(
     Err(why)
 }
 
-/// What the parts of the container say about its shape, those first that can be trusted most.
+/// Returns the shapes that parts of the container claim, the most reliable first.
 fn shapes(
     pool: PoolId,
     id: ContainerId,
@@ -143,7 +144,7 @@ fn restore_as(
         coding::fill_in(shape, group, &mut whole, &is_good)
             .map_err(|_| NotRestored::Inconsistent)?;
     }
-    // The rest follows from the data; it is what was written if it fits what is known of that.
+    // The rest is computed from the data. It is correct if it matches everything known of it.
     whole.truncate(shape.section_at());
     append(pool, id, shape, &mut whole);
     let fits = |number: u32| {
@@ -163,7 +164,7 @@ fn restore_as(
     })
 }
 
-/// The checksums, as far as one of the copies has them.
+/// Returns the checksums, as far as one of the copies has them.
 fn sums<'a>(
     pool: PoolId,
     id: ContainerId,
@@ -188,8 +189,8 @@ fn sums<'a>(
     sums
 }
 
-/// How many sectors behind the data are not as they were written: checksums and parity. `section` is
-/// everything from [`ParityShape::section_at`] on.
+/// Counts the damaged sectors behind the data: checksums and parity. `section` is everything from
+/// [`ParityShape::section_at`] on.
 pub fn damaged_in_section(
     pool: PoolId,
     id: ContainerId,

@@ -1,8 +1,8 @@
-//! Sectors of checksums: each says whose it is, which part of the checksums it holds, and how the
-//! container is divided.
+//! Encodes sectors of checksums. Each contains the id of its container, its part of the checksums,
+//! and the shape. `parity` calls this.
 //!
-//! Invariant: its last 512 bytes are not its own: in the last sector of all they are the footer.
-//! Called by `parity`.
+//! Invariant: a sector leaves its last 512 bytes unused: in the last sector of all they are the
+//! footer.
 
 use super::{PARITY_SECTOR_BYTES, PARITY_VERSION, ParityShape};
 use crate::bytes::{Fault, Reader, Result, Writer, checksum, verify};
@@ -11,11 +11,11 @@ use crate::preamble::{Kind, PREAMBLE_BYTES, Preamble};
 use units::{ContainerId, PoolId};
 
 const WHAT: &str = "parity";
-/// What is its own, bytes.
+/// Bytes that a sector uses.
 const TABLE_BYTES: usize = PARITY_SECTOR_BYTES - HEADER_BYTES;
-/// Before the checksums.
+/// Bytes before the checksums.
 const HEAD_BYTES: usize = 64;
-/// Checksums in a sector.
+/// Number of checksums in a sector.
 pub(super) const SUMS_PER_SECTOR: u32 = ((TABLE_BYTES - HEAD_BYTES - 8) / 8) as u32;
 
 /// A sector of checksums.
@@ -50,7 +50,7 @@ impl Table {
         w.0
     }
 
-    /// From a sector, if it is one of this container.
+    /// Decodes a sector if it belongs to this container.
     pub fn decode(pool: PoolId, id: ContainerId, sector: &[u8]) -> Result<Self> {
         let preamble = Preamble::decode(sector)?.expect(WHAT, Kind::Parity, PARITY_VERSION)?;
         let mut whole = Reader::new(WHAT, sector);

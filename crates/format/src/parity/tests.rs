@@ -9,7 +9,7 @@ fn id() -> ContainerId {
     ContainerId::new(WriterId(1), 9)
 }
 
-/// A container of so many bytes of data that no two sectors of are equal.
+/// Returns a container with `data_bytes` of data in which no two sectors are equal.
 fn container(data_bytes: usize, percent: u8) -> (ParityShape, Vec<u8>) {
     let shape = ParityShape::plan(data_bytes, percent).expect("a shape");
     let header = ContainerHeader {
@@ -45,7 +45,7 @@ fn sectors(blob: &[u8]) -> u32 {
     (blob.len() / PARITY_SECTOR_BYTES) as u32
 }
 
-/// Zeroes, garbage, or bytes of the sector before.
+/// Overwrites a sector with zeroes, garbage, or bytes of the sector before.
 fn spoil(blob: &mut [u8], sector: u32, how: u32) {
     let start = sector as usize * PARITY_SECTOR_BYTES;
     let place = &mut blob[start..start + PARITY_SECTOR_BYTES];
@@ -82,7 +82,7 @@ fn any_one_sector_may_be_lost_in_any_way() {
                 let mut bad = blob.clone();
                 spoil(&mut bad, lost, how + 3 * lost);
                 let restored = restore(POOL, id(), &bad, &all).expect("restored");
-                // Of checksums the last 512 bytes mean nothing, and are restored all the same.
+                // The last 512 bytes of a sector of checksums mean nothing, but are restored too.
                 assert!(restored.blob == blob, "{bytes} bytes, sector {lost}");
                 assert_eq!(restored.damaged, u32::from(bad != blob));
             }
@@ -109,7 +109,7 @@ fn two_sectors_anywhere_may_be_lost() {
     let count = sectors(&blob);
     for first in 0..count {
         for second in first + 1..count {
-            // Both copies of the only checksums: nobody can say any more what is right.
+            // Both copies of the only checksums are damaged: nothing can tell what is right.
             let tables: Vec<_> = [first, second]
                 .into_iter()
                 .filter(|n| table::Table::decode(POOL, id(), sector_at(&blob, *n)).is_ok())
@@ -135,7 +135,7 @@ fn a_run_may_be_lost_and_longer_ones_are_told() {
         let mut bad = blob.clone();
         (start..start + run).for_each(|n| spoil(&mut bad, n, 1));
         let restored = restore(POOL, id(), &bad, &all);
-        // What reaches into the parity takes some of it.
+        // A run that reaches into the parity destroys some of it.
         let fits = start + run <= shape.data;
         assert_eq!(
             restored.is_ok_and(|r| r.blob == blob),
@@ -192,14 +192,14 @@ fn nothing_is_believed_of_another_container() {
     assert_eq!(foreign, Err(NotRestored::NoParity));
 }
 
-/// Checksums that are whole and lie: of data that is intact, or of any shape.
+/// Intact but forged checksums: of good data, or of any shape.
 #[test]
 fn forged_checksums_are_harmless() {
     let (shape, blob) = container(9000, 2);
     let mut forged = blob[..shape.section_at()].to_vec();
     forged[5000] ^= 1;
     append(POOL, id(), shape, &mut forged);
-    // The parity of other data, behind the right one.
+    // The parity of other data, behind the right data.
     let mut mixed = blob.clone();
     mixed[shape.section_at()..].copy_from_slice(&forged[shape.section_at()..]);
     if let Ok(restored) = restore(POOL, id(), &mixed, &all) {

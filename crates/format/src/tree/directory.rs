@@ -1,19 +1,20 @@
-//! A directory object as it is stored, with its entries decoded when they are asked for.
+//! Keeps a directory object in its stored form and decodes entries on demand. Code that keeps
+//! directories in memory uses this.
 //!
-//! Invariant: the same bytes decode here as in [`Entry::decode_directory`]; all of them were
-//! decoded once, so later nothing fails. Takes the object's length and four bytes an entry: less than
-//! half of what decoded entries take. Who keeps directories in memory uses this.
+//! Invariant: the result equals [`Entry::decode_directory`]. All entries were decoded once, so
+//! later nothing fails. It takes the object's length and four bytes an entry: less than half of
+//! decoded entries.
 
 use super::{DIRECTORY_VERSION, Entry};
 use crate::bytes::{Fault, Reader, Result};
 
 const WHAT: &str = "directory object";
 
-/// See the module's head.
+/// A directory object in its stored form.
 #[derive(Clone, Debug)]
 pub struct Directory {
     bytes: Vec<u8>,
-    /// Where each entry begins.
+    /// Start of each entry.
     starts: Vec<u32>,
 }
 
@@ -41,24 +42,24 @@ impl Directory {
         Ok(Self { bytes, starts })
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// True without entries.
+    /// Returns true without entries.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// Entry `number`, counted from 0 in the order of names.
+    /// Returns entry `number`, counted from 0 in the order of names.
     pub fn entry(&self, number: usize) -> Option<Entry> {
         let at = *self.starts.get(number)? as usize;
         let mut r = Reader::new(WHAT, self.bytes.get(at..)?);
         Entry::decode_next(&mut r).ok().flatten()
     }
 
-    /// The entry called `name`, and its number.
+    /// Returns the entry called `name`, and its number.
     pub fn find(&self, name: &[u8]) -> Option<(usize, Entry)> {
         let numbers = 0..self.len();
         let (mut low, mut high) = (numbers.start, numbers.end);
@@ -74,7 +75,7 @@ impl Directory {
         None
     }
 
-    /// Memory that this takes, bytes.
+    /// Returns the memory that this takes, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.starts.capacity() * size_of::<u32>()
     }

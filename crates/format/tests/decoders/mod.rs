@@ -1,9 +1,9 @@
-//! Every decoder of the format, fed with any bytes: for the seeded loops of `mutations.rs` and for
-//! the fuzz targets, which include this file.
+//! Feeds arbitrary bytes to every decoder of the format. The seeded loops of `mutations.rs` and the
+//! fuzz targets, which include this file, call this.
 //!
-//! Invariant of each: no panic; what decodes encodes to bytes of the same meaning. A checksum that
-//! does not fit is put right (decoders tell what they found) and the bytes are tried again, so that
-//! mutations reach what lies behind it.
+//! Invariant of each: no panic; decoded values encode to bytes of the same meaning. A wrong
+//! checksum is replaced by the right one (decoders report it) and the bytes are tried again, so
+//! that mutations reach the fields behind it.
 
 #![allow(dead_code)]
 
@@ -40,7 +40,7 @@ use units::PoolId;
 /// A decoder with its checks.
 pub type Decoder = fn(&[u8]);
 
-/// All of them, by the name of their fuzz target.
+/// All decoders, by the name of their fuzz target.
 pub const DECODERS: &[(&str, Decoder)] = &[
     ("config", config),
     ("key_slot", key_slot),
@@ -73,7 +73,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
 /// The pool that bucket and tail samples belong to.
 pub const POOL: PoolId = PoolId([7; 16]);
 
-/// `again` is what encoding and decoding `first` once more gives.
+/// Asserts that `again`, from encoding and decoding `first` once more, equals `first`.
 fn same<T: PartialEq + Debug>(first: &T, again: Result<T, FormatError>) {
     assert_eq!(
         again.as_ref(),
@@ -82,7 +82,7 @@ fn same<T: PartialEq + Debug>(first: &T, again: Result<T, FormatError>) {
     );
 }
 
-/// The checksum that would have fitted.
+/// Returns the checksum that would have matched.
 fn wanted_sum<T>(result: &Result<T, FormatError>) -> Option<[u8; 8]> {
     match result {
         Err(FormatError {
@@ -93,7 +93,7 @@ fn wanted_sum<T>(result: &Result<T, FormatError>) -> Option<[u8; 8]> {
     }
 }
 
-/// Decodes; when only the checksum at `at` is wrong, puts it right and decodes again.
+/// Decodes. When only the checksum at `at` is wrong, corrects it and decodes again.
 fn decode_mended<T>(
     bytes: &[u8],
     at: impl Fn(&[u8]) -> Option<usize>,
@@ -109,20 +109,20 @@ fn decode_mended<T>(
     decode(&mended).ok()
 }
 
-/// Where a copy in the envelope of small blobs has its checksum.
+/// Returns the place of the checksum of a copy in the envelope of small blobs.
 fn sum_of_copy(bytes: &[u8]) -> Option<usize> {
     let len = bytes.get(40..)?.first_chunk::<4>()?;
     Some(48 + u32::from_le_bytes(*len) as usize)
 }
 
-/// Blob `config`.
+/// Decodes blob `config`.
 pub fn config(bytes: &[u8]) {
     if let Some((config, _)) = decode_mended(bytes, sum_of_copy, Config::decode) {
         same(&(config.clone(), false), Config::decode(&config.encode()));
     }
 }
 
-/// Blobs `keys/*`.
+/// Decodes blobs `keys/*`.
 pub fn key_slot(bytes: &[u8]) {
     if let Some((slot, _)) = decode_mended(bytes, sum_of_copy, KeySlot::decode) {
         same(&(slot.clone(), false), KeySlot::decode(&slot.encode()));
@@ -130,7 +130,7 @@ pub fn key_slot(bytes: &[u8]) {
     }
 }
 
-/// Blobs `roots/*`, and the record inside.
+/// Decodes blobs `roots/*`, and the record inside.
 pub fn root(bytes: &[u8]) {
     if let Some((root, _)) = decode_mended(bytes, sum_of_copy, StoredRoot::decode) {
         same(&(root.clone(), false), StoredRoot::decode(&root.encode()));
@@ -143,7 +143,7 @@ pub fn root(bytes: &[u8]) {
     }
 }
 
-/// The envelope of the three above; any preamble.
+/// Decodes the envelope of the three above, with any preamble.
 pub fn mirrored_blob(bytes: &[u8]) {
     let _ = Preamble::decode(bytes);
     let decode = |bytes: &[u8]| mirrored::decode("root", Kind::Root, 1, bytes);
@@ -157,8 +157,8 @@ pub fn mirrored_blob(bytes: &[u8]) {
     }
 }
 
-/// A container with parity: what is restored is whole, and restores to itself. Checksums of its sectors of
-/// checksums are put right, so that any shape is believed.
+/// Restores a container with parity. The result must be whole, and restore to itself. Checksums in
+/// its sectors of checksums are corrected, so that any shape is accepted.
 pub fn parity(bytes: &[u8]) {
     const SUM_AT: usize = PARITY_SECTOR_BYTES - 512 - 8;
     let pool = POOL;
@@ -187,7 +187,7 @@ pub fn parity(bytes: &[u8]) {
     }
 }
 
-/// Header and footer of a container, a region's header, and the split of a raw region.
+/// Decodes header and footer of a container, a region's header, and the split of a raw region.
 pub fn container(bytes: &[u8]) {
     for footer in [false, true] {
         let decode = |bytes: &[u8]| ContainerHeader::decode(bytes, footer);
@@ -210,7 +210,7 @@ pub fn container(bytes: &[u8]) {
     }
 }
 
-/// A raw directory.
+/// Decodes a raw directory.
 pub fn directory(bytes: &[u8]) {
     if let Ok(directory) = Directory::decode(bytes) {
         same(&directory, Directory::decode(&directory.encode()));
@@ -218,7 +218,7 @@ pub fn directory(bytes: &[u8]) {
     }
 }
 
-/// A recipe node, and an object's root.
+/// Decodes a recipe node, and an object's root.
 pub fn recipe_node(bytes: &[u8]) {
     if let Ok(node) = RecipeNode::decode(bytes) {
         same(&node, RecipeNode::decode(&node.encode()));
@@ -232,14 +232,14 @@ pub fn recipe_node(bytes: &[u8]) {
     }
 }
 
-/// A node of the catalog.
+/// Decodes a node of the catalog.
 pub fn map_node(bytes: &[u8]) {
     if let Ok(node) = MapNode::decode(bytes) {
         same(&node, MapNode::decode(&node.encode()));
     }
 }
 
-/// A directory object.
+/// Decodes a directory object.
 pub fn tree(bytes: &[u8]) {
     if let Ok(entries) = Entry::decode_directory(bytes) {
         same(
@@ -258,7 +258,7 @@ pub fn tree(bytes: &[u8]) {
     }
 }
 
-/// A catalog entry: 25 bytes of key, then the value.
+/// Decodes a catalog entry: 25 bytes of key, then the value.
 pub fn snapshot(bytes: &[u8]) {
     let (key, value) = bytes.split_at(bytes.len().min(25));
     if let Ok(snapshot) = Snapshot::decode(key, value) {
@@ -267,7 +267,7 @@ pub fn snapshot(bytes: &[u8]) {
     }
 }
 
-/// Both header slots of the index.
+/// Decodes both header slots of the index.
 pub fn index_header(bytes: &[u8]) {
     if let Some(header) = decode_mended(bytes, |_| Some(504), Header::decode) {
         same(&header, Header::decode(&header.encode()));
@@ -279,7 +279,7 @@ pub fn index_header(bytes: &[u8]) {
     let _ = Header::newest([one, other]);
 }
 
-/// A bucket of the index: number in the first byte, then the page.
+/// Decodes a bucket of the index: number in the first byte, then the page.
 pub fn index_bucket(bytes: &[u8]) {
     let Some((number, page)) = bytes.split_first() else {
         return;
@@ -300,7 +300,7 @@ pub fn index_bucket(bytes: &[u8]) {
     }
 }
 
-/// The tail of the index: three counts of four bytes, then the records.
+/// Decodes the tail of the index: three counts of four bytes, then the records.
 pub fn index_tail(bytes: &[u8]) {
     let mut r = Reader::new("test", bytes);
     let mut header = samples::index_header();
@@ -319,7 +319,7 @@ pub fn index_tail(bytes: &[u8]) {
     }
 }
 
-/// The header page of a journal slot.
+/// Decodes the header page of a journal slot.
 pub fn journal_slot(bytes: &[u8]) {
     let decode = |page: &[u8]| SlotHeader::decode_page(page, samples::JOURNAL_SLOT);
     if let Some(SlotPage::Used(header, _)) = decode_mended(bytes, |_| Some(504), decode) {
@@ -329,7 +329,7 @@ pub fn journal_slot(bytes: &[u8]) {
     }
 }
 
-/// Headers of records and batches in a journal slot, at one position.
+/// Decodes headers of records and batches in a journal slot, at one position.
 pub fn journal_record(bytes: &[u8]) {
     let seed = journal::Seed::new(&POOL, &[2; 32]);
     let at = samples::JOURNAL_AT;
@@ -348,7 +348,7 @@ pub fn journal_record(bytes: &[u8]) {
     }
 }
 
-/// Slots of a scrub's record.
+/// Decodes slots of a scrub's record.
 pub fn scrub(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ScrubRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -357,7 +357,7 @@ pub fn scrub(bytes: &[u8]) {
     }
 }
 
-/// Slots of the record of collections.
+/// Decodes slots of the record of garbage collections.
 pub fn collect(bytes: &[u8]) {
     let decode = |bytes: &[u8]| CollectRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -366,7 +366,7 @@ pub fn collect(bytes: &[u8]) {
     }
 }
 
-/// Slots of hints of damage.
+/// Decodes slots of damage hints.
 pub fn damage_hints(bytes: &[u8]) {
     let decode = |bytes: &[u8]| DamageHintsRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -374,7 +374,7 @@ pub fn damage_hints(bytes: &[u8]) {
         same(&record, decode(&record.encode(POOL)));
     }
 }
-/// What a process that reads holds.
+/// Decodes a reader's hold.
 pub fn reader_hold(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ReaderHold::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -383,14 +383,14 @@ pub fn reader_hold(bytes: &[u8]) {
     }
 }
 
-/// The minimum trash period.
+/// Decodes the minimum trash period.
 pub fn trash_minimum(bytes: &[u8]) {
     if let Ok(minimum) = TrashMinimum::decode(bytes) {
         same(&minimum, TrashMinimum::decode(&minimum.encode()));
     }
 }
 
-/// What a machine remembers of a pool.
+/// Decodes a user's record of a pool.
 pub fn known(bytes: &[u8]) {
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
     if let Some(known) = decode_mended(bytes, sum_at, KnownPool::decode) {
@@ -398,7 +398,7 @@ pub fn known(bytes: &[u8]) {
     }
 }
 
-/// Records of the journal's reach.
+/// Decodes records of the journal's reach.
 pub fn reach(bytes: &[u8]) {
     let decode = |bytes: &[u8]| ReachRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -407,7 +407,7 @@ pub fn reach(bytes: &[u8]) {
     }
 }
 
-/// Slots of a defragmentation's record.
+/// Decodes slots of a defragmentation's record.
 pub fn defrag(bytes: &[u8]) {
     let decode = |bytes: &[u8]| DefragRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -416,7 +416,7 @@ pub fn defrag(bytes: &[u8]) {
     }
 }
 
-/// Which chunks defragmentation has moved.
+/// Decodes the set of moved chunks.
 pub fn moved(bytes: &[u8]) {
     let decode = |bytes: &[u8]| MovedRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);
@@ -425,7 +425,7 @@ pub fn moved(bytes: &[u8]) {
     }
 }
 
-/// Slots of a trace.
+/// Decodes slots of a trace.
 pub fn trace(bytes: &[u8]) {
     let decode = |bytes: &[u8]| TraceRecord::decode(bytes, POOL);
     let sum_at = |bytes: &[u8]| bytes.len().checked_sub(8);

@@ -1,4 +1,4 @@
-//! Valid objects of every kind: what mutations start from.
+//! Provides valid objects of every kind, from which mutations start.
 
 mod index;
 mod journal;
@@ -37,7 +37,7 @@ use units::{
     WriterId,
 };
 
-/// Samples of a decoder, by its name.
+/// Returns samples of a decoder, by its name.
 pub fn of(name: &str) -> Vec<Vec<u8>> {
     match name {
         "config" => [Seal::None, Seal::Aes256Gcm].map(config).to_vec(),
@@ -304,12 +304,12 @@ fn roots() -> Vec<Vec<u8>> {
     blobs.chain(bodies).collect()
 }
 
-/// The container of the samples with parity.
+/// Returns the id of the sample container with parity.
 pub fn parity_id() -> ContainerId {
     ContainerId::new(WriterId(1), 9)
 }
 
-/// A container of one sector of data, and the same with sectors damaged.
+/// Returns a container of one sector of data, and the same with damaged sectors.
 fn parity() -> Vec<Vec<u8>> {
     let id = parity_id();
     let shape = ParityShape::plan(3000, 2).expect("a shape");
@@ -493,7 +493,7 @@ fn snapshot() -> Snapshot {
     }
 }
 
-/// Of version 2.
+/// Returns a snapshot of version 2.
 fn incomplete_snapshot() -> Snapshot {
     Snapshot {
         missed: Missed {

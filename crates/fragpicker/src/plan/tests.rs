@@ -3,7 +3,7 @@
 use super::*;
 use std::convert::Infallible;
 
-/// Pieces as they are; of a size at best.
+/// Pieces, and the size that they have at best.
 struct Pieces(Vec<Piece>, u64);
 
 impl Layout for Pieces {
@@ -49,7 +49,7 @@ fn only_breaks_within_a_range_count() {
         piece(0, 100, 1000),
         // Right behind the first.
         piece(100, 100, 1100),
-        // Behind a hole, and right behind the second.
+        // After a hole, and right behind the second.
         piece(300, 100, 1200),
         piece(400, 100, 5000),
     ];
@@ -82,7 +82,7 @@ fn shared_pieces_are_left_alone_unless_asked_for() {
     assert_eq!((asked.ranges, asked.bytes), (vec![0..15], 15));
 }
 
-/// Regions of a store: a range of two and a half lies in three at best.
+/// Regions of a store: a range of two and a half regions lies in at least three pieces.
 #[test]
 fn pieces_of_a_size_are_no_fragments() {
     let whole: Vec<Piece> = (0..3).map(|n| piece(n * 100, 100, n * 7777)).collect();
@@ -102,7 +102,7 @@ fn bypass_takes_the_windows_with_breaks() {
     const W: u64 = WINDOW_BYTES;
     let pieces = [
         piece(0, W, 0),
-        // A break at the end of a window is none within it.
+        // A break at the end of a window is not inside it.
         piece(W, W / 2, 10 * W),
         piece(W + W / 2, W, 20 * W),
         piece(3 * W, 100, 40 * W),

@@ -2,10 +2,10 @@ use super::*;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
-/// Bytes of a chunk here; each is a region of its own.
+/// Size of a chunk here, bytes; each chunk is a region of its own.
 const CHUNK: u64 = 16 * KIB;
 
-/// `bytes` of the object, from `from` on in a container.
+/// Adds `bytes` of the object, at `from` and after in a container.
 fn piece(spots: &mut Vec<Spot>, bytes: u64, container: u64, mut from: u64) {
     let mut offset = spots.last().map_or(0, |spot| spot.offset + spot.len);
     for _ in 0..bytes / CHUNK {
@@ -41,7 +41,7 @@ fn one_short_run_stays_and_two_are_put_together() {
     piece(&mut spots, 3 * MIB, 1, 0);
     piece(&mut spots, 64 * KIB, 7, 0);
     piece(&mut spots, 3 * MIB, 1, 3 * MIB);
-    // Nothing would be saved: it is one place before and after.
+    // Nothing would be saved: before and after, it is one place.
     assert_eq!(sparse(&spots, &all(&spots)), Sparse::default());
     piece(&mut spots, 32 * KIB, 8, 0);
     piece(&mut spots, 2 * MIB, 1, 6 * MIB);
@@ -56,7 +56,7 @@ fn pieces_of_one_run_count_as_one_wherever_they_are_needed() {
     let mut spots = Vec::new();
     for n in 0..4 {
         piece(&mut spots, MIB, 1, n * MIB);
-        // A gap between them is passed over.
+        // The gap between them is read through.
         piece(&mut spots, 64 * KIB, 7, n * 128 * KIB);
     }
     assert_eq!(sparse(&spots, &all(&spots)), Sparse::default());
@@ -77,7 +77,7 @@ fn a_seek_is_not_worth_more_bytes_than_its_price() {
         piece(&mut spots, bytes, 2, 0);
         sparse(&spots, &all(&spots)).runs
     };
-    // Half of a seek has to be left.
+    // Half a seek must remain as gain.
     assert_eq!(of(SPARSE_BYTES / 4 - 4 * CHUNK), 2);
     assert_eq!(of(SPARSE_BYTES / 4 + 4 * CHUNK), 0);
 }
@@ -88,10 +88,10 @@ fn runs_that_go_on_beyond_the_segment_are_seen_as_long_as_they_are() {
     piece(&mut spots, 4 * MIB, 1, 0);
     piece(&mut spots, 64 * KIB, 7, 0);
     piece(&mut spots, 4 * MIB, 2, 0);
-    // Each end of it is short in here, and long outside.
+    // Each end of the run is short inside the segment, and long outside.
     let segment = 4 * MIB - 64 * KIB..4 * MIB + 128 * KIB;
     assert_eq!(sparse(&spots, &segment), Sparse::default());
-    // Cut off, they would be moved.
+    // Without the parts outside they would be moved.
     let cut: Vec<_> = spots
         .iter()
         .filter(|s| segment.contains(&s.offset))

@@ -48,11 +48,11 @@ fn requests_are_aligned_and_stay_apart() {
 
 #[test]
 fn sequential_reads_become_windows() {
-    // 64 reads of 16 KiB: the first as it is, then windows one after another.
+    // 64 reads of 16 KiB: the first is recorded as it is, then windows one after another.
     let reads: Vec<Access> = (0..64).map(|n| read(1, n * 16 * KIB, 16 * KIB)).collect();
     let windows: Vec<(u64, u64, u64)> = (0..8).map(|n| (16 + n * 128, 144 + n * 128, 1)).collect();
     assert_eq!(traced(&reads)[1..], windows);
-    // Reads of less than a block are sequential too.
+    // Reads of less than a block are also sequential.
     let small: Vec<Access> = (0..1024).map(|n| read(1, n * KIB, KIB)).collect();
     assert_eq!(traced(&small).len(), 8);
     // Larger ones are not cut.
@@ -65,15 +65,15 @@ fn what_does_not_continue_closes_the_window() {
     let accesses = [
         read(1, 0, 4 * KIB),
         read(1, 4 * KIB, 4 * KIB),
-        // Elsewhere; then back to within the window, which is closed.
+        // A read elsewhere; then one back in the window, which is closed.
         read(1, 1000 * KIB, 4 * KIB),
         read(1, 8 * KIB, 4 * KIB),
         read(1, 12 * KIB, 4 * KIB),
     ];
-    // The fourth is a request again, and the fifth reads ahead again.
+    // The fourth is recorded as a request, and the fifth reads ahead again.
     let expected = [(0, 4, 1), (4, 140, 3), (1000, 1004, 1)];
     assert_eq!(traced(&accesses), expected);
-    // Writes and direct requests stay as issued, also where they continue.
+    // Writes and direct requests stay as issued, even where they continue.
     let write = |n: u64| Access {
         is_write: true,
         ..read(1, n * 4 * KIB, 4 * KIB)
@@ -93,7 +93,7 @@ fn objects_have_windows_of_their_own() {
     assert_eq!(traced(&accesses), [(0, 4, 1), (4, 132, 1)]);
 }
 
-/// Joined by looking at each pair again and again.
+/// Joins ranges by comparing every pair until nothing changes.
 fn naive(requests: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
     let mut ranges: Vec<(u64, u64, u64)> = Vec::new();
     for (start, end) in requests {
@@ -137,7 +137,7 @@ fn counts_fade() {
         half_life: 100,
     });
     (0..64).for_each(|_| trace.record(&direct(1, 0, 4096)));
-    // Reads of another object, so that time passes.
+    // Reads of another object advance the time.
     (0..536).for_each(|_| trace.record(&direct(2, 0, 4096)));
     let weight = |trace: &Trace| trace.ranges(1, u64::MAX).first().map(|r| r.weight);
     assert_eq!(weight(&trace), Some(REQUEST_WEIGHT), "64 halved six times");

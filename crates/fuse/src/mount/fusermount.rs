@@ -1,6 +1,7 @@
-//! `fusermount3`: the set-user-ID program that mounts for users who are not root.
+//! Runs `fusermount3`, the set-user-ID program that mounts for users other than root. `mount` calls
+//! this.
 //!
-//! Invariant: it gets one end of a socket as its standard input and sends the device through it.
+//! Invariant: its standard input is one end of a socket, and it sends the device through that.
 //! Source: libfuse, `util/fusermount.c`.
 
 use super::{MountError, MountOptions, kernel_options};
@@ -75,7 +76,7 @@ fn run(mut command: Command) -> Result<(), MountError> {
     Err(MountError::Fusermount(said.to_owned()))
 }
 
-/// The device that comes with a message of one byte.
+/// Receives the device, which comes with a message of one byte.
 fn receive(socket: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let mut byte = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,4 +1,4 @@
-//! Sessions against a socket in the kernel's place.
+//! Tests sessions against a socket in place of the kernel.
 
 use super::{Session, SessionError, SessionOptions};
 use crate::device::Device;
@@ -20,7 +20,8 @@ use volume::RequestContext;
 const INVALID: i32 = -22;
 const IO: i32 = -5;
 
-/// Reads of node 2 wait for a device until they are let go; node 3 panics; the rest is quick.
+/// Reads of node 2 wait for a device until they are released. Node 3 panics. Everything else is
+/// quick.
 #[derive(Default)]
 struct Gate {
     open: Mutex<bool>,
@@ -99,7 +100,7 @@ impl Kernel {
             None,
         )
         .unwrap();
-        // A test that waits in vain fails.
+        // A test that waits too long fails.
         let limit = Some(Duration::from_secs(20));
         rustix::net::sockopt::set_socket_timeout(&ours, Timeout::Recv, limit).unwrap();
         (Self(ours), Device::new(theirs))
@@ -110,7 +111,7 @@ impl Kernel {
         assert_eq!(rustix::io::write(&self.0, &bytes), Ok(bytes.len()));
     }
 
-    /// Error, unique and body of the next reply.
+    /// Returns error, unique and body of the next reply.
     fn receive(&self) -> (i32, u64, Vec<u8>) {
         let mut bytes = vec![0; 2 << 20];
         let len = rustix::io::read(&self.0, &mut bytes).unwrap();
@@ -175,7 +176,7 @@ fn what_is_malformed_or_unknown_is_refused() {
         kernel.send(code, 4, 6, &[0; 64]);
         assert_eq!(kernel.receive(), (error, 6, Vec::new()));
     }
-    // A name that no path can hold.
+    // No path can contain this name.
     kernel.send(opcode::LOOKUP, 1, 7, b"a/b\0");
     assert_eq!(kernel.receive().0, INVALID);
     drop(kernel);

@@ -1,22 +1,22 @@
-//! Names of volumes as paths: a `/` in a name makes a directory.
+//! Maps names of volumes to paths: a `/` in a name makes a directory. Volume files call this.
 //!
-//! Invariant: every volume stands at exactly one path. Where a name is both a volume's and the beginning
-//! of another's, it is the directory, and the volume has an `@` behind its name, which no
-//! volume's name has.
+//! Invariant: every volume has exactly one path. Where a name is both a volume's and the beginning
+//! of another's, it is the directory. The volume then has an `@` after its name, which no volume's
+//! name ends with.
 
 use super::registry::{VolumeEntry, VolumeList};
 use std::ops::Bound;
 
-/// What a name in a directory is.
+/// Type of a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Child<'a> {
     /// A volume.
     Volume(&'a VolumeEntry),
-    /// Volumes are below it.
+    /// A directory that contains volumes.
     Directory,
 }
 
-/// What comes right after all names that begin with `path` and a `/`.
+/// Returns the first key after all names that begin with `path` and a `/`.
 fn end_of(path: &str) -> String {
     format!("{path}0")
 }
@@ -29,7 +29,7 @@ fn is_directory(all: &VolumeList, path: &str) -> bool {
     all.by_name.range(below).next().is_some()
 }
 
-/// What `name` is in `directory`: a path without `/` at its ends, empty for the top.
+/// Finds `name` in `directory`: a path without `/` at its ends, empty for the top.
 pub(super) fn child<'a>(all: &'a VolumeList, directory: &str, name: &str) -> Option<Child<'a>> {
     let path = join(directory, name);
     if is_directory(all, &path) {
@@ -43,7 +43,7 @@ pub(super) fn child<'a>(all: &'a VolumeList, directory: &str, name: &str) -> Opt
     volume.map(Child::Volume)
 }
 
-/// All that is in `directory`. The order is always the same.
+/// Returns all children of `directory`, always in the same order.
 pub(super) fn children<'a>(all: &'a VolumeList, directory: &str) -> Vec<(String, Child<'a>)> {
     let above = match directory {
         "" => String::new(),
@@ -70,7 +70,7 @@ pub(super) fn children<'a>(all: &'a VolumeList, directory: &str) -> Vec<(String,
     children
 }
 
-/// The path of `name` in `directory`.
+/// Returns the path of `name` in `directory`.
 pub(super) fn join(directory: &str, name: &str) -> String {
     match directory {
         "" => name.to_owned(),

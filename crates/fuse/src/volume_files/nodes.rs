@@ -1,7 +1,7 @@
-//! Numbers of volumes, and of the directories that their names make, as nodes.
+//! Numbers volumes, and the directories in their names, as nodes. Volume files call this.
 //!
 //! Invariant: a number means one volume, or one directory, for ever. Every one that was ever looked
-//! up costs some bytes, which nobody gives back: there are thousands, not millions.
+//! up takes some bytes, which are never freed: there are thousands, not millions.
 
 use crate::wire::NodeId;
 use parking_lot::RwLock;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use units::VolumeId;
 
-/// Number of the first after the top directory's.
+/// First number after that of the top directory.
 const FIRST: u64 = NodeId::ROOT.0 + 1;
 
-/// What was looked up.
+/// A node that was looked up.
 pub(super) enum Known {
     /// A volume.
     Volume(KnownVolume),
@@ -25,9 +25,9 @@ pub(super) enum Known {
 
 /// A volume that was looked up.
 pub(super) struct KnownVolume {
-    /// Which.
+    /// Its identifier.
     pub id: VolumeId,
-    /// When it was last written through this mount, in ns since 1970; before all time if never.
+    /// Time of the last write through this mount, in ns since 1970; the minimum if never.
     pub written: AtomicI64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct KnownVolume {
 pub(super) struct KnownDirectory {
     /// Its path, without `/` at the ends.
     pub path: String,
-    /// The one above.
+    /// Its parent directory.
     pub parent: NodeId,
 }
 
@@ -46,12 +46,12 @@ struct Tables {
     by_number: Vec<Arc<Known>>,
 }
 
-/// All of them.
+/// All nodes.
 #[derive(Default)]
 pub(super) struct Nodes(RwLock<Tables>);
 
 impl Nodes {
-    /// What a number means. Not for the top.
+    /// Returns the meaning of a number. Not for the top.
     pub fn known(&self, node: NodeId) -> Result<Arc<Known>, Errno> {
         let tables = self.0.read();
         let place = node.0.checked_sub(FIRST);
@@ -60,7 +60,7 @@ impl Nodes {
             .ok_or(Errno::NOENT)
     }
 
-    /// The number of a volume, a new one if it has none yet.
+    /// Returns the number of a volume, a new one if it has none yet.
     pub fn of_volume(&self, id: VolumeId) -> NodeId {
         let known = || {
             Known::Volume(KnownVolume {
@@ -71,7 +71,7 @@ impl Nodes {
         self.of(|tables| &mut tables.by_id, &id, known)
     }
 
-    /// The number of a directory in `parent`, a new one if it has none yet.
+    /// Returns the number of a directory in `parent`, a new one if it has none yet.
     pub fn of_directory(&self, path: String, parent: NodeId) -> NodeId {
         let known = || {
             Known::Directory(KnownDirectory {

@@ -1,4 +1,7 @@
-//! Ranges of a volume as files have them: reads that end where the volume does, and lseek(2).
+//! Applies ranges of files to volumes: reads that end at the volume's end, and lseek(2). Volume
+//! files and the program call this.
+//!
+//! Invariant: no request past the volume's end reaches the volume.
 
 use crate::errno::errno;
 use crate::file_system::SeekTarget;
@@ -6,13 +9,13 @@ use rustix::io::Errno;
 use std::ops::ControlFlow;
 use volume::{RequestContext, Volume, VolumeError};
 
-/// What of `len` bytes at `offset` lies within a volume of `size_bytes`.
+/// Returns how many of `len` bytes at `offset` lie within a volume of `size_bytes`.
 pub(super) fn within(offset: u64, len: usize, size_bytes: u64) -> usize {
     let left = size_bytes.saturating_sub(offset);
     usize::try_from(left).map_or(len, |left| len.min(left))
 }
 
-/// Fills `into` from `offset` as far as the volume goes, and says how far.
+/// Fills `into` from `offset` up to the volume's end, and returns the number of bytes.
 pub fn read_within(
     volume: &dyn Volume,
     context: RequestContext,
@@ -27,8 +30,8 @@ pub fn read_within(
     Ok(len)
 }
 
-/// Where data or a hole begins, at `offset` or after it. The end of the volume is a hole; past it,
-/// and where no data follows, `NXIO`.
+/// Returns the start of data or of a hole, at `offset` or after it. The end of the volume is a
+/// hole. Past it, and where no data follows: `NXIO`.
 pub fn seek_extent(
     volume: &dyn Volume,
     context: RequestContext,

@@ -1,7 +1,7 @@
-//! Which volumes there are.
+//! Lists the volumes that are shown. The program implements [`Volumes`] over its pool; tests and
+//! examples use [`FixedVolumes`].
 //!
-//! Invariant: an id names one volume for as long as it lives, and no other afterwards. The program
-//! implements [`Volumes`] over its pool; tests and examples use [`FixedVolumes`].
+//! Invariant: an id names one volume for as long as it lives, and no other afterwards.
 
 use crate::file_system::Time;
 use std::collections::{BTreeMap, HashMap};
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use units::VolumeId;
 use volume::{Volume, VolumeError, VolumeErrorKind};
 
-/// What a directory shows of a volume.
+/// A volume as a directory shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeEntry {
-    /// Names it whatever it is called.
+    /// Identifies the volume under any name.
     pub id: VolumeId,
-    /// Names of directories and of the file, with `/` between: none of them empty, `.` or `..`,
-    /// no NUL, and no `@` at the end.
+    /// Names of directories and of the file, separated by `/`. None is empty, `.` or `..`, contains
+    /// a NUL, or ends with `@`.
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Nobody changes it, whichever way: writes fail, and the kernel keeps what it has read.
+    /// The content never changes: writes fail, and the kernel caches it.
     pub frozen: bool,
-    /// When it was last written, if that is known.
+    /// Time of the last write, if known.
     pub modified: Option<Time>,
 }
 
-/// All volumes of a moment.
+/// All volumes at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeList {
     pub(super) by_name: BTreeMap<String, VolumeEntry>,
@@ -33,7 +33,7 @@ pub struct VolumeList {
 }
 
 impl VolumeList {
-    /// The volume with this id, or `None` if it is gone.
+    /// Returns the volume with this id, or `None` if it was deleted.
     pub(super) fn describe(&self, id: VolumeId) -> Option<&VolumeEntry> {
         self.by_name.get(self.by_id.get(&id)?)
     }
@@ -54,23 +54,23 @@ impl FromIterator<VolumeEntry> for VolumeList {
     }
 }
 
-/// The volumes that are shown as files. Called from many threads at once.
+/// The volumes that are shown as files. Many threads may call this at once.
 pub trait Volumes: Send + Sync {
-    /// All volumes as they are now. Asked at every look at a name: an implementation with many
-    /// keeps the list until something changes.
+    /// Returns the current list of volumes. Called for every access to a name: an implementation
+    /// with many volumes caches the list until it changes.
     fn list(&self) -> Arc<VolumeList>;
 
-    /// True if the list is likely to need no device now.
+    /// Returns true if the list likely needs no device now.
     fn is_listed(&self) -> bool {
         true
     }
 
-    /// Opens a volume. All opens of one id must see each other's writes, and a flush through one
-    /// must cover the acknowledged writes of all.
+    /// Opens a volume. All opens of one id must see each other's writes. A flush through one must
+    /// cover the acknowledged writes of all.
     fn open(&self, id: VolumeId) -> Result<Arc<dyn Volume>, VolumeError>;
 }
 
-/// Volumes that do not change while they are shown. What is read-only is taken for frozen.
+/// A fixed set of volumes. Read-only ones count as frozen.
 #[derive(Clone, Default)]
 pub struct FixedVolumes {
     list: Arc<VolumeList>,

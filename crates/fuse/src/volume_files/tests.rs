@@ -74,7 +74,8 @@ fn writes_give_the_file_its_time() {
     let files = files();
     let (node, handle) = open(&files, "disk", true);
     let modified = || files.attributes(node).unwrap().0.modified;
-    // Nobody knows when it was written: when this began, it may have been.
+    // The time of the last write is unknown, so the start time is shown: it may have been written
+    // then.
     assert_eq!((modified().seconds, modified().nanos), (5, 7));
     files.write(context(), node, handle, 0, b"x").unwrap();
     assert_eq!((modified().seconds, modified().nanos), (6, 7));
@@ -100,7 +101,7 @@ fn holes() {
     let zero = |how, at, len| files.zero(context(), node, handle, how, at, len);
     assert_eq!(zero(Zeroing::Hole, 65_536, 4096), Ok(()));
     assert_eq!(seek(0, SeekTarget::Data), Ok(69_632));
-    // A hole may reach past the end, a promise may not.
+    // A hole may reach past the end, an allocation may not.
     assert_eq!(zero(Zeroing::Hole, 0, 2 * SIZE), Ok(()));
     assert_eq!(zero(Zeroing::Hole, 2 * SIZE, SIZE), Ok(()));
     assert_eq!(zero(Zeroing::Range, 0, SIZE), Ok(()));
@@ -157,7 +158,7 @@ fn errors_of_the_volume_reach_the_process() {
     }
 }
 
-/// Carries `bytes` out and gives the body of the reply.
+/// Executes the request `bytes` and returns the body of the reply.
 fn answered(files: &VolumeFiles, bytes: &[u8]) -> Vec<u8> {
     let (header, operation) = requests::decode(bytes).unwrap();
     let mut body = Body::default();
@@ -182,7 +183,7 @@ fn listings_go_on_where_they_ended() {
     let mut names = Vec::new();
     let mut from = 0;
     loop {
-        // Room for one line.
+        // The buffer has space for one line.
         let body = range(0, from, 40);
         let bytes = request(opcode::READDIR, NodeId::ROOT, 1, &body);
         let line = answered(&files, &bytes);
@@ -196,7 +197,7 @@ fn listings_go_on_where_they_ended() {
     assert_eq!(names, [".", "..", "disk", "odd"]);
 }
 
-/// The fuzzer's own entry, seeded: mutated requests of every kind.
+/// Runs the fuzzer's own entry, seeded, with mutated requests of every kind.
 #[test]
 fn nonsense_does_no_harm() {
     let mut state = 1u64;

@@ -1,8 +1,8 @@
-//! Takes numbers of the machine's byte order from bytes that nobody has checked yet.
+//! Reads numbers in the machine's byte order from unchecked bytes. The decoders use this.
 //!
-//! Invariant: never reads past the end; every decoder gives up on the first `None`.
+//! Invariant: it never reads past the end. Every decoder stops at the first `None`.
 
-/// The bytes that are left.
+/// The remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a>(&'a [u8]);
 
@@ -12,14 +12,14 @@ impl<'a> Cursor<'a> {
         Self(bytes)
     }
 
-    /// The next `len` bytes, if there are so many.
+    /// Takes the next `len` bytes; `None` if there are fewer.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
-    /// The bytes up to the next NUL, which is taken too.
+    /// Takes the bytes up to the next NUL, and the NUL.
     pub fn name(&mut self) -> Option<&'a [u8]> {
         let len = self.0.iter().position(|b| *b == 0)?;
         let name = self.take(len)?;
@@ -33,12 +33,12 @@ impl<'a> Cursor<'a> {
         Some(*taken)
     }
 
-    /// The next four bytes as a number.
+    /// Takes the next four bytes as a number.
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_ne_bytes)
     }
 
-    /// The next eight bytes as a number.
+    /// Takes the next eight bytes as a number.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_ne_bytes)
     }

@@ -1,7 +1,7 @@
-//! Layouts of what the kernel is answered.
+//! Encodes replies to the kernel. Sessions and dispatch call this.
 //!
-//! Invariant: everything that is encoded has the length that the kernel's header gives it; lengths
-//! that do not fit are refused by whoever calls, before.
+//! Invariant: every encoded structure has the length that the kernel's header gives it. The caller
+//! refuses lengths that do not fit beforehand.
 
 use super::constants::{NAME_BYTES_MAX, VERSION_MAJOR};
 use super::{Handle, NodeId};
@@ -43,22 +43,22 @@ pub mod file_type {
     pub const SOCKET: u32 = 0o140_000;
 }
 
-/// What stat(2) shows.
+/// Attributes for stat(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Number that users see; names of one file share it.
+    /// Number that users see. All names of one file share it.
     pub inode: u64,
     /// Length, bytes.
     pub size_bytes: u64,
     /// Space taken, units of 512 bytes.
     pub blocks: u64,
-    /// Content changed.
+    /// Time of the last change of content.
     pub modified: Time,
-    /// Content or attributes changed.
+    /// Time of the last change of content or attributes.
     pub changed: Time,
     /// Type (see [`file_type`]) and permission bits.
     pub mode: u32,
-    /// Names.
+    /// Number of names.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -70,14 +70,14 @@ pub struct Attributes {
     pub block_bytes: u32,
 }
 
-/// A node and what the kernel may remember of it.
+/// A node and the properties that the kernel may cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Names the node in requests; 0 for a name that is not there.
+    /// Identifies the node in requests; 0 for a name that does not exist.
     pub node: NodeId,
-    /// What stat(2) shows.
+    /// Attributes for stat(2).
     pub attributes: Attributes,
-    /// How long name and attributes hold.
+    /// Time for which name and attributes are valid.
     pub valid: Duration,
 }
 
@@ -86,28 +86,28 @@ pub struct Node {
 pub struct Statistics {
     /// Size, units of `block_bytes`.
     pub blocks: u64,
-    /// Of these free.
+    /// Free blocks.
     pub blocks_free: u64,
     /// Unit, bytes.
     pub block_bytes: u32,
 }
 
-/// What session and kernel agree on.
+/// Agreement of session and kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// Version that both speak.
     pub minor: u32,
-    /// Most that the kernel reads ahead, bytes.
+    /// Maximum read-ahead of the kernel, bytes.
     pub readahead_bytes_max: u32,
     /// See [`super::constants::init`].
     pub flags: u64,
-    /// Requests of read-ahead and direct I/O under way.
+    /// Maximum number of read-ahead and direct I/O requests in flight.
     pub background_max: u16,
-    /// From how many on the kernel holds back.
+    /// Number of requests at which the kernel slows down.
     pub congestion_threshold: u16,
     /// Largest write, bytes.
     pub write_bytes_max: u32,
-    /// Most pages of a request.
+    /// Maximum number of pages of a request.
     pub pages_max: u16,
 }
 
@@ -130,7 +130,8 @@ impl Put for Vec<u8> {
     }
 }
 
-/// The header of a reply with `body_bytes` after it; `error` is 0 or an error number, negative.
+/// Returns the header of a reply with `body_bytes` after it. `error` is 0 or an error number,
+/// negative.
 pub fn header(unique: u64, error: i32, body_bytes: usize) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     let len = HEADER_BYTES.saturating_add(body_bytes) as u32;
@@ -142,7 +143,7 @@ pub fn header(unique: u64, error: i32, body_bytes: usize) -> [u8; HEADER_BYTES] 
     bytes
 }
 
-/// Agrees on the session.
+/// Appends the agreement for a session.
 pub fn agreement(to: &mut Vec<u8>, agreed: &Agreement) {
     to.put32(VERSION_MAJOR);
     to.put32(agreed.minor);
@@ -165,7 +166,7 @@ fn put_attributes(to: &mut Vec<u8>, attributes: &Attributes) {
     to.put64(attributes.inode);
     to.put64(attributes.size_bytes);
     to.put64(attributes.blocks);
-    // Times of access are not kept: what was changed then was there then.
+    // Access times are not kept, so the modification time stands for them.
     for time in [modified, modified, changed] {
         to.put64(time.seconds as u64);
     }
@@ -181,7 +182,7 @@ fn put_attributes(to: &mut Vec<u8>, attributes: &Attributes) {
     to.put32(0);
 }
 
-/// Attributes, and how long they hold.
+/// Appends attributes, and how long they are valid.
 pub fn attributes(to: &mut Vec<u8>, attributes: &Attributes, valid: Duration) {
     to.put64(valid.as_secs());
     to.put32(valid.subsec_nanos());
@@ -189,7 +190,7 @@ pub fn attributes(to: &mut Vec<u8>, attributes: &Attributes, valid: Duration) {
     put_attributes(to, attributes);
 }
 
-/// A node that was found.
+/// Appends a node that was found.
 pub fn node(to: &mut Vec<u8>, node: &Node) {
     to.put64(node.node.0);
     to.put64(0);
@@ -202,25 +203,25 @@ pub fn node(to: &mut Vec<u8>, node: &Node) {
     put_attributes(to, &node.attributes);
 }
 
-/// An opened file; flags of [`super::constants::open`].
+/// Appends an opened file, with flags of [`super::constants::open`].
 pub fn opened(to: &mut Vec<u8>, handle: Handle, flags: u32) {
     to.put64(handle.0);
     to.put32(flags);
     to.put32(0);
 }
 
-/// How much was written, or how long extended attributes are.
+/// Appends the number of written bytes, or the length of extended attributes.
 pub fn length(to: &mut Vec<u8>, bytes: u32) {
     to.put32(bytes);
     to.put32(0);
 }
 
-/// Where data or a hole begins.
+/// Appends the position of data or of a hole.
 pub fn position(to: &mut Vec<u8>, offset: u64) {
     to.put64(offset);
 }
 
-/// Numbers of the whole file system.
+/// Appends the numbers of the whole file system.
 pub fn statistics(to: &mut Vec<u8>, statistics: &Statistics) {
     to.put64(statistics.blocks);
     to.put64(statistics.blocks_free);
@@ -236,23 +237,23 @@ pub fn statistics(to: &mut Vec<u8>, statistics: &Statistics) {
 /// A line of a directory's listing.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryLine<'a> {
-    /// Any bytes but `/` and NUL.
+    /// Name: any bytes but `/` and NUL.
     pub name: &'a [u8],
     /// Number that users see.
     pub inode: u64,
-    /// Mode or only its type, see [`file_type`].
+    /// Mode, or only its type; see [`file_type`].
     pub mode: u32,
-    /// Where the listing goes on after this line.
+    /// Position at which the listing continues after this line.
     pub next: u64,
 }
 
-/// Length of a line with a name of `name_bytes`, bytes.
+/// Returns the length of a line with a name of `name_bytes`, bytes.
 pub fn line_bytes(name_bytes: usize, plus: bool) -> usize {
     let node = if plus { NODE_BYTES } else { 0 };
     node.saturating_add((ENTRY_BYTES.saturating_add(name_bytes)).next_multiple_of(8))
 }
 
-/// Appends a line; `node` is there in listings with attributes.
+/// Appends a line. Listings with attributes pass `node`.
 pub fn directory_line(to: &mut Vec<u8>, line: &DirectoryLine<'_>, with: Option<&Node>) {
     if let Some(with) = with {
         node(to, with);

@@ -1,7 +1,7 @@
-//! Layouts of what the kernel sends.
+//! Decodes requests of the kernel. Sessions call this.
 //!
-//! Invariant: a decoded request is only well-formed, not allowed; what is longer than this room
-//! knows is accepted, as newer kernels append fields. Sessions call this.
+//! Invariant: a decoded request is well-formed, but not necessarily allowed. Longer requests than
+//! this crate knows are accepted, because newer kernels append fields.
 
 use super::constants::{init, opcode};
 use super::cursor::Cursor;
@@ -12,156 +12,156 @@ pub const HEADER_BYTES: usize = 40;
 /// Length of the fields of a write before its data, bytes.
 pub const WRITE_BYTES: usize = 40;
 
-/// What every request begins with.
+/// First part of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What is asked for, see [`opcode`].
+    /// Code of the request, see [`opcode`].
     pub opcode: u32,
-    /// Given back in the reply.
+    /// Number that the reply repeats.
     pub unique: u64,
-    /// Which node it is about.
+    /// Node of the request.
     pub node: NodeId,
-    /// Who asks.
+    /// User of the calling process.
     pub uid: u32,
-    /// The asker's group.
+    /// Group of the calling process.
     pub gid: u32,
-    /// The asker's process.
+    /// The calling process.
     pub pid: u32,
 }
 
-/// What the kernel offers at the beginning.
+/// Offer of the kernel at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Version of the protocol.
+    /// Major version of the protocol.
     pub major: u32,
-    /// Version of the protocol.
+    /// Minor version of the protocol.
     pub minor: u32,
-    /// Most that it reads ahead, bytes.
+    /// Maximum read-ahead of the kernel, bytes.
     pub readahead_bytes_max: u32,
-    /// What it can do, see [`init`].
+    /// Features of the kernel, see [`init`].
     pub flags: u64,
 }
 
 /// A range of an opened file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// From the reply to the open.
+    /// Handle from the reply to the open.
     pub handle: Handle,
-    /// First byte, or where the listing goes on.
+    /// First byte, or the position at which the listing continues.
     pub offset: u64,
     /// Length, bytes.
     pub len: u32,
 }
 
-/// A request's own part.
+/// The specific part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Begins the session.
     Init(Offer),
-    /// Ends it.
+    /// Ends the session.
     Destroy,
     /// Finds `name` in the directory.
     Lookup {
         /// Any bytes but NUL.
         name: &'a [u8],
     },
-    /// Gives lookups back; wants no reply.
+    /// Subtracts lookups; wants no reply.
     Forget {
-        /// How many.
+        /// Number of lookups.
         lookups: u64,
     },
-    /// Gives lookups of several nodes back; wants no reply.
+    /// Subtracts lookups of several nodes; wants no reply.
     BatchForget(Forgets<'a>),
-    /// Attributes.
+    /// Returns attributes.
     GetAttributes,
     /// Changes attributes.
     SetAttributes {
-        /// Which, see [`super::constants::set_attribute`].
+        /// Attributes to set, see [`super::constants::set_attribute`].
         valid: u32,
         /// New length, bytes.
         size: u64,
     },
-    /// Target of a symbolic link.
+    /// Returns the target of a symbolic link.
     ReadLink,
     /// Opens a file or directory.
     Open {
-        /// As in open(2).
+        /// Flags as in open(2).
         flags: u32,
-        /// It is a directory.
+        /// The node is a directory.
         directory: bool,
     },
     /// Reads a file.
     Read(Range),
     /// Writes a file.
     Write {
-        /// Where; its length is that of the data.
+        /// Range to write; its length is that of the data.
         range: Range,
-        /// What.
+        /// Bytes to write.
         data: &'a [u8],
     },
     /// Lists a directory.
     ReadDirectory {
-        /// Where, and how much.
+        /// Position, and length of the reply.
         range: Range,
         /// With attributes.
         plus: bool,
     },
     /// Closes a file or directory for the last time.
     Release {
-        /// From the reply to the open.
+        /// Handle from the reply to the open.
         handle: Handle,
-        /// It is a directory.
+        /// The node is a directory.
         directory: bool,
     },
     /// Makes a file durable.
     Sync {
-        /// From the reply to the open.
+        /// Handle from the reply to the open.
         handle: Handle,
-        /// It is a directory.
+        /// The node is a directory.
         directory: bool,
     },
-    /// An extended attribute's value.
+    /// Returns an extended attribute's value.
     GetXattr {
-        /// Its name.
+        /// Name of the attribute.
         name: &'a [u8],
-        /// Room for the value, bytes; 0 asks for its length.
+        /// Buffer size for the value, bytes; 0 asks for its length.
         room: u32,
     },
-    /// Names of the extended attributes.
+    /// Returns the names of the extended attributes.
     ListXattrs {
-        /// Room for them, bytes; 0 asks for their length.
+        /// Buffer size for them, bytes; 0 asks for their length.
         room: u32,
     },
-    /// Numbers of the whole file system.
+    /// Returns the numbers of the whole file system.
     Statistics,
     /// Changes a range of a file.
     Allocate {
-        /// From the reply to the open.
+        /// Handle from the reply to the open.
         handle: Handle,
         /// First byte.
         offset: u64,
         /// Length, bytes.
         len: u64,
-        /// How, see [`super::constants::allocate`].
+        /// Kind of change, see [`super::constants::allocate`].
         mode: u32,
     },
     /// Finds data or a hole.
     Seek {
-        /// From the reply to the open.
+        /// Handle from the reply to the open.
         handle: Handle,
-        /// Where to begin.
+        /// First byte to examine.
         offset: u64,
-        /// What for, see [`super::constants::seek`].
+        /// Target, see [`super::constants::seek`].
         whence: u32,
     },
-    /// Bytes of the page cache that a notice asked for; wants no reply.
+    /// Delivers bytes of the page cache that a notice asked for; wants no reply.
     Retrieved {
         /// First byte.
         offset: u64,
-        /// What was in memory, from there on.
+        /// Cached bytes from there on.
         data: &'a [u8],
     },
-    /// Anything else: refused.
+    /// Any other request: refused.
     Other,
 }
 
@@ -170,7 +170,7 @@ pub enum Operation<'a> {
 pub struct Forgets<'a>(&'a [u8]);
 
 impl Forgets<'_> {
-    /// Nodes, and how many lookups of each are given back.
+    /// Yields nodes, and the number of lookups to subtract from each.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, u64)> {
         self.0.chunks_exact(16).filter_map(|one| {
             let mut cursor = Cursor::new(one);
@@ -179,7 +179,7 @@ impl Forgets<'_> {
     }
 }
 
-/// Decodes the header alone, so that what follows can be refused by name.
+/// Decodes only the header, so that a malformed request can be refused by its number.
 pub fn decode_header(bytes: &[u8]) -> Option<Header> {
     let mut cursor = Cursor::new(bytes);
     cursor.u32()?;
@@ -297,7 +297,7 @@ fn set_attributes<'a>(cursor: &mut Cursor<'_>) -> Option<Operation<'a>> {
     Some(Operation::SetAttributes { valid, size })
 }
 
-/// The first fields of READ, WRITE and READDIR.
+/// Decodes the first fields of READ, WRITE and READDIR.
 fn range(cursor: &mut Cursor<'_>) -> Option<Range> {
     let range = Range {
         handle: Handle(cursor.u64()?),

@@ -22,7 +22,7 @@ fn operation(code: u32, body: &[u8]) -> Option<Operation<'static>> {
     Some(operation)
 }
 
-/// Every layout with the length that the kernel's header gives it.
+/// Returns every layout with the length that the kernel's header gives it.
 fn bodies() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
     let handle = Handle(5);
     let some = Range {
@@ -162,7 +162,7 @@ fn short_requests_are_refused() {
     for (code, body, expected) in bodies() {
         let read_to = match expected {
             Operation::GetAttributes | Operation::Statistics | Operation::ReadLink => continue,
-            // Their last fields are of no interest.
+            // Their last fields are ignored.
             Operation::Open { .. } | Operation::ListXattrs { .. } => 4,
             Operation::Release { .. } | Operation::Sync { .. } => 8,
             Operation::Allocate { .. } | Operation::Seek { .. } => body.len() - 4,
@@ -213,7 +213,7 @@ fn offers() {
     assert!(operation(opcode::INIT, &offer(38)).is_some());
 }
 
-/// Lengths and offsets of `include/uapi/linux/fuse.h`.
+/// Checks lengths and offsets of `include/uapi/linux/fuse.h`.
 #[test]
 fn replies_as_the_kernel_lays_them_out() {
     let attributes = Attributes {

@@ -1,14 +1,13 @@
-//! Files kept open for reading.
+//! Keeps files open for reading. `dir_blobs` calls this.
 //!
-//! Invariant: after [`OpenFiles::forget`] no reader gets a file that had the name before. Called by
-//! `dir_blobs`.
+//! Invariant: after [`OpenFiles::forget`] no reader gets a file that had the name before.
 
 use crate::{DiskFile, MediaError};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Open files kept for reading.
+/// Maximum number of files kept open.
 const OPEN_FILES_MAX: usize = 256;
 
 #[derive(Default)]
@@ -17,12 +16,12 @@ pub(super) struct OpenFiles(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     files: HashMap<String, Arc<dyn DiskFile>>,
-    /// Counts names forgotten: what was opened before the last one is not kept.
+    /// Number of forgotten names. A file that was opened before the last one is not kept.
     forgotten: u64,
 }
 
 impl OpenFiles {
-    /// The kept file, or a new one from `open`, which runs without the lock.
+    /// Returns the kept file, or a new one from `open`, which runs without the lock.
     pub(super) fn get(
         &self,
         name: &str,
@@ -45,7 +44,7 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// The name leads elsewhere, or nowhere.
+    /// Forgets a name that now leads to another file, or to none.
     pub(super) fn forget(&self, name: &str) {
         let mut kept = self.0.lock();
         kept.forgotten += 1;

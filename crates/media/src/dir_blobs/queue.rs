@@ -1,8 +1,9 @@
-//! Puts that wait or run, names that are not durable yet, and the failure that ends it all.
+//! Queues puts and tracks running ones, names that are not durable yet, and the failure that
+//! poisons everything. `dir_blobs` calls this.
 //!
-//! Invariant: jobs are numbered in the order of their puts and a barrier waits for all earlier
-//! ones; one barrier syncs at a time, so none returns while another still syncs names that it
-//! should cover; after a failure nothing is accepted. Called by `dir_blobs`.
+//! Invariant: jobs are numbered in the order of their puts, and a barrier waits for all earlier
+//! ones. One barrier syncs at a time, so none returns while another still syncs names that it
+//! should cover. After a failure nothing is accepted.
 
 use super::Unnamed;
 use crate::{Asker, MediaError, MediaErrorKind, Need, Put};
@@ -12,16 +13,16 @@ use std::io;
 
 /// A blob to be stored.
 pub(super) struct Job {
-    /// Given by the queue.
+    /// Number, assigned by the queue.
     pub(super) number: u64,
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
     pub(super) how: Put,
-    /// Whom it serves.
+    /// Purpose of the put, which limits its use of the reserve.
     pub(super) need: Need,
-    /// What becomes the blob.
+    /// File that becomes the blob.
     pub(super) unnamed: Unnamed,
-    /// Whose put it is.
+    /// I/O origin of the put.
     pub(super) asker: Asker,
 }
 
@@ -29,24 +30,26 @@ pub(super) struct Job {
 struct State {
     number_next: u64,
     waiting: VecDeque<Job>,
-    /// Names by number.
+    /// Names of running puts, by number.
     running: BTreeMap<u64, String>,
     stop: bool,
-    /// Kind and words of the failure after which nothing is accepted.
+    /// Kind and text of the failure after which nothing is accepted.
     failed: Option<(io::ErrorKind, String)>,
-    /// The failure that nobody heard of yet.
+    /// The failure, until it is reported once.
     first_error: Option<MediaError>,
-    /// A barrier is syncing.
+    /// True while a barrier is syncing.
     syncing: bool,
     /// Directories with names that are not durable yet.
     dirs_unsynced: BTreeSet<String>,
-    /// Directories known to exist, with durable entry.
+    /// Directories that exist and have a durable entry.
     dirs_known: BTreeSet<String>,
 }
 
 impl State {
-    /// The first failure is told as it was once, then every caller hears `Poisoned` with its
-    /// kind and words: of several callers at once, any may be the one that a user hears of.
+    /// Reports the first failure once as it was. After that every call fails with `Poisoned` and
+    /// the failure's kind and text.
+    ///
+    /// Of several concurrent callers, any may be the one whose error reaches the user.
     fn refuse_poisoned(&mut self, operation: &'static str, name: &str) -> Result<(), MediaError> {
         if let Some(e) = self.first_error.take() {
             return Err(e);
@@ -67,7 +70,7 @@ impl State {
             || self.running.values().any(|running| running == name)
     }
 
-    /// A job numbered below `number` is not done.
+    /// Returns true if a job numbered below `number` is not done.
     fn has_before(&self, number: u64) -> bool {
         let first = self.waiting.front().map(|job| job.number);
         let oldest = self.running.keys().next().copied();
@@ -78,7 +81,7 @@ impl State {
     }
 }
 
-/// See the module's head.
+/// Queue of puts, shared by callers and writer threads.
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
@@ -94,19 +97,19 @@ impl Queue {
         }
     }
 
-    /// Before anything is changed directly: refuses after a failure, and waits for the queued put
-    /// of the same name, which comes first.
+    /// Admits a direct change: refuses it after a failure, and waits for the queued put of the same
+    /// name, which comes first.
     pub(super) fn accept(&self, operation: &'static str, name: &str) -> Result<(), MediaError> {
         let mut state = self.wait_while(self.state.lock(), |state| state.has(name));
         state.refuse_poisoned(operation, name)
     }
 
-    /// Returns when no put of this name waits or runs, whatever became of it.
+    /// Returns when no put of this name is queued or running, successful or not.
     pub(super) fn wait_for(&self, name: &str) {
         drop(self.wait_while(self.state.lock(), |state| state.has(name)));
     }
 
-    /// Fails after a failure, as all that follows will.
+    /// Fails after a failure, as all later calls will.
     pub(super) fn refuse_poisoned(
         &self,
         operation: &'static str,
@@ -115,7 +118,7 @@ impl Queue {
         self.state.lock().refuse_poisoned(operation, name)
     }
 
-    /// Queues a put when there is room. Gives back the file of one that is refused.
+    /// Queues a put when there is space. Returns the file of a refused one.
     pub(super) fn push(&self, mut job: Job) -> Result<(), (MediaError, Unnamed)> {
         let max = self.waiting_max;
         let crowded = |state: &State| state.waiting.len() >= max || state.has(&job.name);
@@ -130,7 +133,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The next put, when there is one; none when no more will come.
+    /// Waits for the next put and returns it; `None` when no more will come.
     pub(super) fn take(&self) -> Option<Job> {
         let idle = |state: &State| state.waiting.is_empty() && !state.stop;
         let mut state = self.wait_while(self.state.lock(), idle);
@@ -140,7 +143,7 @@ impl Queue {
         Some(job)
     }
 
-    /// Keeps job `number` running until its end is told, or its thread panics.
+    /// Keeps job `number` running until its end is reported, or its thread panics.
     pub(super) fn running(&self, number: u64) -> Running<'_> {
         Running {
             queue: self,
@@ -149,13 +152,13 @@ impl Queue {
         }
     }
 
-    /// No more puts will come; those that wait are still done.
+    /// Accepts no more puts; queued ones are still done.
     pub(super) fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
     }
 
-    /// Nothing may be accepted after the failure that `why` tells of.
+    /// Poisons the queue: nothing is accepted after the failure `why`.
     pub(super) fn poison(&self, why: &MediaError) {
         let kind = why
             .source
@@ -167,12 +170,12 @@ impl Queue {
     fn fail(&self, kind: io::ErrorKind, why: String) {
         let mut state = self.state.lock();
         state.failed.get_or_insert((kind, why));
-        // Nobody was promised these, and nobody will be.
+        // No caller was promised these, and none will be.
         state.waiting.clear();
         self.changed.notify_all();
     }
 
-    /// A name in `dir` is not durable yet.
+    /// Notes that a name in `dir` is not durable yet.
     pub(super) fn named(&self, dir: &str) {
         self.state.lock().dirs_unsynced.insert(dir.to_owned());
     }
@@ -181,12 +184,13 @@ impl Queue {
         self.state.lock().dirs_known.contains(dir)
     }
 
-    /// `dir` exists and its entry is durable.
+    /// Notes that `dir` exists and its entry is durable.
     pub(super) fn know(&self, dir: &str) {
         self.state.lock().dirs_known.insert(dir.to_owned());
     }
 
-    /// Waits for all earlier puts, then has `sync` make the names durable, without the lock.
+    /// Waits for all earlier puts, then lets `sync` make the names durable, without holding the
+    /// lock.
     pub(super) fn barrier(
         &self,
         sync: impl FnOnce(&BTreeSet<String>) -> Result<(), MediaError>,
@@ -223,8 +227,8 @@ impl Queue {
     }
 }
 
-/// A job that runs. Dropped without an end (its thread panicked) it counts as failed: a barrier
-/// must not wait for it for ever.
+/// A running job. If it is dropped without an end (its thread panicked), it counts as failed, so
+/// that no barrier waits for it for ever.
 pub(super) struct Running<'a> {
     queue: &'a Queue,
     number: u64,
@@ -232,7 +236,7 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// The job is done. Its failure is kept for the next caller.
+    /// Ends the job. A failure is kept for the next caller.
     pub(super) fn end(mut self, result: Result<(), MediaError>) {
         self.ended = true;
         if let Err(e) = result {

@@ -1,27 +1,28 @@
-//! Buffers of blobs that are stored: memory that is mapped and warm, for the next blobs.
+//! Keeps a pool of buffers from stored blobs: mapped and warm memory for the next blobs.
+//! `dir_blobs` calls this.
 //!
-//! Invariant: no more are kept than threads give back at a time, and none that is small: the
-//! allocator keeps those itself. Called by `dir_blobs`.
+//! Invariant: the pool keeps no more buffers than threads return at a time, and no small ones,
+//! because the allocator keeps those itself.
 
 use parking_lot::Mutex;
 
-/// The allocator returns larger ones to the kernel.
+/// Minimum size. The allocator returns larger buffers to the kernel.
 const BYTES_MIN: usize = 1 << 20;
 
-/// See the module's head.
+/// Buffer pool.
 pub(super) struct SpareBuffers {
     buffers: Mutex<Vec<Vec<u8>>>,
     max: usize,
 }
 
 impl SpareBuffers {
-    /// At most `max` are kept.
+    /// Makes a pool of at most `max` buffers.
     pub(super) fn new(max: usize) -> Self {
         let buffers = Mutex::default();
         Self { buffers, max }
     }
 
-    /// An empty buffer; the one that was given last, if any.
+    /// Returns an empty buffer: the last one returned, if any.
     pub(super) fn take(&self) -> Vec<u8> {
         self.buffers.lock().pop().unwrap_or_default()
     }

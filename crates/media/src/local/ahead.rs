@@ -1,10 +1,10 @@
-//! Reads of which the caller says how far the system reads ahead.
+//! Reads with explicit read-ahead. Local files call this.
 //!
-//! Left to itself the system doubles what it reads ahead with each read that goes on where the last one has ended, on
-//! some devices up to some MiB: in front of whoever else wants the device meanwhile.
+//! By itself the system doubles its read-ahead with each read that continues the last one, on some
+//! devices up to some MiB. That delays others that want the device meanwhile.
 //!
-//! Invariant: a second opening of the file, so that what is said of it is not said of the other one's reads.
-//! Called by local files.
+//! Invariant: the file is opened a second time, so that advice for this handle does not affect
+//! reads through the other one.
 
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -13,29 +13,29 @@ use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-/// See the module's head.
+/// File handle without the system's own read-ahead.
 pub(super) struct Ahead(File);
 
 impl Ahead {
-    /// Opens the file once more; `None` where it cannot be told.
+    /// Opens the file once more; `None` where the system takes no advice.
     pub fn open(file: &File) -> Option<Self> {
         let same = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
         fadvise(&same, 0, None, Advice::Random).ok()?;
         Some(Self(same))
     }
 
-    /// The file, of which the system reads ahead nothing by itself.
+    /// Returns the file, of which the system reads nothing ahead by itself.
     pub fn file(&self) -> &File {
         &self.0
     }
 
-    /// Fills `into` from `offset`; so many bytes behind it come along.
+    /// Fills `into` from `offset` and makes the system read `ahead_bytes` behind it.
     pub fn read_at(&self, offset: u64, into: &mut [u8], ahead_bytes: u64) -> io::Result<()> {
         let all = ahead_bytes.saturating_add(into.len() as u64);
         if ahead_bytes > 0
             && let Some(all) = NonZeroU64::new(all)
         {
-            // A wish; the read says what is wrong.
+            // This is advice; the read below reports errors.
             let _ = fadvise(&self.0, offset, Some(all), Advice::WillNeed);
         }
         self.0.read_exact_at(into, offset)
@@ -49,7 +49,8 @@ mod tests {
     const PART: usize = 16 << 10;
     const WINDOW: u64 = 256 << 10;
 
-    /// Bytes that the system has read from the device for this thread; `None` where it does not count.
+    /// Returns the bytes that the system has read from the device for this thread; `None` where it
+    /// does not count them.
     fn device_bytes() -> Option<u64> {
         let counts = std::fs::read_to_string("/proc/thread-self/io").ok()?;
         let line = counts
@@ -83,7 +84,7 @@ mod tests {
             return;
         };
         assert_eq!(first, PART as u64, "nothing more");
-        // One who goes on through two windows.
+        // A reader that continues through two windows.
         let mut at = PART as u64;
         while at < 2 * WINDOW {
             let end = at + PART as u64;

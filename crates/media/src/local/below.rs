@@ -1,14 +1,14 @@
-//! Names below the top of a [`LocalDisk`](super::LocalDisk): resolved from a handle of that
-//! directory.
+//! Resolves names below the top of a [`LocalDisk`](super::LocalDisk) from a handle of that
+//! directory. Local files call this.
 //!
-//! Invariant: no symbolic link is followed and no name leads out of the top. What is opened is a
-//! regular file or a directory that belongs to this user, to root or to the owner of the top or of
-//! its `containers`. A file with a second name (hard link) is never opened for writing. Nothing is
-//! truncated before it was looked at, and neither a FIFO nor a lease makes the caller wait for
-//! ever. Called by local files.
+//! Invariant: no symbolic link is followed and no name leads out of the top. Only a regular file or
+//! a directory is opened, and only if it belongs to this user, to root, or to the owner of the top
+//! or of its `containers`. A file with a second name (hard link) is never opened for writing.
+//! Nothing is truncated before it was checked. Neither a FIFO nor a lease makes the caller wait for
+//! ever.
 //!
-//! The owner of the top may be another user when root maintains their pool. They can put files of
-//! their own there, and nothing of anybody else.
+//! The owner of the top may be another user when root maintains that user's pool. That user can put
+//! their own files there, and no one else's.
 
 use super::io;
 use crate::MediaError;
@@ -23,34 +23,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A directory that every pool has.
 const INNER: &str = "containers";
 
-/// This kernel, or what stands in front of it, has no `openat2`.
+/// True if this kernel, or a filter in front of it, has no `openat2`.
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// What is to be done with an opened file.
+/// Intended use of an opened file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
 }
 
-/// See the module's head.
+/// The top directory, which names are resolved from.
 pub(super) struct Below {
     path: PathBuf,
     top: OnceLock<Top>,
-    /// As if there were no `openat2`.
+    /// Never uses `openat2`.
     walks: bool,
 }
 
 struct Top {
     handle: OwnedFd,
-    /// Users whose files may be there.
+    /// Users whose files are accepted.
     owners: [u32; 4],
 }
 
-/// A held directory and a name in it.
+/// An open directory and a name in it.
 pub(super) struct Named<'a> {
     top: &'a OwnedFd,
-    /// `None`: the top.
+    /// `None` for the top.
     directory: Option<OwnedFd>,
     pub name: &'a str,
 }
@@ -62,7 +62,7 @@ impl Named<'_> {
 }
 
 impl Below {
-    /// Of a directory, which need not exist yet.
+    /// Resolves names in the directory `path`, which need not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -71,13 +71,13 @@ impl Below {
         }
     }
 
-    /// Where the tree stands.
+    /// Returns the path of the top directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The top's handle: opened once, so that who renames or replaces directories above it changes
-    /// nothing.
+    /// Returns the top's handle. It is opened once, so that renaming or replacing directories above
+    /// it has no effect.
     pub fn top(&self) -> std::io::Result<BorrowedFd<'_>> {
         Ok(self.held()?.handle.as_fd())
     }
@@ -89,8 +89,8 @@ impl Below {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(&self.path, flags, Mode::empty())?;
         let owner = rustix::fs::fstat(&handle)?.st_uid;
-        // Of a service that may only write to the top, this is. Directories have no hard links:
-        // nobody can have put one of somebody else here.
+        // This identifies the owner if a service may only write to the top. Directories have no
+        // hard links, so nobody can have put another user's directory here.
         let inner = rustix::fs::statat(&handle, INNER, AtFlags::SYMLINK_NOFOLLOW)
             .ok()
             .filter(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
@@ -134,7 +134,7 @@ impl Below {
         Ok(self.opened(operation, path, flags)?.0)
     }
 
-    /// The directory of a name, held.
+    /// Opens the directory of a name.
     pub fn named<'a>(
         &'a self,
         operation: &'static str,
@@ -172,7 +172,7 @@ impl Below {
                 let why = "another program has a lease on it: try again";
                 return Err(refused(operation, path, why));
             }
-            // A FIFO without a reader, a socket, a device without a driver.
+            // This is a FIFO without a reader, a socket, or a device without a driver.
             Err(Errno::NXIO) => {
                 return Err(refused(operation, path, "it is not a regular file"));
             }
@@ -183,7 +183,7 @@ impl Below {
             path,
             rustix::fs::fstat(&opened).map_err(Into::into),
         )?;
-        // What is new is ours, whatever a file server calls us.
+        // A new file is ours, even if a file server gives us another user number.
         if !flags.contains(OFlags::EXCL) && !top.owners.contains(&found.st_uid) {
             let [us, _, owner, _] = top.owners;
             let why = format!(
@@ -213,7 +213,7 @@ impl Below {
     }
 }
 
-/// The kernel does it all.
+/// Lets the kernel resolve the whole path.
 fn resolve(
     top: BorrowedFd<'_>,
     path: &str,
@@ -222,7 +222,7 @@ fn resolve(
 ) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(top, or_itself(path), flags, mode, resolve) {
-        // Before Linux 5.6, and behind filters that do not know the call.
+        // The call is missing before Linux 5.6 and behind filters that do not know it.
         Err(e @ (Errno::NOSYS | Errno::PERM)) => {
             let walked = walk(top, path, flags, mode);
             if e == Errno::NOSYS || walked.is_ok() {
@@ -234,7 +234,7 @@ fn resolve(
     }
 }
 
-/// A component at a time, none of which may be a link.
+/// Resolves one component at a time. None may be a link.
 fn walk(top: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     let (above, last) = path.rsplit_once('/').unwrap_or(("", path));
     let mut held: Option<OwnedFd> = None;
@@ -249,7 +249,7 @@ fn walk(top: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> rustix::i
 
 fn step(at: BorrowedFd<'_>, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     match rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, mode) {
-        // How the system calls a link where a directory is wanted.
+        // The system returns this for a link where a directory is expected.
         Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP),
         opened => opened,
     }
@@ -264,7 +264,7 @@ fn or_itself(path: &str) -> &str {
     if path.is_empty() { "." } else { path }
 }
 
-/// Only plain names stay below the top.
+/// Accepts only plain names, which stay below the top.
 fn is_plain(operation: &'static str, path: &str) -> Result<(), MediaError> {
     let plain = |name: &str| !matches!(name, "" | "." | "..");
     if path.split('/').all(plain) {

@@ -1,8 +1,8 @@
-//! Reads and writes that leave no copy in the page cache (`O_DIRECT`).
+//! Reads and writes without leaving a copy in the page cache (`O_DIRECT`). Local files call this.
 //!
-//! Invariant: whole blocks, from and to memory that begins at a block, as such requests must; each thread
-//! has one buffer for that, of bounded size. What cannot be done this way is not done.
-//! Called by local files.
+//! Invariant: requests consist of whole blocks, in memory that is aligned to a block, as the system
+//! demands. Each thread has one buffer of bounded size for that. A request that does not fit these
+//! rules is not done.
 
 use rustix::fs::OFlags;
 use std::cell::RefCell;
@@ -10,29 +10,29 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-/// What offsets, lengths and memory are multiples of: no local disk has larger sectors.
+/// Alignment of offsets, lengths and memory. No local disk has larger sectors.
 const BLOCK_BYTES: usize = 4096;
-/// Longer reads are not done this way.
+/// Maximum length of a read.
 const READ_BYTES_MAX: usize = 4 << 20;
-/// Longer writes take several requests.
+/// Maximum length of one request. Longer writes take several.
 const WRITE_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a file is opened for.
+/// Direction of access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
     Write,
 }
 
-/// See the module's head.
+/// File handle opened with `O_DIRECT`.
 pub(super) struct PastCache(File);
 
 impl PastCache {
-    /// Opens the file once more; `None` where the file system has no such requests.
+    /// Opens the file once more; `None` where the file system does not support such requests.
     pub fn open(file: &File, access: Access) -> Option<Self> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).ok()?;
         let same = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -44,7 +44,7 @@ impl PastCache {
         options.custom_flags(flags).open(same).ok().map(Self)
     }
 
-    /// Fills `into` from `offset`; false if it could not be filled.
+    /// Fills `into` from `offset`. Returns false if it could not be filled.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> bool {
         let lead = (offset % BLOCK_BYTES as u64) as usize;
         let need = lead + into.len();
@@ -57,7 +57,7 @@ impl PastCache {
             while filled < need {
                 let rest = blocks.get_mut(filled..).unwrap_or_default();
                 match self.0.read_at(rest, offset - lead as u64 + filled as u64) {
-                    // Whole blocks, but for the one at the end of the file.
+                    // Only the last read of a file may end within a block.
                     Ok(read) if read > 0 && (filled + read >= need || read % BLOCK_BYTES == 0) => {
                         filled += read;
                     }
@@ -73,7 +73,8 @@ impl PastCache {
         .unwrap_or(false)
     }
 
-    /// Writes the whole blocks that `data` begins with, at a multiple of them; how many bytes it wrote.
+    /// Writes the leading whole blocks of `data`, at a block-aligned offset. Returns the number of
+    /// bytes written.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> usize {
         if !offset.is_multiple_of(BLOCK_BYTES as u64) {
             return 0;
@@ -96,7 +97,7 @@ impl PastCache {
     }
 }
 
-/// This thread's buffer, so many bytes of it that begin at a block.
+/// Runs `work` on `len` bytes of this thread's buffer, aligned to a block.
 fn with_blocks<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.len() < len + BLOCK_BYTES {
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// A file that goes with its handle.
+    /// Makes a file that is deleted when its handle is closed.
     fn nameless(of: &str) -> File {
         let path = std::env::temp_dir().join(format!("past-cache-{of}-{}", std::process::id()));
         let mut file = File::options();

@@ -1,14 +1,15 @@
-//! How many pages of a range the system's page cache holds (`cachestat`, Linux 6.5).
+//! Counts the pages of a range that the system's page cache holds (`cachestat`, Linux 6.5).
+//! [`super::told`] calls this.
 //!
-//! Invariant: asking starts no I/O. `RWF_NOWAIT` alone does not promise that: it begins to read what is
-//! missing, and on a fast disk the bytes are there before it looks again. Called by [`super::told`].
+//! Invariant: the query starts no I/O. `RWF_NOWAIT` alone does not promise that: it begins to read
+//! missing pages, and on a fast disk they are there before it looks again.
 
 #![allow(unsafe_code, reason = "neither std nor rustix has this system call")]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// The same on every architecture.
+/// System call number, the same on every architecture.
 const CACHESTAT: libc::c_long = 451;
 
 #[repr(C)]
@@ -27,12 +28,13 @@ struct Counts {
     recently_evicted: u64,
 }
 
-/// Pages of the system's size; `None` where the system does not say.
+/// Returns the number of cached pages, in the system's page size; `None` where the system does not
+/// report it.
 pub(super) fn pages(file: &File, offset: u64, len: u64) -> Option<u64> {
     let range = Range { offset, len };
     let mut counts = Counts::default();
-    // SAFETY: the system reads one `Range` and fills one `Counts`. Both have its layout and outlive the
-    // call, and the descriptor is open as long as `file` is.
+    // SAFETY: the system reads one `Range` and fills one `Counts`. Both have its layout and outlive
+    // the call, and the descriptor is open as long as `file` is.
     let done = unsafe {
         libc::syscall(
             CACHESTAT,

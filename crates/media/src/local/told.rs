@@ -1,13 +1,13 @@
-//! Reads through the page cache that say whether the device gave the bytes.
+//! Reads through the page cache and reports whether the device gave the bytes. Local files call
+//! this.
 //!
-//! The system is asked first how much of the range it has ([`super::resident`]). When it has a part, it is
-//! asked to forget that part, and asked again. Where it cannot be asked, a read that does not wait
-//! (`RWF_NOWAIT`) tells: what that refuses is not there. The file is one of which the system reads nothing
-//! ahead: what it had brought by itself would look like what it remembers.
+//! First it asks the system how much of the range is cached ([`super::resident`]). If a part is
+//! cached, it asks the system to drop that part, and asks again. Where the system does not answer,
+//! it uses a read that does not wait (`RWF_NOWAIT`): bytes that this refuses are not cached. The
+//! system must read nothing of the file ahead: read-ahead bytes would look like cached ones.
 //!
-//! Invariant: `Device` is said of no byte that the cache had when the read began. A page that another
-//! read brings meanwhile comes from the device, too. In doubt `Cache` is said.
-//! Called by local files.
+//! Invariant: it never reports `Device` for a byte that was cached when the read began. A page that
+//! a concurrent read brings also comes from the device. In doubt it reports `Cache`.
 
 use super::resident;
 use crate::ReadFrom;
@@ -18,9 +18,9 @@ use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
-/// No page is smaller.
+/// Smallest page size.
 const PAGE_BYTES_MIN: u64 = 4 << 10;
-/// No page is larger where this runs.
+/// Largest page size on supported systems.
 const PAGE_BYTES: u64 = 64 << 10;
 
 /// Fills `into` from `offset`.
@@ -29,7 +29,7 @@ pub(super) fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> io::Re
     let from = match resident::pages(file, offset, len) {
         None => return read_asking(file, offset, into),
         Some(0) => ReadFrom::Device,
-        // All of it: pages are 4 KiB at least.
+        // All pages are cached: a page has at least 4 KiB.
         Some(pages) if pages.saturating_mul(PAGE_BYTES_MIN) >= len => ReadFrom::Cache,
         Some(_) => {
             let_go(file, offset, into.len());
@@ -43,7 +43,7 @@ pub(super) fn read_exact_at(file: &File, offset: u64, into: &mut [u8]) -> io::Re
     Ok(from)
 }
 
-/// The same, where the system does not say what it has.
+/// Does the same where the system does not report cached pages.
 fn read_asking(file: &File, offset: u64, into: &mut [u8]) -> io::Result<ReadFrom> {
     let mut let_go_of_neighbour = true;
     let from = loop {
@@ -51,7 +51,7 @@ fn read_asking(file: &File, offset: u64, into: &mut [u8]) -> io::Result<ReadFrom
         match preadv2(file, parts, offset, ReadWriteFlags::NOWAIT) {
             Err(Errno::INTR) => {}
             Ok(read) if read == into.len() => return Ok(ReadFrom::Cache),
-            // Its first page came with what lies before it.
+            // The first page came with the bytes before it.
             Ok(read) if read as u64 <= PAGE_BYTES && let_go_of_neighbour => {
                 let_go_of_neighbour = false;
                 let_go(file, offset, into.len());
@@ -67,12 +67,12 @@ fn read_asking(file: &File, offset: u64, into: &mut [u8]) -> io::Result<ReadFrom
     Ok(from)
 }
 
-/// Asks the system to forget what it has of a range. It keeps what nobody has written out yet.
+/// Asks the system to drop its cached pages of a range. It keeps dirty ones.
 pub(super) fn let_go(file: &File, offset: u64, len: usize) {
     let start = offset - offset % PAGE_BYTES;
     let end = offset.saturating_add(len as u64);
     let end = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(end);
-    // A wish: where it is not heard, a scrub reads again what readers have read.
+    // This is advice. If it is ignored, a scrub reads bytes again that readers have read.
     let _ = fadvise(file, start, NonZeroU64::new(end - start), Advice::DontNeed);
 }
 
@@ -82,7 +82,8 @@ mod tests {
 
     const BYTES: usize = 1 << 20;
 
-    /// A file of the build directory, which is on a disk more often than the directory for temporary files.
+    /// Makes a file in the build directory, which is more often on a disk than the directory for
+    /// temporary files.
     fn synced(of: &str) -> (File, Vec<u8>) {
         let dir = std::env::var("CARGO_TARGET_TMPDIR").unwrap_or_else(|_| ".".to_owned());
         let path = format!("{dir}/told-{of}-{}", std::process::id());
@@ -124,7 +125,8 @@ mod tests {
         assert_eq!(again, ReadFrom::Cache);
     }
 
-    /// The end of a range is warm and its beginning is not: rot below the end must not count as seen.
+    /// The end of a range is cached and its beginning is not. Bit rot below the end must not count
+    /// as seen.
     #[test]
     fn a_range_that_is_warm_in_part_is_read_anew_or_not_counted() {
         let (file, bytes) = synced("mixed");

@@ -1,4 +1,4 @@
-//! A plain file as a disk, to compare with peers that serve one. Knows no holes.
+//! Serves a plain file as a disk, to compare with peers that do so. It knows no holes.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
@@ -8,7 +8,7 @@ use volume::{
     VolumeInfo,
 };
 
-/// The file.
+/// A file as a volume.
 pub(crate) struct FileVolume {
     file: File,
     size: u64,

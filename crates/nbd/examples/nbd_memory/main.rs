@@ -2,8 +2,8 @@
 //!
 //! `nbd_memory [--size BYTES] [--pattern] [--read-only] [--tcp] [--file PATH] [--slow-us N]
 //! [--slow-write-us N] [--vanished-s N] [--pool-mib N] [--control] [--until-eof] SOCKET|ADDRESS`.
-//! Runs until it is killed; with `--until-eof` until its standard input ends. With `--control` lines
-//! of its standard input change what is exported (see `table.rs`), each answered with a line.
+//! It runs until it is killed; with `--until-eof` until its standard input ends. With `--control`,
+//! lines of its standard input change the exports (see `table.rs`). Each is answered with a line.
 
 mod file;
 mod table;
@@ -97,7 +97,7 @@ fn follow(table: Option<&Table>, server: &ServerHandle) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A device that takes its time; 0 means that reads are cached, or that writes need not wait.
+/// Delays requests of a volume. 0 means that reads count as cached, or that writes need not wait.
 fn slow(volume: Arc<dyn Volume>, read_us: u64, write_us: u64) -> impl Volume {
     let takes_us = move |operation| match operation {
         Operation::Read | Operation::Flush => read_us,
@@ -110,7 +110,8 @@ fn slow(volume: Arc<dyn Volume>, read_us: u64, write_us: u64) -> impl Volume {
     .except(move |request| takes_us(request.operation) == 0)
 }
 
-/// Every eight bytes say where they are, as nbdkit's pattern plugin does.
+/// Fills a volume with a pattern: every eight bytes contain their offset, as in nbdkit's pattern
+/// plugin.
 fn fill(volume: &dyn Volume) -> Result<(), VolumeError> {
     let size = volume.size_bytes();
     let mut at = 0;

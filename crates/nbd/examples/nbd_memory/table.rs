@@ -1,6 +1,6 @@
-//! Exports that come, change and go while the server runs.
+//! Manages exports that are added, changed and removed while the server runs.
 //!
-//! Invariant: an export that is removed cannot be opened any more before its clients are closed.
+//! Invariant: a removed export can no longer be opened before its clients are closed.
 
 use nbd::{ExportEntry, Exports, ServerHandle};
 use parking_lot::RwLock;
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use volume::{MemoryVolume, Volume};
 
-/// An export, and its memory if that is what it is.
+/// An export, and its memory if it is in memory.
 struct Entry {
     volume: Arc<dyn Volume>,
     memory: Option<MemoryVolume>,
 }
 
-/// What is exported now.
+/// Current exports.
 #[derive(Default)]
 pub(crate) struct Table(RwLock<BTreeMap<String, Entry>>);
 
@@ -24,7 +24,7 @@ impl Table {
         table.insert(name.to_owned(), Entry { volume, memory });
     }
 
-    /// Carries out one line: `add EXPORT BYTES`, `remove EXPORT`, `resize EXPORT BYTES`,
+    /// Executes one line: `add EXPORT BYTES`, `remove EXPORT`, `resize EXPORT BYTES`,
     /// `mark EXPORT STATE`.
     pub(crate) fn command(&self, line: &str, server: &ServerHandle) -> Result<String, String> {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,7 +1,7 @@
-//! READ: data, and holes as holes.
+//! Implements READ: data as data, holes as holes. `command` calls this.
 //!
-//! Invariant: the chunks of a reply cover the request once. Small reads never ask for extents,
-//! so the hot path costs one read of the volume straight into the output. Called by `command`.
+//! Invariant: the chunks of a reply cover the request once. Small reads never ask for extents, so
+//! the hot path is one read of the volume straight into the output.
 
 use super::{Export, Failure, read_len};
 use crate::buffers::Output;
@@ -11,11 +11,11 @@ use crate::wire::requests::Request;
 use std::ops::ControlFlow;
 use volume::Volume;
 
-/// Reads below this are sent as data without looking for holes, bytes.
+/// Smaller reads are sent as data without a search for holes, bytes.
 const SPARSE_READ_BYTES_MIN: usize = 16 << 10;
-/// Holes below this are sent as data, bytes.
+/// Smaller holes are sent as data, bytes.
 const HOLE_BYTES_MIN: u64 = 4 << 10;
-/// Pieces of one reply; what is left after as many is sent as data.
+/// Maximum number of pieces in one reply. The rest is sent as data.
 const PIECES_MAX: usize = 1024;
 
 /// Part of a read.
@@ -74,7 +74,7 @@ impl Export {
         Ok(self.volume.read(self.context, offset, data)?)
     }
 
-    /// Cuts a read into data and holes, in order, covering all of it.
+    /// Splits a read into data and holes, in order, covering all of it.
     fn pieces(&self, request: &Request) -> Result<Vec<Piece>, Failure> {
         let (offset, len) = (request.offset_bytes, request.len_bytes);
         let end = offset + len;

@@ -1,8 +1,9 @@
-//! BLOCK_STATUS: extents in base:allocation, and what changed since earlier states.
+//! Implements BLOCK_STATUS: extents in base:allocation, and changes since earlier states. `command`
+//! calls this.
 //!
-//! Invariant: descriptors start at the request's offset, have no gaps, differ from their
-//! neighbours and never reach past the request, so REQ_ONE needs no cutting. Contexts are answered
-//! in the order in which they were chosen, each in a chunk of its own. Called by `command`.
+//! Invariant: descriptors start at the request's offset, have no gaps, differ from their neighbours
+//! and never reach past the request, so REQ_ONE needs no cutting. Contexts are answered in the
+//! order in which they were chosen, each in its own chunk.
 
 use super::{Export, Failure};
 use crate::buffers::Output;
@@ -13,11 +14,13 @@ use crate::wire::requests::{Request, decode_status_filter};
 use std::ops::ControlFlow;
 use volume::{Changes, Extent, Volume};
 
-/// Descriptors of one reply, all contexts together; clients ask again for what is left.
+/// Maximum number of descriptors in one reply, for all contexts together. Clients ask again for the
+/// rest.
 const DESCRIPTORS_MAX: usize = 4096;
-/// Pieces looked at for one context, so that alike neighbours cannot keep a connection busy.
+/// Maximum number of pieces examined for one context, so that equal neighbours cannot keep a
+/// connection busy.
 const PIECES_MAX: usize = 1 << 20;
-/// What a reply takes at most, with some room for headers, bytes.
+/// Maximum size of a reply, with some space for headers, bytes.
 pub(super) const REPLY_BYTES_MAX: u64 = 16 * DESCRIPTORS_MAX as u64 + 4096;
 
 struct Descriptor {
@@ -25,7 +28,7 @@ struct Descriptor {
     state: u32,
 }
 
-/// Descriptors of one context, while they are collected.
+/// Descriptors of one context while they are collected.
 struct Collected {
     list: Vec<Descriptor>,
     most: usize,
@@ -52,7 +55,7 @@ impl Collected {
 }
 
 impl Export {
-    /// False if it would have to wait and may not.
+    /// Answers BLOCK_STATUS. Returns false if it would have to wait although it may not.
     pub(super) fn block_status(
         &self,
         request: &Request,
@@ -66,7 +69,7 @@ impl Export {
             return Err(Errno::Invalid.into());
         }
         self.check_range(offset, len)?;
-        // Nobody says whether changes are cached.
+        // Volumes do not report whether changes are cached.
         let allocation = |c: &&MetaContext| matches!(c.source, Source::Allocation);
         let able = self.volume.capabilities();
         let cached = || able.is_cached(self.context, offset, len);
@@ -88,7 +91,7 @@ impl Export {
         Ok(true)
     }
 
-    /// The length to describe, and in which contexts.
+    /// Returns the length to describe, and the contexts.
     fn chosen(
         &self,
         request: &Request,

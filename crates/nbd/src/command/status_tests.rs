@@ -1,4 +1,4 @@
-//! Several contexts in one reply, and choosing among them.
+//! Tests several contexts in one reply, and the choice among them.
 
 use crate::exports::FixedExports;
 use crate::test_client::{Client, session};
@@ -10,7 +10,7 @@ use volume::{Durability, MemoryVolume, RequestContext, Volume};
 
 const SIZE: u64 = 1 << 20;
 
-/// A session with base:allocation (1) and the changes since "then" (2) and "now" (3).
+/// Starts a session with base:allocation (1) and the changes since "then" (2) and "now" (3).
 fn serving_changes(volume: MemoryVolume, extended: bool) -> Client {
     let exports = Arc::new(FixedExports::default().with("disk", Arc::new(volume)));
     let (mut client, _thread, _) = session(exports, |_| {});
@@ -40,7 +40,7 @@ fn status(client: &mut Client) -> Contexts {
     status_or_error(client).unwrap()
 }
 
-/// What one reply says.
+/// Returns the contents of one reply.
 fn status_or_error(client: &mut Client) -> Result<Contexts, u32> {
     let mut contexts = Vec::new();
     loop {
@@ -88,7 +88,7 @@ fn changes_are_described_beside_allocation() {
         let then = (2, vec![(4096, 0), (4096, 1), (4096, 0)]);
         let expected = [allocation, then, (3, vec![(12_288, 0)])];
         assert_eq!(status(&mut client), expected);
-        // What is acknowledged is told, in the same session.
+        // An acknowledged change is reported, in the same session.
         assert_eq!(client.errno(Command::Trim, 0, 8192, 4096), 0);
         client.ask(Command::BlockStatus, flag::REQ_ONE, 8192, 12_288);
         let expected = [(1, (12_288, 3)), (2, (4096, 1)), (3, (4096, 1))];

@@ -1,4 +1,4 @@
-//! Every command over a real session, in all reply styles.
+//! Tests every command over a real session, in all reply styles.
 
 use crate::test_client::{Client, serving};
 use crate::wire::constants::{chunk, command_flag as flag};
@@ -26,7 +26,7 @@ fn disk() -> Arc<MemoryVolume> {
     Arc::new(volume)
 }
 
-/// Reads through all chunks.
+/// Reads and joins all chunks.
 fn read(client: &mut Client, flags: u16, offset: u64, len: usize) -> (Vec<u8>, Vec<u16>) {
     let cookie = client.ask(Command::Read, flags, offset, len as u64);
     let mut bytes = vec![0xcc; len];
@@ -163,7 +163,7 @@ fn what_is_wrong_is_refused_and_the_connection_lives() {
             client.ask(Command::Read, flag::PAYLOAD_LEN, 0, 5);
             client.send(b"bytes");
             assert_eq!(client.reply(0).error, 22);
-            // As qemu does.
+            // qemu does the same.
             client.ask(Command::Write, 0, 100, 5);
             client.send(b"bytes");
             assert_eq!(client.reply(0).error, 0);
@@ -249,7 +249,7 @@ fn each_error_kind_has_its_number() {
             let failures = all.map(|operation| Failure::always(operation, kind));
             let faulty = Faulty::new(disk(), failures.to_vec());
             let (mut client, _thread, _) = serving(Arc::new(faulty), style);
-            // Also when the data was half written to the output.
+            // This also holds when half of the data is already in the output.
             assert_eq!(client.errno(Command::Read, 0, 0, 4096), number);
             assert_eq!(client.errno(Command::Read, 0, 0, SIZE), number);
             assert_eq!(client.errno(Command::Flush, 0, 0, 0), number);

@@ -1,8 +1,9 @@
-//! Metadata contexts: where an export has data, and what changed since earlier states of it.
+//! Resolves metadata contexts: base:allocation, and changes since earlier states of an export. The
+//! negotiation calls this.
 //!
-//! Invariant: lists and choices are bounded, whatever the number of earlier states; a chosen
-//! context keeps what it needs, so that it answers even if its name is deleted. Changes are called
-//! `qemu:dirty-bitmap:STATE`, because that is what clients know how to ask for.
+//! Invariant: lists and choices are bounded for any number of earlier states. A chosen context
+//! keeps its source, so that it answers even if its name is deleted. Changes are called
+//! `qemu:dirty-bitmap:STATE`, because clients can ask for that.
 
 use super::{Negotiation, Reply, Step};
 use crate::wire::constants::{BASE_ALLOCATION, DIRTY_BITMAP, STRING_BYTES_MAX};
@@ -11,32 +12,33 @@ use crate::wire::replies::Style;
 use std::sync::Arc;
 use volume::{Changes, Volume};
 
-/// Contexts of one connection.
+/// Maximum number of contexts of one connection.
 const CHOSEN_MAX: usize = 16;
-/// Queries of one option.
+/// Maximum number of queries of one option.
 const QUERIES_MAX: usize = 64;
-/// Earlier states in one list, the newest; older ones can still be chosen by name.
+/// Maximum number of earlier states in one list, the newest. Older ones can still be chosen by
+/// name.
 const LISTED_MAX: usize = 1024;
 
-/// What BLOCK_STATUS describes.
+/// A context that BLOCK_STATUS describes.
 #[derive(Clone)]
 pub(crate) struct MetaContext {
-    /// In replies.
+    /// Identifier in replies.
     pub(crate) id: u32,
     name: String,
     pub(crate) source: Source,
 }
 
-/// Where the descriptors of a context come from.
+/// Source of a context's descriptors.
 #[derive(Clone)]
 pub(crate) enum Source {
     /// The volume's extents.
     Allocation,
-    /// Its changes since an earlier state.
+    /// The volume's changes since an earlier state.
     Changes(Arc<dyn Changes>),
 }
 
-/// The source of exactly this context.
+/// Returns the source of the context with exactly this name.
 fn find(volume: &dyn Volume, name: &str) -> Option<Source> {
     if name == BASE_ALLOCATION {
         return Some(Source::Allocation);
@@ -95,8 +97,10 @@ impl Negotiation<'_> {
     }
 }
 
-/// Names of the contexts that match any of `queries`, or of all. Queries of other namespaces match
-/// nothing; a query that ends after a namespace matches all in it.
+/// Returns names of the contexts that match any of `queries`; all names without queries.
+///
+/// Queries of other namespaces match nothing. A query that ends after a namespace matches all in
+/// it.
 fn listed(volume: &dyn Volume, queries: &[&str]) -> Vec<String> {
     let asked = |name: &str| queries.is_empty() || queries.contains(&name);
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Options one by one, and in orders that clients should not use.
+//! Tests options one by one, and in orders that clients should not use.
 
 use super::*;
 use crate::exports::FixedExports;
@@ -18,7 +18,7 @@ fn two() -> FixedExports {
         .with("snap", Arc::new(ReadOnly::new(MemoryVolume::new(1 << 40))))
 }
 
-/// Kinds and data of what `option` is answered.
+/// Returns kinds and data of the replies to `option`.
 fn ask(negotiation: &mut Negotiation<'_>, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut out = Vec::new();
     negotiation.option(option, data, &mut out);
@@ -180,7 +180,7 @@ fn long_descriptions_are_cut_at_a_character() {
     assert_eq!(limited(&odd).len(), 4095);
 }
 
-/// The names of the contexts in replies, checked for their ids.
+/// Returns the names of the contexts in replies, and checks their ids.
 fn names(replies: &[(u32, Vec<u8>)], first_id: u8) -> Vec<String> {
     let mut names = Vec::new();
     for (number, (kind, data)) in replies.iter().enumerate() {
@@ -200,7 +200,7 @@ fn names(replies: &[(u32, Vec<u8>)], first_id: u8) -> Vec<String> {
     names
 }
 
-/// Data of an option about the contexts of "disk".
+/// Returns the data of an option about the contexts of "disk".
 fn queries(queries: &[&str]) -> Vec<u8> {
     let mut data = (queries.len() as u32).to_be_bytes().to_vec();
     for query in queries {

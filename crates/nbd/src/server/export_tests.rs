@@ -1,4 +1,4 @@
-//! Exports that change and go while clients use them.
+//! Tests exports that change or are removed while clients use them.
 
 use super::tests::{Place, connect};
 use super::*;
@@ -35,7 +35,7 @@ fn an_export_is_closed_for_its_clients_only() {
     choosing.option_replies();
     assert_eq!((handle.clients("disk"), handle.clients("other")), (3, 1));
     assert_eq!(handle.clients("none"), 0);
-    // What arrived is answered.
+    // Requests that have arrived are answered.
     first.ask(Command::Write, flag::FUA, 0, 5);
     first.send(b"hello");
     while handle.stats().requests_total[Command::Write as usize] < 1 {
@@ -82,7 +82,7 @@ fn a_resized_volume_is_served_as_it_is() {
     drop(handle);
 }
 
-/// TCP goes on receiving after a shutdown, so ending that direction is not enough.
+/// TCP continues to receive after a shutdown, so ending that direction is not enough.
 #[test]
 fn a_busy_tcp_client_is_closed_too() {
     let volume = Arc::new(MemoryVolume::new(1 << 20));

@@ -1,5 +1,5 @@
-//! Clients that left with requests queued, and greedy ones beside a modest one. Work is counted, not
-//! timed.
+//! Tests clients that disconnected with queued requests, and greedy ones beside a modest one. Work
+//! is counted, not timed.
 
 use super::tests::{Place, connect};
 use super::*;
@@ -15,7 +15,7 @@ use volume::{Operation, RequestContext, Volume};
 const LARGE: usize = crate::REQUEST_BYTES_MAX as usize;
 const LONG: Duration = Duration::from_secs(60);
 
-/// Nothing is in memory; reads and writes wait while the gate is shut.
+/// Nothing is cached. Reads and writes wait while the gate is shut.
 const STOPS: &[Operation] = &[Operation::Read, Operation::Write];
 
 fn served(volume: &Arc<Gated>) -> Arc<dyn Exports> {
@@ -39,7 +39,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Hundreds of reads.
+/// Returns hundreds of reads.
 fn reads(len: usize) -> Vec<u8> {
     let request = Request {
         flags: 0,
@@ -51,12 +51,13 @@ fn reads(len: usize) -> Vec<u8> {
     encode(&request, false).repeat(600)
 }
 
-/// All at once: whoever sends does not wait for the server to take some.
+/// Sends all at once, without waiting for the server to take some.
 fn flood(client: &mut Client, len: usize) {
     client.send(&reads(len));
 }
 
-/// Hundreds of reads in every buffer on the way, and the client closes: with and without a goodbye.
+/// Hundreds of reads fill every buffer on the way, and the client closes: with and without a
+/// disconnect request.
 #[test]
 fn reads_of_a_client_that_left_are_dropped() {
     for (len, goodbye) in [(LARGE, false), (LARGE, true), (4096, false), (4096, true)] {
@@ -74,7 +75,7 @@ fn reads_of_a_client_that_left_are_dropped() {
         volume.open();
         wait_until("the session ends", || handle.stats().connections == 1);
         let begun = volume.reads.load(SeqCst);
-        // What had begun: a large one, or one for each thread.
+        // Requests that had begun: one large one, or one for each thread.
         let most = if len == LARGE { 1 } else { 16 };
         assert!(begun <= most, "{begun} reads of {len} bytes");
         witness.ask(Command::Read, 0, 0, LARGE as u64);
@@ -85,7 +86,7 @@ fn reads_of_a_client_that_left_are_dropped() {
     }
 }
 
-/// A TCP peer that closed is noticed at the first reply that its system refuses.
+/// The server notices that a TCP peer closed at the first reply that the peer's system refuses.
 #[test]
 fn reads_of_a_tcp_client_that_left_are_dropped() {
     let volume = Gated::new(STOPS);
@@ -93,7 +94,7 @@ fn reads_of_a_tcp_client_that_left_are_dropped() {
     let server = Server::bind_tcp(address, served(&volume), ServerOptions::default()).unwrap();
     let handle = server.start().unwrap();
     let mut stream = TcpStream::connect(handle.tcp_address().unwrap()).unwrap();
-    // A client that asks for the default export by the shortest handshake.
+    // The client asks for the default export by the shortest handshake.
     stream.read_exact(&mut [0; 18]).unwrap();
     let hello = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 0]].concat();
     io_write(&mut stream, &hello);
@@ -111,7 +112,7 @@ fn io_write(stream: &mut TcpStream, bytes: &[u8]) {
     std::io::Write::write_all(stream, bytes).unwrap();
 }
 
-/// Writes that the server has taken are carried out, and those that wait behind them as well.
+/// Writes that the server has taken are executed, and so are those queued behind them.
 #[test]
 fn writes_of_a_client_that_left_are_done() {
     let place = Place::new();
@@ -122,7 +123,7 @@ fn writes_of_a_client_that_left_are_done() {
         client.ask(Command::Write, 0, number << 12, 4096);
         client.send(&[7; 4096]);
     }
-    // Refused without the volume, once everything before it has arrived.
+    // This is refused without the volume, once everything before it has arrived.
     assert_ne!(client.errno(Command::Read, 0, 1 << 40, 4096), 0);
     client.ask(Command::Disconnect, 0, 0, 0);
     wait_until("a write begins", || volume.writes.load(SeqCst) > 0);
@@ -136,7 +137,7 @@ fn writes_of_a_client_that_left_are_done() {
     assert!(bytes.iter().all(|byte| *byte == 7));
 }
 
-/// A client that stops reading, while others want its memory, is dropped with all that it asked for.
+/// A client that stops reading while others wait for its memory is dropped, with all its requests.
 #[test]
 fn a_client_that_takes_nothing_costs_what_is_under_way() {
     let place = Place::new();
@@ -160,7 +161,7 @@ fn a_client_that_takes_nothing_costs_what_is_under_way() {
     drop(greedy);
 }
 
-/// Six clients that read 32 MiB without end, memory for one such read: a modest client's requests do
+/// Six clients read 32 MiB repeatedly, with memory for one such read. A modest client's requests do
 /// not each wait for all of them.
 #[test]
 fn modest_clients_wait_for_one_large_request_not_for_all() {
@@ -194,7 +195,7 @@ fn modest_clients_wait_for_one_large_request_not_for_all() {
         assert_eq!(witness.reply(2 << 20).error, 0);
     }
     let beside = volume.large_reads.load(SeqCst) - before;
-    // One that is under way, and one that begins while the witness is not waiting. In the order of
+    // One read is in flight, and one begins while the witness is not waiting. In the order of
     // arrival it would be all six for each.
     assert!(beside <= ROUNDS * 2 + GREEDY, "{beside} large reads beside");
     for client in &greedy {

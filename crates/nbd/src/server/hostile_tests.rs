@@ -1,7 +1,7 @@
-//! Clients that stall, flood or vanish, while a well-behaved one is watched.
+//! Tests a well-behaved client beside others that stall, flood or vanish.
 //!
-//! Each hostile state would last for ever, so the bounds on the witness are wide: they tell a
-//! server that waits from a server that is busy.
+//! Each hostile state would last for ever, so the time limits on the witness are wide: they
+//! separate a server that waits from a busy one.
 
 use super::tests::{Place, connect};
 use super::*;
@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use volume::MemoryVolume;
 
-/// Longest answer that a witness may get; alone it takes some microseconds.
+/// Longest response time of a witness. Alone it takes some microseconds.
 const SOON: Duration = Duration::from_secs(2);
 
 fn options() -> ServerOptions {
@@ -34,7 +34,7 @@ fn start(place: &Place, options: ServerOptions) -> ServerHandle {
     server.start().unwrap()
 }
 
-/// Small reads and writes; returns the longest answer.
+/// Does small reads and writes, and returns the longest response time.
 fn watch(witness: &mut Client, rounds: u64) -> Duration {
     let mut longest = Duration::ZERO;
     for round in 0..rounds {
@@ -54,7 +54,8 @@ fn client_write(client: &mut Client, at: u64, len: usize) {
     assert_eq!(client.reply(0).error, 0);
 }
 
-/// However little memory a server is given, the largest requests of several clients get through, one after the other.
+/// With any amount of memory, the largest requests of several clients are served one after the
+/// other.
 #[test]
 fn the_smallest_pools_take_the_largest_requests() {
     let place = Place::new();
@@ -85,7 +86,7 @@ fn clients_that_never_read_their_replies() {
     let mut witness = connect(&place);
     client_write(&mut witness, 0, 1 << 20);
     let alone = watch(&mut witness, 100);
-    // Each wants 1 GiB, and takes nothing of it.
+    // Each client requests 1 GiB, and takes nothing of it.
     let hostile: Vec<Client> = (0..16)
         .map(|_| {
             let mut client = connect(&place);
@@ -97,7 +98,7 @@ fn clients_that_never_read_their_replies() {
         .collect();
     let beside = watch(&mut witness, 1000);
     assert!(beside < SOON, "alone {alone:?}, beside them {beside:?}");
-    // Their memory goes to whoever wants it and uses it.
+    // Their memory goes to clients that need and use it.
     let began = Instant::now();
     for _ in 0..4 {
         witness.ask(Command::Read, 0, 0, 32 << 20);
@@ -118,7 +119,7 @@ fn clients_that_stop_in_the_middle_of_a_write() {
         .map(|_| {
             let mut client = connect(&place);
             client.ask(Command::Write, 0, 0, 32 << 20);
-            // As much as arrives without being read, if the server has no memory for it.
+            // This much arrives without being read if the server has no memory for it.
             client.send(&[9; 50_000]);
             client
         })
@@ -183,7 +184,7 @@ fn floods_of_options() {
     for data in [&b""[..], &LARGE] {
         let (sent, replied) = flood(data);
         assert!(sent < 100_000, "it was never stopped");
-        // Each refusal has twenty bytes and some words.
+        // Each refusal has twenty bytes and a message.
         assert!(replied > 20 && replied < 1100 * 64, "{replied}");
         let beside = watch(&mut witness, 100);
         assert!(beside < SOON, "{beside:?}");
@@ -206,7 +207,7 @@ fn silent_clients_give_their_places_back() {
     while handle.stats().connections < 8 {
         thread::yield_now();
     }
-    // Further ones are refused at once, not queued.
+    // Further connections are refused at once, not queued.
     let began = Instant::now();
     let mut refused = UnixStream::connect(&place.0).unwrap();
     let read = refused.read(&mut [0; 1]);

@@ -1,7 +1,8 @@
-//! Listening sockets: where plain NBD may be served, and how they are made and removed.
+//! Makes and removes listening sockets, and decides where plain NBD may be served. The server calls
+//! this.
 //!
-//! Invariant: a unix socket never accepts before its mode is 0600; only a socket that this
-//! process made is removed. The server calls this.
+//! Invariant: a unix socket never accepts before its mode is 0600. Only a socket that this process
+//! made is removed.
 
 use crate::error::ServerError;
 use crate::stream::Stream;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const BACKLOG: i32 = 128;
-/// Send buffer asked for, bytes; the system may give less.
+/// Requested size of the send buffer, bytes; the system may give less.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 enum Socket {
@@ -27,10 +28,10 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// A socket that can be waited for and accepted from.
+/// A socket to wait for and accept from.
 pub(super) struct Listener {
     socket: Socket,
-    /// Removed on drop.
+    /// Path to remove on drop.
     path: Option<PathBuf>,
 }
 
@@ -43,7 +44,8 @@ impl Listener {
         let socket = rustix::net::socket_with(family, kind, flags, None);
         let socket = socket.map_err(io("make a socket"))?;
         let address = SocketAddrUnix::new(path).map_err(io("use the socket's path"))?;
-        // The path gets the mode of what is bound to it: at no moment can others connect.
+        // The path gets the mode of the socket that is bound to it. Others can therefore connect at
+        // no moment.
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::fchmod(&socket, mode).map_err(io("protect the socket"))?;
         rustix::net::bind(&socket, &address).map_err(io("bind the socket"))?;
@@ -79,7 +81,7 @@ impl Listener {
         Self { socket, path: None }.prepare()
     }
 
-    /// Accepting never waits: another process may share the socket and be faster.
+    /// Makes accepting never wait: another process may share the socket and be faster.
     fn prepare(self) -> Result<Self, ServerError> {
         match &self.socket {
             Socket::Unix(listener) => listener.set_nonblocking(true),
@@ -103,7 +105,7 @@ impl Listener {
         }
     }
 
-    /// Waits for a connection; false when the other end of `woken` was closed.
+    /// Waits for a connection. Returns false when the other end of `woken` was closed.
     pub(super) fn wait(&self, woken: &UnixStream) -> bool {
         let mut fds = [
             PollFd::from_borrowed_fd(self.fd(), PollFlags::IN),
@@ -116,7 +118,7 @@ impl Listener {
         }
     }
 
-    /// Takes a connection if there is one.
+    /// Accepts a connection if there is one.
     pub(super) fn accept(&self, vanished_limit: Duration) -> io::Result<Option<Arc<dyn Stream>>> {
         let accepted = match &self.socket {
             Socket::Unix(listener) => listener.accept().and_then(|(stream, _)| {
@@ -126,7 +128,7 @@ impl Listener {
             }),
             Socket::Tcp(listener) => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(false)?;
-                // A reply is one send: waiting for more to send only costs time.
+                // A reply is one send, so waiting for more data only costs time.
                 let _ = stream.set_nodelay(true);
                 notice_vanished(&stream, vanished_limit);
                 Ok(Arc::new(stream) as Arc<dyn Stream>)
@@ -144,11 +146,11 @@ impl Listener {
     }
 }
 
-/// Probes that a silent client's system leaves unanswered before it counts as vanished.
+/// Number of unanswered probes after which a silent client counts as vanished.
 const PROBES: u32 = 4;
 
-/// Lets the system find out that the other machine is gone: by probes while there is nothing to
-/// send, else by data that is not acknowledged. Best effort; without it only the next send tells.
+/// Lets the system detect a vanished peer machine: by probes while there is nothing to send, else
+/// by data that is not acknowledged. Best effort; without it only the next send detects that.
 pub(super) fn notice_vanished(stream: &TcpStream, limit: Duration) {
     let second = Duration::from_secs(1);
     let period = (limit / (PROBES + 1)).max(second);
@@ -167,7 +169,7 @@ impl Drop for Listener {
     }
 }
 
-/// Removes a socket that nobody listens on any more.
+/// Removes a socket that no process listens on any more.
 fn remove_stale(path: &Path) -> Result<(), ServerError> {
     let Ok(found) = fs::symlink_metadata(path) else {
         return Ok(());
@@ -175,7 +177,7 @@ fn remove_stale(path: &Path) -> Result<(), ServerError> {
     if !found.file_type().is_socket() {
         return Err(ServerError::NotASocket(path.to_owned()));
     }
-    // Who listens and never accepts is in use as well, and nobody waits for it.
+    // A listener that never accepts is also in use, and we do not wait for it.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
     let connected = rustix::net::socket_with(family, kind, flags, None)

@@ -1,7 +1,6 @@
-//! What limits a server.
+//! Defines the limits of a server. The program sets some from its command line.
 //!
-//! Invariant: every default lets usual clients do what they do; none is infinite. The program sets
-//! some from its command line.
+//! Invariant: every default allows the operations of usual clients; none is infinite.
 
 use crate::command::COST_BYTES_MAX;
 use std::time::Duration;
@@ -9,33 +8,32 @@ use std::time::Duration;
 /// Limits of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Connections at the same time; further ones are closed at once.
+    /// Maximum number of connections. Further ones are closed at once.
     pub connections_max: usize,
     /// Time from the greeting to the start of transmission.
     pub handshake_limit: Duration,
-    /// Time that a client may leave a reply unread before it is dropped. Generous, because a
-    /// paused machine looks the same; it costs only this client's own memory.
+    /// Time that a client may leave a reply unread before it is dropped. Generous, because a paused
+    /// machine looks the same. It costs only this client's own memory.
     pub send_limit: Duration,
-    /// Time after which a TCP client is dropped whose machine vanished, or whose system does not
-    /// answer for it any more; a client that is only silent stays. A unix socket ends with its
-    /// client.
+    /// Time after which a TCP client is dropped if its machine vanished, or its system no longer
+    /// answers for it. A silent client stays. A unix socket ends with its client.
     pub vanished_limit: Duration,
     /// Memory that all connections share for large reads, and the same again for large writes,
-    /// bytes; raised to what the largest request needs, 33 MiB. Besides it every connection has up
-    /// to some MiB of its own.
+    /// bytes. It is raised to the size of the largest request, 33 MiB. In addition every connection
+    /// has up to some MiB of its own.
     pub pool_bytes: u64,
-    /// Time that a client may keep memory of a pool without finishing its request, or without
+    /// Time that a client may hold memory of a pool without finishing its request, or without
     /// taking its reply, while others wait for it.
     pub stall_limit: Duration,
-    /// Time that [`ServerHandle::stop`] gives requests under way.
+    /// Time that [`crate::ServerHandle::stop`] gives requests in flight.
     pub stop_limit: Duration,
 }
 
-/// What the largest request needs of a pool, bytes.
+/// Pool memory of the largest request, bytes.
 const POOL_BYTES_MIN: u64 = COST_BYTES_MAX;
 
 impl ServerOptions {
-    /// What a pool gets.
+    /// Returns the effective size of a pool.
     pub(crate) fn pool_bytes(&self) -> u64 {
         self.pool_bytes.max(POOL_BYTES_MIN)
     }

@@ -1,4 +1,4 @@
-//! Listening, limits and stopping, over real sockets.
+//! Tests listening, limits and stopping, over real sockets.
 
 use super::*;
 use crate::exports::FixedExports;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 use volume::MemoryVolume;
 
-/// A path that is removed again.
+/// A path that is removed on drop.
 pub(super) struct Place(pub(super) PathBuf);
 
 impl Place {
@@ -136,6 +136,6 @@ fn an_inherited_socket_is_left_in_place() {
     assert_eq!(connect(&place).errno(Command::Flush, 0, 0, 0), 0);
     assert!(handle.stop());
     assert!(place.0.exists());
-    // Its owner can still be connected to.
+    // Its owner still accepts connections.
     UnixStream::connect(&place.0).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Clients that misbehave, clients that go deep, and volumes that take their time.
+//! Tests clients that misbehave, clients with deep queues, and slow volumes.
 
 use super::*;
 use crate::exports::FixedExports;
@@ -40,7 +40,7 @@ fn leaving_between_requests_is_clean_and_inside_one_is_not() {
 
 #[test]
 fn garbage_ends_the_session() {
-    // Before the options, as an option, and as a request.
+    // Invalid data before the options, as an option, and as a request.
     let (mut client, thread, _) = session(exports(), |_| {});
     client.greet(0xffff_ffff);
     assert!(client.closed());
@@ -96,7 +96,7 @@ fn a_client_that_says_nothing_is_dropped_in_time() {
     let short = |s: &mut Session| s.handshake_limit = Duration::from_millis(100);
     let (mut client, thread, counters) = session(exports(), short);
     client.greet(3);
-    // Half an option, then silence.
+    // The client sends half an option, then nothing.
     client.send(b"IHAVE");
     assert!(client.closed());
     assert_eq!(thread.join().unwrap(), End::Dropped);
@@ -156,7 +156,7 @@ fn a_deep_queue_is_answered_in_few_sends() {
     assert_eq!(buckets.iter().sum::<u64>(), 1000);
 }
 
-/// A device that is never cached, and how many reads were inside it at once.
+/// Returns a device that is never cached, and the number of concurrent reads inside it.
 fn slow(panics: bool) -> (Arc<dyn Volume>, Arc<AtomicUsize>) {
     let most = Arc::new(AtomicUsize::new(0));
     let (inside, seen) = (AtomicUsize::new(0), Arc::clone(&most));
@@ -213,7 +213,7 @@ fn a_panic_in_the_volume_ends_the_connection() {
         client.ask(Command::Read, 0, n * 4096, 4096);
     }
     assert!(client.closed());
-    // Either a worker or the connection's own thread met it.
+    // Either a worker or the connection's own thread panicked.
     let _ = thread.join();
 }
 

@@ -1,10 +1,10 @@
-//! The transmission phase of one connection.
+//! Runs the transmission phase of one connection. The session calls this after the handshake.
 //!
-//! Invariant: this thread carries out only what needs no waiting, except a read while the client
-//! has nothing else under way; all that may wait goes to the workers, so later requests pass it.
-//! Memory beyond what the connection owns is leased before it is used, and while that waits,
-//! nothing that could be sent is held back. No read of a client that is gone is begun: before a
-//! large one, and before one in [`LOOK_REQUESTS`] small ones, this thread looks. The session calls this after the handshake.
+//! Invariant: this thread executes only requests that need no waiting, except a read while the
+//! client has nothing else in flight. Requests that may wait go to the workers, so later requests
+//! overtake them. Memory beyond the connection's own is leased before it is used. While that waits,
+//! no reply that could be sent is delayed. No read of a disconnected client is begun: this thread
+//! checks before a large one, and once in [`LOOK_REQUESTS`] small ones.
 
 use super::{BATCH_BYTES, DEEP_REQUESTS, End, SMALL_REPLY_BYTES, Session};
 use crate::REQUEST_BYTES_MAX;
@@ -18,7 +18,7 @@ use crate::writer::{Gone, Writer};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Small reads between two looks for the client.
+/// Number of small reads between two checks for the client.
 const LOOK_REQUESTS: u32 = 64;
 
 /// The state of a connection after the handshake.
@@ -29,15 +29,15 @@ pub(super) struct Transmission<'a> {
     pub(super) workers: Workers,
     pub(super) output: Output,
     pub(super) tally: Tally,
-    /// When the last bytes came.
+    /// Arrival time of the last bytes.
     pub(super) arrived: Instant,
-    /// Reads that wait to hand to workers before one is tried on this thread again.
+    /// Number of waiting reads to hand to workers before one is tried on this thread again.
     pub(super) deep: u32,
     /// Payload of requests since the last replies were sent, bytes.
     pub(super) taken: usize,
-    /// Small reads until the next look for the client.
+    /// Number of small reads until the next check for the client.
     pub(super) unseen: u32,
-    /// For the large request that is coming in.
+    /// Lease for the large request that is arriving.
     pub(super) incoming: Option<Lease>,
 }
 
@@ -52,7 +52,8 @@ impl Transmission<'_> {
                 let request = decode(bytes, extended).ok_or(Gone)?;
                 let payload_bytes = request.payload_bytes(extended);
                 if payload_bytes > u64::from(REQUEST_BYTES_MAX) {
-                    // The document wants such clients dropped rather than their bytes skipped.
+                    // The protocol document wants such clients dropped instead of their bytes
+                    // skipped.
                     return Err(Gone);
                 }
                 if request.command == Command::Disconnect as u16 {
@@ -86,7 +87,7 @@ impl Transmission<'_> {
         }
     }
 
-    /// Memory for a request; replies do not wait while this does.
+    /// Leases memory for a request. Replies do not wait meanwhile.
     fn lease(&mut self, lane: Lane, bytes: u64) -> Result<Lease, Gone> {
         let share = self.session.memory.of(lane);
         if let Some(lease) = share.try_take(bytes) {
@@ -96,7 +97,7 @@ impl Transmission<'_> {
         share.take(bytes).ok_or(Gone)
     }
 
-    /// Carries out the first request of the input, or hands it on, and removes it.
+    /// Executes the first request of the input, or hands it on, and removes it.
     fn request(&mut self, request: &Request, input: &mut Input, header: usize) -> Result<(), Gone> {
         let payload_bytes = request.payload_bytes(self.export.extended()) as usize;
         let total = header + payload_bytes;
@@ -115,7 +116,7 @@ impl Transmission<'_> {
             input.consume(total);
             self.incoming = None;
             if large.is_some() {
-                // Its memory is given back below.
+                // Its memory is released below.
                 self.flush()?;
             }
             return Ok(());
@@ -146,7 +147,7 @@ impl Transmission<'_> {
             cost_bytes,
         };
         if let Err(job) = self.workers.submit(job) {
-            // No thread can be had: later requests wait behind this one.
+            // No thread can be started, so later requests wait behind this one.
             self.flush()?;
             let payload = job.payload.as_bytes();
             let (out, tally) = (&mut self.output, &mut self.tally);
@@ -156,7 +157,8 @@ impl Transmission<'_> {
         Ok(())
     }
 
-    /// Fails if the client is gone: at once if somebody knows it, or if what comes is large.
+    /// Fails if the client has disconnected. Asks the system before a large request, and before one
+    /// in [`LOOK_REQUESTS`] small ones. Otherwise it relies on the known state.
     fn look_for_client(&mut self, is_large: bool) -> Result<(), Gone> {
         let connection = &*self.session.connection;
         self.unseen = self.unseen.saturating_sub(1);
@@ -173,7 +175,7 @@ impl Transmission<'_> {
         }
     }
 
-    /// A read that waits, while nothing else is under way: without a change of threads.
+    /// Executes a read that waits, while nothing else is in flight, without a change of threads.
     fn read_here(
         &mut self,
         request: &Request,
@@ -181,7 +183,7 @@ impl Transmission<'_> {
         header: usize,
         payload_bytes: usize,
     ) -> Result<(), Gone> {
-        // What is ready does not wait for the device.
+        // Finished replies must not wait for the device.
         self.flush()?;
         let payload = input.peek(header, payload_bytes).unwrap_or_default();
         let (out, tally) = (&mut self.output, &mut self.tally);
@@ -189,10 +191,10 @@ impl Transmission<'_> {
         input.consume(header + payload_bytes);
         let stream = &*self.session.connection.stream;
         if input.fill_now(stream).unwrap_or(false) {
-            // It did not wait for this reply before it sent the next request.
+            // The client did not wait for this reply before it sent the next request.
             self.deep = DEEP_REQUESTS;
         }
-        // Before the memory of a large reply is given back.
+        // Send before the memory of a large reply is released.
         self.flush()
     }
 
@@ -201,7 +203,7 @@ impl Transmission<'_> {
         if self.output.is_empty() {
             return Ok(());
         }
-        // Before they are sent: whoever has a reply finds it counted.
+        // Count before sending: a client that has a reply must find it counted.
         let elapsed = self.arrived.elapsed();
         let bytes = self.output.len();
         self.session.counters.add(&mut self.tally, bytes, elapsed);

@@ -1,4 +1,4 @@
-//! Writes that wait: what else goes on meanwhile.
+//! Tests that other requests proceed while writes wait.
 
 use crate::session::End;
 use crate::test_client::serving;
@@ -11,12 +11,12 @@ use volume::{Operation, RequestContext, Volume};
 /// Changes wait; everything else is as in memory.
 const STOPS: &[Operation] = &[Operation::Write, Operation::Discard, Operation::WriteZeroes];
 
-/// Reads go to the workers too, every second page.
+/// Sends every second page's reads to the workers too.
 fn every_second_page(at: u64) -> bool {
     (at / 4096).is_multiple_of(2)
 }
 
-/// 200 changes are under way and wait; more than there are threads.
+/// 200 changes are in flight and wait: more than there are threads.
 #[test]
 fn reads_and_flushes_pass_writes_that_wait() {
     let volume = Gated::new(STOPS);
@@ -43,7 +43,7 @@ fn reads_and_flushes_pass_writes_that_wait() {
         let status = client.ask(Command::BlockStatus, 0, number * 4096, 4096);
         assert_eq!(client.reply(0).cookie, status);
     }
-    // A flush covers what was acknowledged, and nothing was.
+    // A flush covers acknowledged writes, and there are none.
     let flush = client.ask(Command::Flush, 0, 0, 0);
     assert_eq!(client.reply(0).cookie, flush);
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
@@ -63,7 +63,7 @@ fn large_writes_that_wait_leave_reads_their_memory() {
     let volume = Gated::new(STOPS);
     let (mut client, thread, _) = serving(volume.volume(every_second_page), &[8]);
     let data = vec![7; 2 << 20];
-    // What the lane takes: 32 MiB.
+    // This is the capacity of the lane: 32 MiB.
     for number in 0..16 {
         client.ask(Command::Write, 0, number << 21, 2 << 20);
         client.send(&data);

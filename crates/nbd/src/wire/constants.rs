@@ -1,10 +1,10 @@
-//! Numbers that the protocol document fixes.
+//! Lists the numbers that the protocol document defines. The rest of `wire` uses them.
 //!
-//! Invariant: names are those of the document without `NBD_`; values never change.
+//! Invariant: names are those of the document without `NBD_`. Values never change.
 
 /// "NBDMAGIC": the first eight bytes from a server.
 pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// "IHAVEOPT": says newstyle, and starts every option.
+/// "IHAVEOPT": announces newstyle, and starts every option.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 /// Starts every reply to an option.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -21,7 +21,7 @@ pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 
 /// Handshake flag, server: options may be answered with errors.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
-/// Handshake flag, server: can leave out the 124 zeroes after EXPORT_NAME.
+/// Handshake flag, server: can omit the 124 zeroes after EXPORT_NAME.
 pub const FLAG_NO_ZEROES: u16 = 1 << 1;
 /// Handshake flag, client: understood `FLAG_FIXED_NEWSTYLE`.
 pub const FLAG_C_FIXED_NEWSTYLE: u32 = 1 << 0;
@@ -37,21 +37,21 @@ pub mod transmission {
     pub const HAS_FLAGS: u16 = 1 << 0;
     /// Writes fail.
     pub const READ_ONLY: u16 = 1 << 1;
-    /// FLUSH works.
+    /// FLUSH is supported.
     pub const SEND_FLUSH: u16 = 1 << 2;
-    /// FUA works.
+    /// FUA is supported.
     pub const SEND_FUA: u16 = 1 << 3;
-    /// TRIM works.
+    /// TRIM is supported.
     pub const SEND_TRIM: u16 = 1 << 5;
-    /// WRITE_ZEROES works.
+    /// WRITE_ZEROES is supported.
     pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
-    /// DF works (structured replies only).
+    /// DF is supported (structured replies only).
     pub const SEND_DF: u16 = 1 << 7;
     /// Several connections see each other's writes and flushes.
     pub const CAN_MULTI_CONN: u16 = 1 << 8;
-    /// CACHE works.
+    /// CACHE is supported.
     pub const SEND_CACHE: u16 = 1 << 10;
-    /// FAST_ZERO works.
+    /// FAST_ZERO is supported.
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
     /// BLOCK_STATUS takes a payload that chooses contexts (extended headers only).
     pub const BLOCK_STATUS_PAYLOAD: u16 = 1 << 12;
@@ -109,7 +109,7 @@ pub const BASE_ALLOCATION: &str = "base:allocation";
 pub const STATE_HOLE: u32 = 1 << 0;
 /// Descriptor flag of base:allocation: reads as zeroes.
 pub const STATE_ZERO: u32 = 1 << 1;
-/// What the name of a metadata context of changes begins with; the rest names the earlier state.
+/// Prefix of a metadata context's name for changes. The rest names the earlier state.
 pub const DIRTY_BITMAP: &str = "qemu:dirty-bitmap:";
 /// Descriptor flag of changes: may differ from the earlier state.
 pub const STATE_DIRTY: u32 = 1 << 0;

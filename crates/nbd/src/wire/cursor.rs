@@ -1,9 +1,9 @@
-//! Takes big-endian numbers from bytes that nobody has checked yet.
+//! Reads big-endian numbers from unchecked bytes. The decoders use this.
 //!
-//! Invariant: never reads past the end; a failed take leaves nothing half taken that matters,
-//! because every decoder gives up on the first `None`.
+//! Invariant: it never reads past the end. A failed take may leave bytes half taken, which is
+//! harmless because every decoder stops at the first `None`.
 
-/// The bytes that are left.
+/// The remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a>(&'a [u8]);
 
@@ -13,7 +13,7 @@ impl<'a> Cursor<'a> {
         Self(bytes)
     }
 
-    /// The next `len` bytes, if there are so many.
+    /// Takes the next `len` bytes; `None` if there are fewer.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -26,22 +26,22 @@ impl<'a> Cursor<'a> {
         Some(*taken)
     }
 
-    /// The next two bytes as a number.
+    /// Takes the next two bytes as a number.
     pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// The next four bytes as a number.
+    /// Takes the next four bytes as a number.
     pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// The next eight bytes as a number.
+    /// Takes the next eight bytes as a number.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// True if everything was taken.
+    /// Returns true if everything was taken.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,7 +1,8 @@
-//! Layouts of the handshake: greeting, options and their replies.
+//! Encodes and decodes the handshake: greeting, options and their replies. The negotiation calls
+//! this.
 //!
-//! Invariant: decoders refuse trailing bytes and strings longer than the protocol allows;
-//! encoders append to a vector and cannot fail. The negotiation calls this.
+//! Invariant: decoders refuse trailing bytes and strings longer than the protocol allows. Encoders
+//! append to a vector and cannot fail.
 
 use super::constants::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, STRING_BYTES_MAX,
@@ -14,13 +15,13 @@ pub const CLIENT_FLAGS_BYTES: usize = 4;
 /// Length of an option without its data, bytes.
 pub const OPTION_HEADER_BYTES: usize = 16;
 
-/// What a client can ask for before transmission.
+/// Options of a client before transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum OptionKind {
     /// Start transmission; no error can be reported.
     ExportName = 1,
-    /// Say goodbye.
+    /// Disconnect.
     Abort = 2,
     /// Name all exports.
     List = 3,
@@ -41,7 +42,7 @@ pub enum OptionKind {
 }
 
 impl OptionKind {
-    /// The option with this number, if it is known here.
+    /// Returns the option with this number, if it is known here.
     pub fn from_number(number: u32) -> Option<Self> {
         Some(match number {
             1 => Self::ExportName,
@@ -75,7 +76,7 @@ pub enum ReplyKind {
     ErrUnsupported = (1 << 31) | 1,
     /// Option forbidden here.
     ErrPolicy = (1 << 31) | 2,
-    /// Option malformed, or not now.
+    /// Option malformed, or not allowed now.
     ErrInvalid = (1 << 31) | 3,
     /// No such export.
     ErrUnknown = (1 << 31) | 6,
@@ -88,9 +89,9 @@ pub enum ReplyKind {
 /// First bytes of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHeader {
-    /// Which option, known or not.
+    /// Number of the option, known or not.
     pub option: u32,
-    /// How much data follows, bytes.
+    /// Length of the data that follows, bytes.
     pub data_bytes: u32,
 }
 
@@ -109,11 +110,11 @@ pub fn decode_header(bytes: &[u8]) -> Option<OptionHeader> {
 /// Data of INFO and GO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InfoRequest<'a> {
-    /// Which export; empty means the default one.
+    /// Name of the export; empty means the default one.
     pub name: &'a str,
-    /// Asked for its name.
+    /// The client asks for the export's name.
     pub wants_name: bool,
-    /// Asked for its description.
+    /// The client asks for its description.
     pub wants_description: bool,
 }
 
@@ -140,9 +141,9 @@ pub fn decode_info(data: &[u8]) -> Option<InfoRequest<'_>> {
 /// Data of LIST_META_CONTEXT and SET_META_CONTEXT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextRequest<'a> {
-    /// Which export; empty means the default one.
+    /// Name of the export; empty means the default one.
     pub name: &'a str,
-    /// Contexts asked for, at most one for every four bytes of data.
+    /// Requested contexts, at most one for every four bytes of data.
     pub queries: Vec<&'a str>,
 }
 
@@ -176,7 +177,7 @@ fn string<'a>(cursor: &mut Cursor<'a>) -> Option<&'a str> {
     decode_name(cursor.take(len)?)
 }
 
-/// The first bytes a server sends.
+/// Returns the first bytes that a server sends.
 pub fn encode_greeting() -> [u8; 18] {
     let mut bytes = [0; 18];
     let flags = FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES;

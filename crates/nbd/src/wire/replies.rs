@@ -1,11 +1,11 @@
-//! Layouts of replies in the transmission phase.
+//! Encodes replies of the transmission phase. Commands call this.
 //!
-//! Invariant: headers have a fixed length per style, known before the payload is; the style is
-//! chosen once, in the handshake. Commands call this.
+//! Invariant: headers have a fixed length per style, known before the payload is. The style is
+//! chosen once, in the handshake.
 
 use super::constants::{EXTENDED_REPLY_MAGIC, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
 
-/// How replies look, chosen by the client.
+/// Style of replies, chosen by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// An error and perhaps data.
@@ -16,7 +16,7 @@ pub enum Style {
     Extended,
 }
 
-/// An error as the client sees it, in Linux numbers.
+/// An error in the protocol, with Linux numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Errno {
@@ -30,24 +30,24 @@ pub enum Errno {
     NoSpace = 28,
     /// Larger than this server serves in one piece.
     Overflow = 75,
-    /// Cannot be done (as asked).
+    /// Not supported (in this form).
     NotSupported = 95,
     /// The server is going down.
     Shutdown = 108,
 }
 
-/// What a chunk header says besides its style.
+/// Contents of a chunk header in any style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// Type, see [`chunk`].
     pub kind: u16,
     /// Last one of the reply.
     pub done: bool,
-    /// Of the request.
+    /// Cookie of the request.
     pub cookie: u64,
-    /// Of the request, bytes.
+    /// Offset of the request, bytes.
     pub offset_bytes: u64,
-    /// Payload, bytes; below 4 GiB by the limit on requests.
+    /// Length of the payload, bytes; below 4 GiB by the limit on requests.
     pub payload_bytes: u32,
 }
 
@@ -59,7 +59,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The encoded bytes.
+    /// Returns the encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
@@ -88,7 +88,7 @@ pub const STRUCTURED_BYTES: usize = 20;
 /// Length of an extended chunk's header, bytes.
 pub const EXTENDED_BYTES: usize = 32;
 
-/// A simple reply; data follows if the request was a read and `error` is `None`.
+/// Makes a simple reply. Data follows if the request was a read and `error` is `None`.
 pub fn simple(cookie: u64, error: Option<Errno>) -> Header {
     let error = error.map_or(0, |e| e as u32);
     Writer::new()
@@ -98,7 +98,7 @@ pub fn simple(cookie: u64, error: Option<Errno>) -> Header {
         .0
 }
 
-/// The header of a chunk; with [`Style::Extended`] the long one, else the short one.
+/// Makes the header of a chunk: the long one with [`Style::Extended`], else the short one.
 pub fn chunk_header(style: Style, header: ChunkHeader) -> Header {
     let flags = if header.done { chunk::FLAG_DONE } else { 0 };
     let start = |magic: u32| {

@@ -1,7 +1,7 @@
-//! Layouts of requests in the transmission phase.
+//! Decodes requests of the transmission phase. Sessions call this.
 //!
-//! Invariant: a decoded request is only well-formed, not allowed: ranges and flags are checked
-//! where it is carried out. Sessions call this.
+//! Invariant: a decoded request is well-formed, but not necessarily allowed. Ranges and flags are
+//! checked where it is executed.
 
 use super::constants::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command_flag};
 use super::cursor::Cursor;
@@ -11,10 +11,10 @@ pub const COMPACT_BYTES: usize = 28;
 /// Length of an extended request without payload, bytes.
 pub const EXTENDED_BYTES: usize = 32;
 
-/// Longest payload of BLOCK_STATUS that is looked at, bytes; far more contexts than there are.
+/// Longest payload of BLOCK_STATUS that is decoded, bytes. It holds far more contexts than exist.
 const STATUS_FILTER_BYTES_MAX: usize = 4096;
 
-/// What a client can ask for in transmission.
+/// Commands of a client in transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Command {
@@ -26,7 +26,7 @@ pub enum Command {
     Disconnect = 2,
     /// Make acknowledged writes durable.
     Flush = 3,
-    /// Give space back.
+    /// Free space.
     Trim = 4,
     /// Prefetch.
     Cache = 5,
@@ -49,20 +49,20 @@ impl Command {
         Self::BlockStatus,
     ];
 
-    /// The command with this number, if it is known here.
+    /// Returns the command with this number, if it is known here.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags, see [`command_flag`].
     pub flags: u16,
     /// Number of the command, known or not.
     pub command: u16,
-    /// Given back in the reply.
+    /// Number that the reply repeats.
     pub cookie: u64,
     /// First byte.
     pub offset_bytes: u64,
@@ -71,10 +71,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// How many bytes of payload follow the request.
+    /// Returns the length of the payload after the request, bytes.
     ///
-    /// The document wants PAYLOAD_LEN set on every extended WRITE, but qemu's client (10.0) leaves
-    /// it out and sends the payload all the same; its server takes both, and so does this one.
+    /// The protocol document requires PAYLOAD_LEN on every extended WRITE. qemu's client (10.0)
+    /// omits it and still sends the payload. qemu's server accepts both, and so does this one.
     pub fn payload_bytes(&self, extended: bool) -> u64 {
         let write = self.command == Command::Write as u16;
         let flagged = extended && self.flags & command_flag::PAYLOAD_LEN != 0;
@@ -82,7 +82,7 @@ impl Request {
     }
 }
 
-/// Length of a request without payload, bytes.
+/// Returns the length of a request without payload, bytes.
 pub fn header_bytes(extended: bool) -> usize {
     if extended {
         EXTENDED_BYTES
@@ -114,12 +114,12 @@ pub fn decode(bytes: &[u8], extended: bool) -> Option<Request> {
     })
 }
 
-/// The payload of a BLOCK_STATUS request: which contexts to answer in.
+/// The payload of a BLOCK_STATUS request: the contexts to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusFilter {
     /// Length of the range to describe, bytes.
     pub len_bytes: u64,
-    /// Contexts, in the order wanted; at least one.
+    /// Contexts in the requested order; at least one.
     pub ids: Vec<u32>,
 }
 

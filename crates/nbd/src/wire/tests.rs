@@ -1,4 +1,4 @@
-//! Golden bytes of every layout.
+//! Tests golden bytes of every layout.
 
 use super::constants::chunk;
 use super::options::{self, InfoRequest, OptionHeader, OptionKind, ReplyKind};

@@ -1,16 +1,16 @@
-//! Windows and extents that are to be free: closed, so that nothing is put there while their owners
-//! leave, then opened or removed.
+//! Clears windows and extents. It closes them, so that nothing is put there while their owners
+//! leave, then opens or removes them. `memory` calls this.
 //!
-//! Invariant: what is closed here is opened, or removed, by the same caller.
+//! Invariant: the caller that closes a window or an extent also opens or removes it.
 
 use super::{Arena, NONE, Owner, REST};
 use crate::extent::{Extent, Run, granules};
 use std::sync::Arc;
 
-/// Slabs that a search for a window looks at.
+/// Number of slabs that a search for a window examines.
 const LOOKED_AT: usize = 16;
 
-/// A window of a slab that is to be free: its owners have to leave.
+/// A window of a slab that is to become free. Its owners have to leave.
 pub(crate) struct Window {
     slab: u32,
     first: u32,
@@ -19,9 +19,9 @@ pub(crate) struct Window {
 }
 
 impl Arena {
-    /// Closes the slab of the window that is cleared most cheaply among the next few.
+    /// Closes the slab with the cheapest window to clear, among the next few slabs.
     pub fn close_window(&mut self, len: usize) -> Option<Window> {
-        // Aligned, so that windows of one size do not cut each other's.
+        // Align, so that windows of one size do not overlap in part.
         let granules = granules(len).next_power_of_two().min(64);
         let count = self.slabs.len();
         let mut best: Option<(u32, u32, u32)> = None;
@@ -51,7 +51,8 @@ impl Arena {
         })
     }
 
-    /// Owners of the runs that reach into the window. A run of unknown owner stays where it is.
+    /// Returns the owners of the runs that reach into the window. A run of unknown owner stays
+    /// where it is.
     fn owners(&self, slab: u32, first: u32, granules: u32) -> Vec<Owner> {
         let Some(of) = self.slabs.get(slab as usize).map(|s| &s.owners) else {
             return Vec::new();
@@ -66,7 +67,7 @@ impl Arena {
         owners.filter(|owner| *owner < REST).collect()
     }
 
-    /// Opens the window's slab, with `bytes` in the window when it is free now.
+    /// Opens the window's slab. Puts `bytes` into the window if it is free now.
     pub fn open_window(&mut self, window: &Window, bytes: &[u8]) -> Option<Run> {
         let mask = (u64::MAX >> (64 - window.granules)) << window.first;
         let is_free = self.free(window.slab) & mask == mask;
@@ -79,7 +80,7 @@ impl Arena {
         run
     }
 
-    /// Closes the extent that has most free granules, or the `nth` after it; its owners have to
+    /// Closes the extent with the most free granules, or the `nth` after it. Its owners have to
     /// leave.
     pub fn close_extent(&mut self, nth: usize) -> Option<(usize, Vec<Owner>)> {
         let free = |number: usize| {
@@ -101,7 +102,7 @@ impl Arena {
         Some((number, owners))
     }
 
-    /// Hands the extent out when all of it is free now; opens it again otherwise.
+    /// Returns the extent if all of it is free now; opens it again otherwise.
     pub fn remove_extent(&mut self, number: usize) -> Option<Arc<Extent>> {
         let mut slabs = self.slabs_of(number);
         if slabs.clone().all(|slab| self.free(slab) == u64::MAX) {

@@ -13,7 +13,7 @@ fn runs_of_ones() {
     assert_eq!(first_run(u64::MAX, 64), Some(0));
 }
 
-/// An arena and what was allocated in it; nobody hears of freed runs but the test.
+/// An arena and its allocations. Only the test learns of freed runs.
 struct World {
     arena: Arena,
     runs: Vec<(Run, Owner)>,
@@ -108,7 +108,7 @@ fn free_memory_is_found_whatever_was_allocated_and_freed() {
     assert_eq!(world.arena.free_granules(), 12 * 64);
 }
 
-/// The owners that a window names are those whose runs lie in it; when they have left, it is free.
+/// A window names exactly the owners whose runs lie in it. It is free when they have left.
 #[test]
 fn a_window_is_free_when_its_owners_have_left() {
     let mut world = World::new(4);

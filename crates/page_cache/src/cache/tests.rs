@@ -77,8 +77,8 @@ fn memory_stays_within_the_budget() {
     }
 }
 
-/// Room for large chunks is made of memory that lies in small pieces: about as many small ones go
-/// as the large ones are long, and none that are hot.
+/// Space for large chunks comes from memory that lies in small pieces. About as many bytes of small
+/// chunks are evicted as the large ones take, and no hot ones.
 #[test]
 fn large_chunks_displace_no_more_small_ones_than_their_size() {
     let cache = cache(32 * MIB);
@@ -86,7 +86,7 @@ fn large_chunks_displace_no_more_small_ones_than_their_size() {
     for n in 0..20_000 {
         let (fingerprint, place) = small(n);
         cache.insert(&fingerprint, &[1; 4096], Some(place), Use::Demand);
-        // A hot set, of a quarter of the memory, all over the extents.
+        // A hot set of a quarter of the memory, spread over the extents.
         if n >= 8000 {
             cache.by_place(at(1, n % 2000 * 4), Use::Demand);
             if n % 4 == 0 && n < 10_000 {
@@ -135,7 +135,8 @@ fn what_is_too_long_is_handed_back_and_not_kept() {
     );
 }
 
-/// When callers hold all there is, the cache serves and keeps nothing; it recovers when they let go.
+/// When callers hold all memory, the cache serves and keeps nothing. It recovers when they release
+/// it.
 #[test]
 fn held_frames_do_not_block_anybody() {
     let cache = cache(8 * MIB);
@@ -155,7 +156,7 @@ fn held_frames_do_not_block_anybody() {
     assert!(cache.is_unwritten_resident(1, 1, 2));
 }
 
-/// Clean chunks go first; unwritten pages are bounded by themselves.
+/// Clean chunks are evicted first; dirty pages have their own limit.
 #[test]
 fn unwritten_pages_stay_while_clean_chunks_are_left() {
     let cache = cache(16 * MIB);

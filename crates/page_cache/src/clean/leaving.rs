@@ -1,7 +1,7 @@
-//! How places are forgotten, and how frames are evicted or move.
+//! Forgets places, and evicts or moves frames. The clean side calls this.
 //!
-//! Invariant: a frame that is about to go is found by nobody who looks for its content, and keeps its
-//! slot until its places have gone one by one, each under its own lock.
+//! Invariant: no search by content finds a frame that is being evicted. The frame keeps its slot
+//! until its places have been removed one by one, each under its own lock.
 
 use super::{CleanPages, Places, local};
 use crate::Place;
@@ -10,7 +10,7 @@ use crate::policy::{FrameHeat, FrameId, Heat};
 use std::sync::atomic::Ordering;
 
 impl CleanPages {
-    /// The alias is gone from its frame; now from the table.
+    /// Removes an alias from the table after it was removed from its frame.
     pub(super) fn removed(&self, places: &mut Places, (hash, place): (u64, Place), id: u32) {
         let found = places.remove(hash, id);
         debug_assert!(found, "an alias is in the table");
@@ -46,7 +46,7 @@ impl CleanPages {
         }
     }
 
-    /// Evicts one chunk; false when there is none.
+    /// Evicts one chunk. Returns false when there is none.
     pub fn evict(&self) -> bool {
         let mut policy = self.policy.lock();
         let victim = policy.victim(&mut Heating(self));
@@ -69,12 +69,13 @@ impl CleanPages {
             content = self.content(shard);
         }
         let run = content.end_eviction(frame);
-        // Bytes are given back after the lock is.
+        // Free the bytes only after the lock is released.
         drop(content);
         drop(run);
     }
 
-    /// The frame is to leave where it is: it moves, or else it is evicted, unless it is read now.
+    /// Vacates the frame's memory: moves the frame, or else evicts it, unless a caller reads it
+    /// now.
     pub fn vacate(&self, id: u32) {
         let (shard, frame) = local(id);
         let mut content = self.content(shard);
@@ -96,7 +97,7 @@ impl CleanPages {
     }
 }
 
-/// Asks the content shards; the policy is locked.
+/// Asks the content shards for heat while the policy is locked.
 struct Heating<'a>(&'a CleanPages);
 
 impl FrameHeat for Heating<'_> {

@@ -1,6 +1,7 @@
-//! Places one after another, each while nothing can happen to it.
+//! Visits places one after another. `present` calls this for new listeners.
 //!
-//! Invariant: a place is visited under the lock of its shard of places. Called to replay the present.
+//! Invariant: a place is visited under the lock of its shard of places, so it cannot change
+//! meanwhile.
 
 use super::{CleanPages, local};
 use crate::Place;
@@ -9,7 +10,8 @@ use crate::present::{Next, Visit};
 use duet::Events;
 
 impl CleanPages {
-    /// Up to `left` places of a shard, from `from` on; `None` when there is no such shard.
+    /// Visits up to `left` places of a shard, starting at `from`. `None` when there is no such
+    /// shard.
     pub fn visit(&self, shard: usize, from: u64, left: &mut usize, visit: Visit) -> Option<Next> {
         let places = self.places.get(shard)?.lock();
         for (id, next) in places.entries_from(from) {
@@ -25,7 +27,7 @@ impl CleanPages {
         Some(Next::Shard)
     }
 
-    /// All places of an object.
+    /// Visits all places of an object.
     pub fn visit_object(&self, object: u64, visit: Visit) {
         for shard in 0..self.contents.len() {
             let places = self.content(shard).places_of(object);
@@ -35,7 +37,7 @@ impl CleanPages {
         }
     }
 
-    /// Acts if the place is in memory, and while it is.
+    /// Runs `act` if the place is in memory. The place stays in memory meanwhile.
     pub fn if_resident(&self, place: Place, act: impl FnOnce()) {
         let hash = self.hash(place);
         let places = self.places(hash);

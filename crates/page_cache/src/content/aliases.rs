@@ -1,12 +1,12 @@
-//! The places of a shard's frames.
+//! Manages the places of a shard's frames. `content` calls this.
 //!
-//! Invariant: the aliases of a frame form a ring; the frame names the newest, whose `newer` is the
+//! Invariant: the aliases of a frame form a ring. The frame names the newest, whose `newer` is the
 //! oldest.
 
 use super::{ContentShard, NONE, push_slot};
 use crate::Place;
 
-/// Places of one chunk that are remembered; bounds the work of an eviction.
+/// Maximum number of places remembered for one chunk. It bounds the work of an eviction.
 const ALIASES_MAX: u32 = 1024;
 
 /// A place of a frame; 32 bytes.
@@ -14,7 +14,7 @@ pub(super) struct Alias {
     place: Place,
     /// `NONE` in a free slot.
     frame: u32,
-    /// Ring of the frame's aliases, older ones next; in a free slot the next free one.
+    /// Next older alias in the ring of the frame. In a free slot: the next free one.
     older: u32,
     newer: u32,
 }
@@ -22,30 +22,30 @@ pub(super) struct Alias {
 const _: () = assert!(size_of::<Alias>() == 32);
 
 impl ContentShard {
-    /// Whether that slot is an alias of `place`; the frame then.
+    /// Returns the frame if that slot is an alias of `place`.
     pub fn frame_of(&self, alias: u32, place: Place) -> Option<u32> {
         let alias = self.aliases.get(alias as usize)?;
         (alias.frame != NONE && alias.place == place).then_some(alias.frame)
     }
 
-    /// The place that an alias is.
+    /// Returns the place of an alias.
     pub fn place_of(&self, alias: u32) -> Option<Place> {
         let alias = self.aliases.get(alias as usize)?;
         (alias.frame != NONE).then_some(alias.place)
     }
 
-    /// The place that has named the frame for the longest time.
+    /// Returns the place that has named the frame for the longest time.
     pub fn oldest_place(&self, frame: u32) -> Option<Place> {
         let newest = self.aliases.get(self.entry(frame)?.newest as usize)?;
         Some(self.aliases.get(newest.newer as usize)?.place)
     }
 
-    /// Whether the frame has more aliases than it should.
+    /// Returns true if the frame has more aliases than allowed.
     pub fn is_crowded(&self, frame: u32) -> bool {
         self.entry(frame).is_some_and(|e| e.aliases > ALIASES_MAX)
     }
 
-    /// How many aliases the frame has.
+    /// Returns the number of the frame's aliases.
     pub fn aliases(&self, frame: u32) -> u32 {
         self.entry(frame).map_or(0, |e| e.aliases)
     }
@@ -117,7 +117,7 @@ impl ContentShard {
         }
     }
 
-    /// All places of one object.
+    /// Returns all places of one object.
     pub fn places_of(&self, object: u64) -> Vec<Place> {
         let of = |a: &&Alias| a.frame != NONE && a.place.object == object;
         self.aliases.iter().filter(of).map(|a| a.place).collect()

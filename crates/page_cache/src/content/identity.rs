@@ -1,20 +1,20 @@
-//! What is kept of a fingerprint.
+//! Shortens fingerprints to the bits that the cache compares. The clean side calls this.
 //!
-//! Invariant: 88 to 92 bits are compared: 4 to 8 choose the shard, 44 are in the table's word,
-//! 40 more in the frame. Fingerprints are keyed, so nobody without the key can look for two that
-//! agree. Among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a chance of 2^69 / 2^88, one in
-//! half a million pools; and it does harm only if one of the two is read while the other is in
+//! Invariant: 88 to 92 bits are compared: 4 to 8 choose the shard, 44 are in the table's word, 40
+//! more in the frame. Fingerprints are keyed, so only the key's owner could search for two that
+//! agree. Among 2^35 chunks (100 TiB of 4 KiB) some pair agrees with a probability of 2^69 / 2^88,
+//! one in half a million pools. That does harm only if one of the two is read while the other is in
 //! memory. Identity takes 7 bytes in the frame and at most 8.9 in the table.
 
 use crate::policy::Heat;
 use units::Fingerprint;
 
-/// Of the hash, the bits that a frame keeps to find its word again.
+/// Bits of the hash that a frame keeps to find its word again.
 pub(super) const HOME_BITS: u32 = 16;
-/// What a frame keeps: those bits, and forty that are not in the hash.
+/// Key in a frame: those bits, and forty that are not in the hash.
 pub(super) type Key = [u8; 7];
 
-/// What is kept of a fingerprint.
+/// Compared bits of a fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
     pub shard: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Among so many shards.
+    /// Computes the identity for this number of shards.
     pub fn of(fingerprint: &Fingerprint, shards: usize) -> Self {
         let [.., a, b, c, d, e, f, g, h, i, j, k, l, m, shard] = fingerprint.0;
         Self {
@@ -33,13 +33,13 @@ impl Identity {
         }
     }
 
-    /// What a policy hears of a new chunk of that many bytes.
+    /// Returns the initial heat of a chunk with this size, for the policy.
     pub fn heat(&self, bytes: usize) -> Heat {
         heat_of(&self.key, bytes)
     }
 }
 
-/// A hash that agrees with the content's in its home bits.
+/// Returns a hash that agrees with the content's in its home bits.
 pub(super) fn home_of(key: &Key) -> u64 {
     let [a, b, ..] = *key;
     u64::from_be_bytes([a, b, 0, 0, 0, 0, 0, 0])

@@ -18,7 +18,7 @@ fn at(chunk: u64) -> Place {
     Place { object: 1, chunk }
 }
 
-/// Every bit of the last fourteen bytes but the shard's own counts.
+/// Every bit of the last fourteen bytes matters, except those that choose the shard.
 #[test]
 fn contents_that_differ_in_one_bit_are_told_apart() {
     let base = Fingerprint([0x5a; 32]);
@@ -60,7 +60,7 @@ fn an_alias_is_of_its_place_only() {
     assert_eq!(shard.frame_of(alias, at(7)), None);
 }
 
-/// Aliases added and removed in any order; the oldest is always the one that was added first.
+/// Aliases are added and removed in any order. The oldest is always the one that was added first.
 #[test]
 fn the_ring_of_aliases_keeps_its_order() {
     let mut shard = shard();
@@ -95,7 +95,7 @@ fn the_ring_of_aliases_keeps_its_order() {
     assert_eq!(found, places);
 }
 
-/// The policy may name a frame before, while and after somebody else evicts it.
+/// The policy may name a frame before, while and after another thread evicts it.
 #[test]
 fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
     let identity = identity_of(&Fingerprint([1; 32]));
@@ -105,12 +105,12 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
         frame.expect("room")
     };
     let first = insert(&mut shard);
-    // By the policy alone.
+    // Evicted by the policy alone.
     assert!(shard.begin_eviction(first, true));
     assert!(shard.find(&identity).is_none());
     assert!(shard.end_eviction(first).is_some());
     assert_eq!(insert(&mut shard), first);
-    // By somebody else; the policy still counts it.
+    // Evicted by another thread; the policy still counts it.
     assert!(shard.begin_eviction(first, false));
     assert!(shard.end_eviction(first).is_some());
     assert_eq!(shard.cool(first).bytes, 6144);
@@ -120,14 +120,14 @@ fn a_slot_is_free_when_frame_and_policy_are_done_with_it() {
     assert!(shard.begin_eviction(second, true) && shard.end_eviction(second).is_some());
     let (third, fourth) = (insert(&mut shard), insert(&mut shard));
     assert!([(first, second), (second, first)].contains(&(third, fourth)));
-    // By both at once.
+    // Evicted by both at once.
     assert!(shard.begin_eviction(third, false));
     assert!(!shard.begin_eviction(third, true));
     assert!(shard.end_eviction(third).is_some());
     assert_eq!(insert(&mut shard), third);
 }
 
-/// Once in a tick, however often.
+/// A demand counts once in a tick.
 #[test]
 fn only_demands_make_a_frame_hot() {
     let mut shard = shard();

@@ -1,25 +1,25 @@
-//! Which contents were in memory not long ago.
+//! Remembers contents that left memory not long ago. Policies call this.
 //!
-//! Invariant: four bytes a content; what is remembered may be forgotten early or confused with
-//! another (one in 30,000): it only decides where a chunk is inserted. Called by policies.
+//! Invariant: a content takes four bytes. It may be forgotten early or confused with another (one
+//! in 30,000), because it only decides where a chunk is inserted.
 
-/// Contents of one bucket; the newest stands first.
+/// Contents of one bucket, the newest first.
 type Bucket = [u32; 8];
-/// Of a word, how many bits tell the time.
+/// Bits of a word that store the time.
 const TIME_BITS: u32 = 10;
-/// So many ticks pass while one span's worth of bytes leaves.
+/// Ticks in the time in which one span's worth of bytes leaves.
 const TICKS: u64 = 64;
 
-/// See the module's head.
+/// Contents that left, by tag and time.
 pub(super) struct Ghosts {
     buckets: Vec<Bucket>,
-    /// Bytes that leave until a content is forgotten.
+    /// Bytes that leave before a content is forgotten.
     span_bytes: u64,
     left_bytes: u64,
 }
 
 impl Ghosts {
-    /// Remembers what left among the last `span_bytes`, in room for chunks of 4 KiB.
+    /// Remembers contents among the last `span_bytes` that left. It is sized for chunks of 4 KiB.
     pub fn new(span_bytes: u64) -> Self {
         let buckets = (span_bytes / 4096 / 8).max(1) as usize;
         Self {
@@ -34,14 +34,14 @@ impl Ghosts {
         (tick as u32) & ((1 << TIME_BITS) - 1)
     }
 
-    /// Bucket and tag; a tag is never 0, which stands for nothing.
+    /// Returns bucket and tag. A tag is never 0, which marks an empty word.
     fn place(&self, identity: u64) -> (usize, u32) {
         let bits = crate::mix(identity);
         let bucket = ((u128::from(bits) * self.buckets.len() as u128) >> 64) as usize;
         (bucket, (bits as u32 >> TIME_BITS).max(1))
     }
 
-    /// A content of `bytes` left memory.
+    /// Notes that a content of `bytes` left memory.
     pub fn insert(&mut self, identity: u64, bytes: u32) {
         self.left_bytes = self.left_bytes.wrapping_add(u64::from(bytes));
         let (bucket, tag) = self.place(identity);
@@ -53,7 +53,7 @@ impl Ghosts {
         }
     }
 
-    /// Whether it left not long ago; it is forgotten then.
+    /// Returns true if the content left not long ago, and forgets it.
     pub fn take(&mut self, identity: u64) -> bool {
         let (bucket, tag) = self.place(identity);
         let now = self.now();

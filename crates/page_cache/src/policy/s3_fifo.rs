@@ -1,19 +1,20 @@
-//! S3-FIFO (Yang and others, SOSP'23): a small queue that most chunks leave soon, a main queue for
-//! what was wanted again, and the memory of what left.
+//! Implements S3-FIFO (Yang and others, SOSP'23): a small queue that most chunks leave soon, a main
+//! queue for chunks that were demanded again, and a record of evicted contents. The clean side uses
+//! it by default.
 //!
-//! Invariant: what was read in passing is never hot: it enters the small queue and leaves it, and
-//! takes more than the small queue's share only of memory that the main queue does not use. Sizes
-//! are counted in bytes, as chunks differ.
+//! Invariant: chunks that were read in passing are never hot. They enter the small queue and leave
+//! it. They exceed the small queue's share only in memory that the main queue does not use. Sizes
+//! are counted in bytes, because chunks differ.
 
 use super::ghosts::Ghosts;
 use super::{EvictionPolicy, FrameHeat, FrameId, Heat};
 use crate::Use;
 use std::collections::VecDeque;
 
-/// Share of the small queue: a tenth.
+/// Inverse share of the small queue: a tenth.
 const SMALL: u64 = 10;
-/// Hits in the small queue that lead to the main queue. The paper asks for two; but it counts every
-/// read, and here those of one tick count once.
+/// Hits in the small queue that promote to the main queue. The paper asks for two, but counts every
+/// read; here reads in one tick count once.
 const PROMOTED_FROM: u8 = 1;
 
 struct Queue {
@@ -22,7 +23,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// All of a queue's room is written, round and round; growing later would leave holes.
+    /// Reserves all memory of a queue. Its ring writes all of it in time, and growing it later
+    /// would leave holes.
     fn new(bytes_max: u64) -> Self {
         Self {
             frames: VecDeque::with_capacity(bytes_max as usize / crate::PAGE_BYTES),
@@ -36,7 +38,7 @@ impl Queue {
     }
 }
 
-/// See the module's head.
+/// The two queues and the ghosts.
 pub struct S3Fifo {
     small: Queue,
     main: Queue,
@@ -44,7 +46,7 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// For a cache of `bytes_max`.
+    /// Makes a policy for a cache of `bytes_max`.
     pub fn new(bytes_max: u64) -> Self {
         Self {
             small: Queue::new(bytes_max),
@@ -66,8 +68,8 @@ impl S3Fifo {
         None
     }
 
-    /// A round takes a hit from every frame; after three that do not find a cold one, others hit
-    /// faster than the hand turns, and any will do.
+    /// Takes a victim from the main queue. Each round takes a hit from every frame. If three rounds
+    /// find no cold frame, hits come faster than the hand moves, and any frame will do.
     fn take_from_main(&mut self, frames: &mut dyn FrameHeat) -> Option<FrameId> {
         for round in 0.. {
             let frame = self.main.frames.pop_front()?;
@@ -84,7 +86,7 @@ impl S3Fifo {
 
 impl EvictionPolicy for S3Fifo {
     fn inserted(&mut self, frame: FrameId, heat: Heat, for_use: Use) {
-        // What a scan brings back was not missed by anybody.
+        // A chunk that a scan brings back was not missed by a client.
         if for_use == Use::Demand && self.ghosts.take(heat.identity) {
             self.main.push(frame, heat.bytes);
         } else {

@@ -1,12 +1,12 @@
-//! One shard of the unwritten pages: slots, found by place.
+//! Implements one shard of the dirty pages: slots, found by place. The dirty side calls this.
 //!
-//! Invariant: a page has one slot; a free slot has no bytes, and names the next free one.
+//! Invariant: a page has one slot. A free slot has no bytes, and names the next free one.
 
 use crate::extent::Run;
 use crate::table::{HashTable, push_exactly, touched_bytes};
 use std::sync::Arc;
 
-/// Of a page's number, the bits that count within a shard.
+/// Bits of a page's number that count within a shard.
 pub(super) const SLOT_BITS: u32 = 24;
 const NONE: u32 = u32::MAX;
 
@@ -15,12 +15,12 @@ pub(super) struct Page {
     pub object: u64,
     pub page: u64,
     pub version: u64,
-    /// `None` in a free slot; its `page` is the next free one then.
+    /// `None` in a free slot; then `page` is the next free one.
     pub run: Option<Arc<Run>>,
     pub used: bool,
 }
 
-/// See the module's head.
+/// Slots and table of one shard.
 pub(super) struct Pages {
     table: HashTable<SLOT_BITS>,
     pub pages: Vec<Page>,
@@ -56,7 +56,7 @@ impl Pages {
         self.table.memory_bytes() + touched_bytes(&self.pages)
     }
 
-    /// Takes a new page in; `None` when the shard is full.
+    /// Adds a page; `None` when the shard is full.
     pub fn add(&mut self, hash: u64, page: Page) -> Option<u32> {
         let free = self.free;
         let id = match self.pages.get_mut(free as usize) {
@@ -78,7 +78,7 @@ impl Pages {
         Some(id)
     }
 
-    /// Frees a slot; its place and bytes.
+    /// Frees a slot and returns its bytes.
     pub fn remove(&mut self, hash: u64, id: u32) -> Option<Arc<Run>> {
         let found = self.table.remove(hash, id);
         debug_assert!(found, "a page is in the table");
@@ -88,9 +88,9 @@ impl Pages {
         slot.run.take()
     }
 
-    /// The next page that was not used since the hand was there.
+    /// Returns the next page that was not used since the hand passed it.
     pub fn victim(&mut self) -> Option<u32> {
-        // The second round finds what the first has marked.
+        // The second round finds the pages that the first has marked.
         for _ in 0..2 * self.pages.len() {
             let at = self.hand;
             self.hand = (at + 1) % self.pages.len();

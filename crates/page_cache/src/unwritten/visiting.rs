@@ -1,6 +1,6 @@
-//! Unwritten pages one after another, each while nothing can happen to it.
+//! Visits dirty pages one after another. `present` calls this for new listeners.
 //!
-//! Invariant: a page is visited under the lock of its shard. Called to replay the present.
+//! Invariant: a page is visited under the lock of its shard, so it cannot change meanwhile.
 
 use super::UnwrittenPages;
 use super::shard::Page;
@@ -8,7 +8,8 @@ use crate::events::{UNWRITTEN, unwritten_page};
 use crate::present::{Next, Visit};
 
 impl UnwrittenPages {
-    /// Up to `left` slots of a shard, from `from` on; `None` when there is no such shard.
+    /// Visits up to `left` slots of a shard, starting at `from`. `None` when there is no such
+    /// shard.
     pub fn visit(&self, shard: usize, from: u64, left: &mut usize, visit: Visit) -> Option<Next> {
         let shard = self.shards.get(shard)?.lock();
         let slots = shard.pages.get(from as usize..).unwrap_or_default();
@@ -24,7 +25,7 @@ impl UnwrittenPages {
         Some(Next::Shard)
     }
 
-    /// All pages of an object.
+    /// Visits all pages of an object.
     pub fn visit_object(&self, object: u64, visit: Visit) {
         for shard in &self.shards {
             let shard = shard.lock();

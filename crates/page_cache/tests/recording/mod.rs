@@ -1,5 +1,5 @@
-//! What the tests of this room are made of: contents that tell what they are, and a listener that
-//! refuses events that cannot be.
+//! Provides helpers for the tests of this crate: contents that identify themselves, and a listener
+//! that refuses impossible events.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use page_cache::{NoEvents, Options, PageCache, PageEvents, Place, S3Fifo};
@@ -28,7 +28,7 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Distinct for distinct numbers.
+/// Returns distinct fingerprints for distinct numbers.
 pub fn fingerprint(n: u64) -> Fingerprint {
     let mut bytes = [0; 32];
     for (word, salt) in bytes.chunks_exact_mut(8).zip(1u64..) {
@@ -37,13 +37,13 @@ pub fn fingerprint(n: u64) -> Fingerprint {
     Fingerprint(bytes)
 }
 
-/// Bytes that nothing else has: `n` and their own length, over and over.
+/// Returns unique bytes: `n` and their own length, over and over.
 pub fn content(n: u64, len: usize) -> Vec<u8> {
     let word = mix(n ^ (len as u64) << 40).to_le_bytes();
     word.iter().copied().cycle().take(len).collect()
 }
 
-/// An unwritten page.
+/// Returns the content of a dirty page.
 pub fn page(object: u64, page: u64, version: u64) -> [u8; 4096] {
     let word = mix(mix(mix(object) ^ page) ^ version).to_le_bytes();
     let mut bytes = [0; 4096];
@@ -53,7 +53,7 @@ pub fn page(object: u64, page: u64, version: u64) -> [u8; 4096] {
     bytes
 }
 
-/// Replays events: what is in memory according to them.
+/// Replays events: it holds the contents of memory according to them.
 #[derive(Default)]
 pub struct Recorder {
     pub places: Mutex<HashSet<Place>>,
@@ -86,7 +86,7 @@ impl PageEvents for Recorder {
     }
 }
 
-/// A cache and who listens to it.
+/// Returns a cache and its listener.
 pub fn recorded(bytes_max: u64) -> (PageCache, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
     let policy = Box::new(S3Fifo::new(bytes_max));
@@ -97,7 +97,7 @@ pub fn recorded(bytes_max: u64) -> (PageCache, Arc<Recorder>) {
     )
 }
 
-/// A cache that nobody listens to.
+/// Returns a cache without a listener.
 pub fn silent(bytes_max: u64) -> PageCache {
     let policy = Box::new(S3Fifo::new(bytes_max));
     PageCache::new(Options::new(bytes_max, 42), policy, Arc::new(NoEvents))

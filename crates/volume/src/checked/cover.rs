@@ -1,18 +1,19 @@
-//! Pieces that cover a range, checked one by one on their way to the visitor.
+//! Checks pieces that cover a range, one by one on their way to the visitor. [`super::Checked`]
+//! uses this for extents and changes.
 //!
-//! Invariant: a visitor sees pieces that are in order, without gaps and inside the volume, and
-//! none after it said stop. [`super::Checked`] puts this around extents and changes.
+//! Invariant: a visitor sees pieces that are in order, without gaps and inside the volume, and none
+//! after it said stop.
 
 use crate::{VolumeError, VolumeErrorKind};
 use std::ops::ControlFlow;
 
-/// The source of the `Io` error that a wrong implementation earns.
+/// The source of the `Io` error for a wrong implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContractBroken {
     /// A piece did not start where the one before ended.
     #[error("extent at {found_bytes}, expected at {expected_bytes}")]
     Gap {
-        /// Where it had to start, bytes.
+        /// Where it should have started, bytes.
         expected_bytes: u64,
         /// Where it started, bytes.
         found_bytes: u64,
@@ -43,7 +44,7 @@ pub enum ContractBroken {
 
 /// Pieces that must cover a range: in order, without gaps, inside the volume.
 pub(super) struct Cover {
-    /// Where the next piece has to start, bytes.
+    /// Required start of the next piece, bytes.
     reached: u64,
     range_end: u64,
     size_bytes: u64,
@@ -63,7 +64,7 @@ impl Cover {
         }
     }
 
-    /// Takes the next piece; shows it with `visit` if it is right and still wanted.
+    /// Takes the next piece and shows it to `visit` if it is correct and still wanted.
     pub(super) fn piece(
         &mut self,
         offset_bytes: u64,
@@ -102,7 +103,7 @@ impl Cover {
         flow
     }
 
-    /// Whether all was covered that had to be.
+    /// Checks that the pieces covered the whole range.
     pub(super) fn end(self) -> Result<(), VolumeError> {
         let short = !self.stopped && self.reached < self.range_end;
         let broken = match short {

@@ -1,4 +1,4 @@
-//! What [`Checked`] refuses, and that it refuses it before the volume behind sees it.
+//! Tests that [`Checked`] refuses bad requests before the volume behind sees them.
 
 use super::{Checked, ContractBroken};
 use crate::{
@@ -78,7 +78,7 @@ fn a_read_only_volume_never_sees_a_write() {
     assert_eq!(counts.total(), 0);
 }
 
-/// Answers every question for extents with a prepared list.
+/// Answers every request for extents with a prepared list.
 struct Liar(Vec<Extent>);
 
 impl Volume for Liar {

@@ -1,7 +1,7 @@
-//! A volume that counts what it is asked.
+//! Counts the requests to a volume. Tests assert what an operation costs; metrics read the same
+//! numbers.
 //!
-//! Invariant: counting never changes an answer. Tests assert what an operation costs; metrics
-//! read the same numbers.
+//! Invariant: counting never changes an answer.
 
 use crate::{
     Capabilities, Durability, FastPath, Layer, Operation, Prefetch, Request, RequestContext,
@@ -10,7 +10,7 @@ use crate::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How often each operation was asked for, and how many bytes it moved.
+/// Number of calls of each operation, and bytes that they moved.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Reads, failed ones included.
@@ -29,7 +29,7 @@ pub struct Counts {
     pub discards: AtomicU64,
     /// Write-zeroes.
     pub write_zeroes: AtomicU64,
-    /// Questions for extents.
+    /// Requests for extents.
     pub extents: AtomicU64,
     /// Prefetches.
     pub prefetches: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Operations of every kind.
+    /// Returns the number of operations of every kind.
     pub fn total(&self) -> u64 {
         [
             &self.reads,
@@ -84,7 +84,7 @@ pub struct Counted<V> {
 }
 
 impl<V: Volume> Counted<V> {
-    /// Adds what `inner` is asked to `counts`, which others may share.
+    /// Counts the requests to `inner` in `counts`, which others may share.
     pub fn new(inner: V, counts: Arc<Counts>) -> Self {
         Self { inner, counts }
     }
@@ -125,7 +125,7 @@ impl<V: Volume> FastPath for Counted<V> {
         below.is_cached(context, offset_bytes, len_bytes)
     }
 
-    /// Counted when it was done; if not, the write follows by the other way.
+    /// Counts the write only if it was done. If not, the caller writes by the other way.
     fn write_now(
         &self,
         context: RequestContext,

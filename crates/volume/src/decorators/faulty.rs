@@ -1,7 +1,7 @@
-//! A volume that fails on demand.
+//! Makes a volume fail on demand. Tests of front ends use this to see each error kind on the wire.
 //!
-//! Invariant: an operation that matches a failure does not reach the volume behind; every other
-//! one does. Tests of front ends use this to see each error kind on the wire.
+//! Invariant: an operation that matches a failure does not reach the volume behind; every other one
+//! does.
 
 use crate::{
     Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
@@ -13,20 +13,20 @@ use std::ops::Range;
 /// One prepared failure.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which operation fails; the range does not matter to flushes.
+    /// Operation that fails. Flushes match at any range.
     pub operation: Operation,
-    /// Which bytes it has to touch.
+    /// Bytes that the operation must touch.
     pub bytes: Range<u64>,
-    /// How many matching operations succeed first.
+    /// Number of matching operations that succeed first.
     pub after: u32,
-    /// How many fail then; `u32::MAX` means for ever.
+    /// Number of operations that fail after that; `u32::MAX` means for ever.
     pub times: u32,
-    /// With what.
+    /// Kind of the error.
     pub kind: VolumeErrorKind,
 }
 
 impl Failure {
-    /// Every `operation` fails, anywhere, for ever.
+    /// Makes every `operation` fail, anywhere, for ever.
     pub fn always(operation: Operation, kind: VolumeErrorKind) -> Self {
         Self {
             operation,
@@ -38,7 +38,7 @@ impl Failure {
     }
 }
 
-/// Fails what its list says; the first match counts. Writes never go through
+/// Fails operations by a list; the first match counts. Writes never go through
 /// [`FastPath::write_now`], so each is matched once.
 #[derive(Debug)]
 pub struct Faulty<V> {
@@ -115,7 +115,7 @@ impl<V: Volume> FastPath for Faulty<V> {
         below.is_cached(context, offset_bytes, len_bytes)
     }
 
-    /// Never: the write comes as [`Volume::write`], and is matched once.
+    /// Never writes: the write comes as [`Volume::write`], and is matched once.
     fn write_now(&self, _: RequestContext, _: u64, _: &[u8]) -> Result<bool, VolumeError> {
         Ok(false)
     }

@@ -1,6 +1,6 @@
-//! A volume that cannot be changed.
+//! Protects a volume from changes. Exports of snapshots use this.
 //!
-//! Invariant: nothing that writes reaches the volume behind. Exports of snapshots use this.
+//! Invariant: no writing operation reaches the volume behind.
 
 use crate::{
     Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
@@ -47,7 +47,7 @@ impl<V: Volume> Layer for ReadOnly<V> {
         }
     }
 
-    /// Every ability is named: one that is new may write.
+    /// Names every ability, because a new one may write.
     fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
         Capabilities {
             fast_path: Some(self),

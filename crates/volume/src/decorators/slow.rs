@@ -1,8 +1,8 @@
-//! A volume that takes its time.
+//! Delays a volume's requests. Tests and examples of front ends use this to count requests in
+//! flight, to delay them, and to see which requests overtake them.
 //!
-//! Invariant: every request of the core is told before it reaches the volume behind, and waits for as
-//! long as whoever is told takes. Tests and examples of front ends use this: to count what is under
-//! way, to hold it up, to see what passes it.
+//! Invariant: every request of the core is reported before it reaches the volume behind, and waits
+//! until the callback returns.
 
 use crate::{
     Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
@@ -11,7 +11,7 @@ use crate::{
 type Told = Box<dyn Fn(Request) + Send + Sync>;
 type Asked = Box<dyn Fn(Request) -> bool + Send + Sync>;
 
-/// Tells of each request before it begins.
+/// Reports each request before it begins.
 pub struct Slow<V> {
     inner: V,
     before: Told,
@@ -19,7 +19,8 @@ pub struct Slow<V> {
 }
 
 impl<V: Volume> Slow<V> {
-    /// `before` may block, count or panic. Nothing is cached and no write is done at once.
+    /// Wraps `inner`. `before` may block, count or panic. No range counts as cached and no write is
+    /// done at once.
     pub fn new(inner: V, before: impl Fn(Request) + Send + Sync + 'static) -> Self {
         Self {
             inner,
@@ -28,8 +29,8 @@ impl<V: Volume> Slow<V> {
         }
     }
 
-    /// Reads for which `ready` is true are cached, writes for which it is true need not wait;
-    /// those are not told.
+    /// Makes exceptions: reads for which `ready` is true count as cached, and such writes need not
+    /// wait. They are not reported.
     pub fn except(self, ready: impl Fn(Request) -> bool + Send + Sync + 'static) -> Self {
         Self {
             ready: Box::new(ready),

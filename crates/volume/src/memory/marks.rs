@@ -1,13 +1,13 @@
-//! Moments of a volume in memory.
+//! Tracks marks of a volume in memory. [`super::MemoryVolume`] calls this.
 //!
-//! Invariant: epochs count marks; a page that was last changed in an epoch that began after a mark
-//! is changed since that mark. The epoch moves only while all of the volume's shards are locked.
-//! [`super::MemoryVolume`] calls this.
+//! Invariant: epochs count marks. A page has changed since a mark if its last change was in an
+//! epoch that began after that mark. The epoch advances only while all shards of the volume are
+//! locked.
 
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A moment.
+/// A marked state.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     /// The last epoch before it.
@@ -16,7 +16,7 @@ pub(super) struct Mark {
     pub(super) size_bytes: u64,
 }
 
-/// The moments of one volume, oldest first.
+/// The marks of one volume, oldest first.
 #[derive(Default)]
 pub(super) struct Marks {
     epoch: AtomicU64,
@@ -24,7 +24,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// What changes now is stamped with.
+    /// Returns the epoch that stamps current changes.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Relaxed)
     }

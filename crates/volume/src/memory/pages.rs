@@ -1,7 +1,7 @@
-//! The pages of a volume in memory.
+//! Stores the pages of a volume in memory. [`super::MemoryVolume`] calls this.
 //!
-//! Invariant: a page that is absent reads as zeroes; whoever changes a page stamps it under the same
-//! lock. [`super::MemoryVolume`] calls this.
+//! Invariant: an absent page reads as zeroes. A writer stamps a page under the same lock under
+//! which it changes it.
 
 use super::marks::Marks;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Granularity of holes, bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Pages that are found with one look-up.
+/// Number of pages that one look-up finds.
 pub(super) const GROUP_PAGES: usize = 64;
 const GROUP_BYTES: u64 = (PAGE_BYTES * GROUP_PAGES) as u64;
 const SHARDS: usize = 64;
@@ -27,11 +27,11 @@ pub(super) struct Group {
 
 /// A page in its group.
 pub(super) type Slot<'a> = (&'a Group, usize);
-/// Shown a range and the page there, if its group is not absent.
+/// Visitor of a range and the page there; `None` if its group is absent.
 pub(super) type Visit<'a> = dyn FnMut(u64, u64, Option<Slot<'_>>) -> ControlFlow<()> + 'a;
 pub(super) type Shard = HashMap<u64, Box<Group>>;
 
-/// Where all pages are.
+/// All pages of a volume.
 pub(super) struct Store {
     pub(super) size_bytes: AtomicU64,
     pub(super) shards: Vec<RwLock<Shard>>,
@@ -45,7 +45,7 @@ pub(super) struct Part {
     pub(super) len: usize,
 }
 
-/// The page-sized parts of a range.
+/// Yields the page-sized parts of a range.
 pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = Part> {
     let mut at = offset_bytes;
     let end = offset_bytes.saturating_add(len_bytes);
@@ -65,7 +65,7 @@ pub(super) fn parts(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = P
     })
 }
 
-/// The parts of a range that lie in one group each: group, first byte, length in bytes.
+/// Yields the parts of a range that lie in one group each: group, first byte, length in bytes.
 pub(super) fn groups(offset_bytes: u64, len_bytes: u64) -> impl Iterator<Item = (u64, u64, u64)> {
     let mut at = offset_bytes;
     let end = offset_bytes.saturating_add(len_bytes);
@@ -86,7 +86,7 @@ impl Group {
         })
     }
 
-    /// Takes a page to change it.
+    /// Returns a page in order to change it.
     pub(super) fn change(&mut self, page: usize, epoch: u64) -> &mut Page {
         self.changed[page] = epoch;
         &mut self.pages[page]
@@ -114,8 +114,8 @@ impl Store {
         self.shard(group).write()
     }
 
-    /// Shows the pages of a range: first byte, length in bytes, and where the page would be
-    /// unless its whole group is absent. Absent groups are shown in one piece.
+    /// Visits the pages of a range: first byte, length in bytes, and the slot of the page unless
+    /// its whole group is absent. An absent group is visited in one piece.
     pub(super) fn pages(&self, offset_bytes: u64, len_bytes: u64, visit: &mut Visit<'_>) {
         for (group, at, len) in groups(offset_bytes, len_bytes) {
             // The lock is held for the pieces of one group at most.
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    /// Zeroes a range; whole pages are dropped if `may_free`, else allocated.
+    /// Zeroes a range. Whole pages are dropped if `may_free`, else allocated.
     pub(super) fn zero(&self, offset_bytes: u64, len_bytes: u64, may_free: bool) {
         for (group, at, len) in groups(offset_bytes, len_bytes) {
             let mut shard = self.write(group);

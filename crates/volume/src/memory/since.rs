@@ -1,7 +1,7 @@
-//! What changed in a volume in memory since a mark.
+//! Reports changes of a volume in memory since a mark. [`super::MemoryVolume`] calls this.
 //!
-//! Invariant: a page counts as changed if it was last changed in a later epoch than the mark's, or lies
-//! past the end that the volume had then. [`super::MemoryVolume`] calls this.
+//! Invariant: a page counts as changed if its last change was in a later epoch than the mark's, or
+//! if it lies past the end of the volume at that time.
 
 use super::marks::Mark;
 use super::pages::Store;

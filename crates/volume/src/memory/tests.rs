@@ -1,4 +1,4 @@
-//! Holes, growth, and what changed since a mark.
+//! Tests holes, growth, and changes since a mark.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn changes_are_known_for_each_mark() {
     write(8192);
     volume.mark("second");
     volume.discard(CONTEXT, 0, 4096).unwrap();
-    // A hole that becomes a hole again is no change.
+    // Discarding a hole again is no change.
     volume.discard(CONTEXT, 65_536, 4096).unwrap();
     let first = [(0, 4096, true), (4096, 4096, false), (8192, 4096, true)];
     assert_eq!(changed(&volume, "first", 0, 12_288), first);

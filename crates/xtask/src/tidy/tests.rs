@@ -2,10 +2,11 @@
 
 mod circles;
 mod papers;
+mod prose;
 
 use super::{Finding, Tree, check};
 
-const OPENING: &str = "//! What it is and who calls it.\n";
+const OPENING: &str = "//! Its purpose and its callers.\n";
 
 fn room(name: &str, floor: &str, rest: &str) -> (String, String) {
     let text = format!(

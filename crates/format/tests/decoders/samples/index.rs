@@ -1,11 +1,11 @@
-//! Samples of the index: header, bucket, tail.
+//! Provides samples of the index: header, bucket, tail.
 
 use super::POOL;
 use format::bytes::Writer;
 use format::index::{Bucket, Geometry, Header, Key, Place, Record, Run, Seed, Tail};
 use units::{ContainerId, WriterId};
 
-/// A clean index of 64 buckets.
+/// Returns the header of a clean index with 64 buckets.
 pub fn index_header() -> Header {
     Header {
         pool: POOL,
@@ -20,7 +20,7 @@ pub fn index_header() -> Header {
     }
 }
 
-/// Number and page of a bucket with entries.
+/// Returns number and page of a bucket with entries.
 pub fn bucket() -> Vec<u8> {
     let mut bucket = Bucket::empty();
     for n in 0..30u32 {
@@ -31,7 +31,7 @@ pub fn bucket() -> Vec<u8> {
     [vec![17], bucket.encode(seed, 17).to_vec()].concat()
 }
 
-/// Counts and records of a tail.
+/// Returns counts and records of a tail.
 pub fn tail() -> Vec<u8> {
     let record = |bits| Record {
         key: Key { bits, short: 3 },

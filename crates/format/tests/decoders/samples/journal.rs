@@ -1,16 +1,16 @@
-//! Samples of the journal: header pages, headers of batches and records.
+//! Provides samples of the journal: header pages, headers of batches and records.
 
 use super::POOL;
 use format::config::Seal;
 use format::journal::{BatchHeader, RecordHeader, RecordKind, Seed, SlotHeader};
 use units::{JournalPosition, VolumeId};
 
-/// The slot whose header page is a sample.
+/// Number of the slot whose header page is a sample.
 pub const JOURNAL_SLOT: u32 = 3;
-/// The position of the batch and of the records.
+/// Position of the batch and of the records.
 pub const JOURNAL_AT: JournalPosition = JournalPosition((1 << 37) + 8192);
 
-/// Pages of a slot, with and without encryption, and one that was never used.
+/// Returns pages of a slot with and without encryption, and of one that was never used.
 pub fn pages() -> Vec<Vec<u8>> {
     let page = |seal, tag| {
         let header = SlotHeader {
@@ -29,7 +29,7 @@ pub fn pages() -> Vec<Vec<u8>> {
     vec![page(Seal::None, 0), page(Seal::Aes256Gcm, 7), vec![0; 4096]]
 }
 
-/// A batch and a record of each kind.
+/// Returns a batch and a record of each kind.
 pub fn headers() -> Vec<Vec<u8>> {
     let seed = Seed::new(&POOL, &[2; 32]);
     let record = |kind, data_bytes, len| {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-/// A directory with a pool's top and, beside it, what must stay as it is.
+/// A directory with a pool's top and, beside it, files that must not change.
 struct Place(PathBuf);
 
 impl Place {
@@ -21,7 +21,7 @@ impl Place {
         self.0.join(name)
     }
 
-    /// Both ways to resolve names.
+    /// Returns a disk for each way to resolve names.
     fn disks(&self) -> [LocalDisk; 2] {
         [false, true].map(|walks| LocalDisk {
             below: Below {
@@ -93,7 +93,7 @@ fn links_lead_nowhere() {
         assert!(disk.open_read("").is_err());
     }
     place.is_untouched();
-    // Names of links can be given away and taken: that touches the link.
+    // Links can be renamed and removed: that touches only the link.
     for (disk, name) in place.disks().iter().zip(["file", "dangling"]) {
         fs::write(place.at("top/new"), b"new").expect("a file");
         disk.rename("new", name).expect("rename");

@@ -1,0 +1,113 @@
+//! Checks the English of comments: line length, first words, and words that the glossary replaces.
+//!
+//! `check` calls this.
+//! Invariant: only crates in [`FINISHED`] are checked. The list grows until every crate is in it.
+//! Code spans in backticks are not checked: identifiers keep old words until they are renamed.
+
+use super::{Finding, SourceFile, Tree};
+
+/// Crates whose comments were rewritten. Add a crate when all of its comments pass.
+const FINISHED: &[&str] = &[
+    "access_pattern",
+    "chunking",
+    "conformance",
+    "erasure",
+    "format",
+    "fragpicker",
+    "fuse",
+    "media",
+    "nbd",
+    "page_cache",
+    "units",
+    "volume",
+];
+
+/// Longest line with a comment, characters. rustfmt limits code to the same width.
+const COLUMNS_MAX: usize = 100;
+
+/// A comment line must not begin with these: such a line has no subject.
+const FIRST_WORDS: &[&str] = &["What", "Who", "Whoever"];
+
+/// Words of the second table of `docs/glossary.md`, as far as they are unambiguous, and the term for
+/// each.
+const BANNED: &[(&[&str], &str)] = &[
+    (&["mend", "mends", "mended", "mending"], "repair"),
+    (&["heal", "heals", "healed", "healing"], "repair"),
+    (&["set aside", "sets aside"], "quarantine"),
+    (&["folded", "unfolded"], "applied, not yet applied"),
+    (&["flights"], "single-flight"),
+    (&["asker", "askers"], "I/O origin, or the caller"),
+    (&["seat", "seats"], "index writer lock"),
+    (&["told", "untold"], "reported, or known"),
+    (&["gone"], "deleted, expired or closed: say which"),
+    (&["in vain"], "without effect, or garbage"),
+    (&["crowding", "restraint"], "back-pressure"),
+    (&["reclaim", "reclaims", "reclaimed"], "garbage collection"),
+    (&["give space back", "gives space back"], "free space"),
+    (&["upkeep"], "maintenance schedule"),
+    (&["rehearsal", "rehearse", "rehearses"], "dry run"),
+    (&["unwritten page", "unwritten pages"], "dirty page"),
+    (
+        &["whoever", "for who"],
+        "caller, reader, writer or client: say which",
+    ),
+];
+
+/// See the module's head.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let finished = |source: &&SourceFile| FINISHED.contains(&source.room.as_str());
+    let sources = tree.sources.iter().filter(finished);
+    sources.flat_map(check_source).collect()
+}
+
+fn check_source(source: &SourceFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lines = source.text.lines().zip(source.lexed.comments.lines());
+    for (line, (whole, comment)) in (1..).zip(lines) {
+        let comment = comment.trim();
+        if comment.is_empty() {
+            continue;
+        }
+        let mut refuse = |message: String| {
+            findings.push(Finding::refuse(&source.path, line, message));
+        };
+        let columns = whole.chars().count();
+        if columns > COLUMNS_MAX {
+            refuse(format!(
+                "a comment of {columns} columns: wrap it at {COLUMNS_MAX}"
+            ));
+        }
+        let text = comment.trim_start_matches(['/', '!', '*']).trim_start();
+        let first = text.split_whitespace().next().unwrap_or_default();
+        if FIRST_WORDS.contains(&first) {
+            refuse(format!(
+                "a comment line begins with {first:?}: write subject, verb, object"
+            ));
+        }
+        let prose = without_code(text).to_lowercase();
+        for (words, term) in BANNED {
+            for word in words.iter().filter(|word| contains_word(&prose, word)) {
+                refuse(format!(
+                    "{word:?} in a comment: write {term} (docs/glossary.md)"
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Drops code spans. A span that continues on the next line is dropped to the end of this one.
+fn without_code(text: &str) -> String {
+    let prose: Vec<&str> = text.split('`').step_by(2).collect();
+    prose.join("`")
+}
+
+/// Returns true if `text` contains `word` as whole words.
+fn contains_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).and_then(|b| b.chars().next_back());
+        let after = text.get(at + word.len()..).and_then(|a| a.chars().next());
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
