@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::control::{IN_A_TURN_LIMIT, Leases};
 use crate::exit::Exit;
 use crate::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes};
-use crate::interrupt::{Interrupt, Interrupted};
+use crate::interrupt::Interrupt;
 use crate::memory_plan::MemoryPlan;
 use crate::progress::Progress;
 use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_compression};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
     DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
-    SlotInfo, StepTurn, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
+    SlotInfo, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
 };
 use units::Origin;
 
