@@ -13,6 +13,7 @@ mod live;
 mod open_files;
 mod replica;
 mod scrubbing;
+mod task_bytes;
 mod task_host;
 mod tasks;
 mod trouble;
@@ -26,8 +27,9 @@ pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Outcome};
 pub use findings::Found;
 pub use live::{ExportReading, Live};
+pub use task_bytes::TaskBytes;
 pub use task_host::TaskHost;
-pub use tasks::{TaskBytes, TaskReading};
+pub use tasks::TaskReading;
 pub use volumes::{
     JOURNAL_BYTES_DEFAULT, OpenVolumes, REGION_BYTES, lost_writes, named, open_volumes,
     recorded_losses, unacknowledged_losses,

@@ -3,44 +3,10 @@
 //! Invariant: bytes are counted since the server began and only grow. Called by [`super::Live`], for `status` and the
 //! metrics.
 
+use super::task_bytes::TaskBytes;
 use super::{CollectStatus, CopyState, DefragStatus, Held};
 use format::phase::TaskPhase;
 use maintenance::{DefragStage, GcCounts, ScrubStatus, ScrubTotals};
-
-/// Bytes by where they were found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaskBytes {
-    /// Read from the device.
-    pub disk: u64,
-    /// They were in memory, or readers had verified them.
-    pub cache: u64,
-}
-
-impl TaskBytes {
-    /// Of so many, these were in memory.
-    pub fn of(all: u64, cache: u64) -> Self {
-        Self {
-            disk: all.saturating_sub(cache),
-            cache,
-        }
-    }
-
-    /// Both together.
-    pub fn plus(self, more: Self) -> Self {
-        Self {
-            disk: self.disk.saturating_add(more.disk),
-            cache: self.cache.saturating_add(more.cache),
-        }
-    }
-
-    /// What has come since it was `before`.
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            disk: self.disk.saturating_sub(before.disk),
-            cache: self.cache.saturating_sub(before.cache),
-        }
-    }
-}
 
 /// One task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
