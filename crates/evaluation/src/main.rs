@@ -6,7 +6,7 @@
 use evaluation::figures::{plot, write_page};
 use evaluation::maintenance::grid::{self, Tasks, Variant};
 use evaluation::maintenance::page;
-use evaluation::maintenance::settings::{Picks, Settings};
+use evaluation::maintenance::settings::{Order, Picks, Settings};
 use evaluation::{ageing, fragments};
 use std::path::Path;
 use std::process::ExitCode;
@@ -61,7 +61,17 @@ fn duet(pages: &Path) -> std::io::Result<()> {
     let host_backup = grid::search(&settings, Picks::InRotation, &host_backup, threads);
     let others = of(&[Tasks::Backup, Tasks::Three]);
     let at_random = grid::search(&settings, Picks::AtRandom, &others, threads);
-    let text = page::text(&settings, &in_rotation, &host_backup, &at_random);
+    let shipped = Settings {
+        order: Order::Product,
+        ..settings
+    };
+    let product = grid::run(&shipped, Picks::InRotation, &page::BY_PRODUCT, threads);
+    let text = page::text(
+        &settings,
+        &in_rotation,
+        &product,
+        (&host_backup, &at_random),
+    );
     write_page(&pages.join("duet.md"), "Duet", &text)?;
     std::fs::write(pages.join("duet.svg"), plot(&page::panels(&in_rotation)))
 }

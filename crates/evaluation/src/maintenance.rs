@@ -6,7 +6,8 @@
 pub mod files;
 pub mod grid;
 pub mod page;
+mod product;
 pub mod settings;
-pub mod task;
+mod task;
 pub mod web;
 pub mod world;

@@ -2,7 +2,7 @@
 
 use evaluation::maintenance::grid::{Grid, Tasks, highest, run};
 use evaluation::maintenance::page::IDLE_RATES;
-use evaluation::maintenance::settings::{Kind, Load, Picks, Settings};
+use evaluation::maintenance::settings::{Kind, Load, Order, Picks, Settings};
 use evaluation::maintenance::world::World;
 
 fn load(utilisation: u64) -> Load {
@@ -92,4 +92,34 @@ fn who_hears_of_pages_ends_earlier_and_reads_less() {
         }
     }
     assert_eq!(small(), grid, "the same seed gives the same results");
+}
+
+/// The same by the scheduler that ships: events help there too, and the web server hardly notices.
+#[test]
+fn the_scheduler_that_ships_bounds_what_the_web_server_notices() {
+    let settings = Settings {
+        order: Order::Product,
+        ..Settings::SMALL
+    };
+    let variants = [
+        (Tasks::Nothing, false),
+        (Tasks::Three, false),
+        (Tasks::Three, true),
+    ];
+    let grid = run(&settings, Picks::InRotation, &variants, 2);
+    for overlap in [25, 50, 75, 100] {
+        let at = |has_events| highest(&grid, (Tasks::Three, has_events), overlap);
+        assert!(
+            at(true) > at(false),
+            "{overlap} %: {:?}, {:?} without",
+            at(true),
+            at(false)
+        );
+        for utilisation in [20, 50, 70] {
+            let p99 = |variant| grid[&(variant, overlap, utilisation)].web_p99 as f64;
+            let harm = p99((Tasks::Three, true)) / p99((Tasks::Nothing, false));
+            println!("{overlap} %, {utilisation} %: {harm:.2}");
+            assert!(harm <= 1.2, "{overlap} %, {utilisation} %: {harm:.2}");
+        }
+    }
 }

@@ -16,6 +16,8 @@ pub const UTILISATIONS: [u64; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
 /// What runs beside the web server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Tasks {
+    /// Nothing: what the web server's latencies are compared with.
+    Nothing,
     /// The backup.
     Backup,
     /// The backup for a receiver that wants files nearly in order.
@@ -27,6 +29,7 @@ pub enum Tasks {
 impl Tasks {
     fn kinds(self) -> &'static [Kind] {
         match self {
+            Self::Nothing => &[],
             Self::Backup => &[Kind::Backup],
             Self::HostBackup => &[Kind::HostBackup],
             Self::Three => &THREE,

@@ -150,6 +150,60 @@ fn saved_bars(grid: &Grid) -> String {
     table.into_text()
 }
 
+/// The variants, and the web server alone, for the scheduler that ships.
+pub const BY_PRODUCT: [Variant; 5] = [
+    (Tasks::Nothing, false),
+    (Tasks::Backup, false),
+    (Tasks::Backup, true),
+    (Tasks::Three, false),
+    (Tasks::Three, true),
+];
+
+/// Utilisations for which the web server's latency is shown.
+const LATENCY_AT: [u64; 3] = [25, 50, 75];
+
+/// What maintenance did to the web server's 99th percentile, as a factor: the nearest utilisation that was run.
+fn harm(grid: &Grid, variant: Variant, overlap: u64, utilisation: u64) -> Option<f64> {
+    let nearest = UTILISATIONS.into_iter().rfind(|at| *at <= utilisation)?;
+    let p99 = |variant| Some(grid.get(&(variant, overlap, nearest))?.web_p99 as f64);
+    Some(p99(variant)? / p99((Tasks::Nothing, false))?.max(1.0))
+}
+
+fn by_product(grid: &Grid) -> String {
+    let mut table = Table::new([
+        "overlap",
+        "tasks",
+        "done in time up to (published)",
+        "web server's p99 to alone, at 20 %",
+        "50 %",
+        "70 %",
+    ]);
+    for (nth, overlap) in OVERLAPS.into_iter().enumerate() {
+        for (variant, name, published) in &PUBLISHED {
+            let published = published.get(nth).copied().flatten();
+            let ours = highest(grid, *variant, overlap);
+            let mark = match is_within_a_step(ours, published) {
+                true => "",
+                false => " short",
+            };
+            let harms = LATENCY_AT.map(|at| {
+                let harm = harm(grid, *variant, overlap, at);
+                harm.map_or(String::new(), |harm| {
+                    let mark = if harm > 1.2 { " short" } else { "" };
+                    format!("{harm:.2}{mark}")
+                })
+            });
+            let head = [
+                format!("{overlap} %"),
+                (*name).to_owned(),
+                format!("{} ({}){mark}", said(ours), said(published)),
+            ];
+            table.row(head.into_iter().chain(harms));
+        }
+    }
+    table.into_text()
+}
+
 /// What the variations of the experiment give: the highest utilisations, by variant and overlap.
 pub type Highest = BTreeMap<(Variant, u64), Option<u64>>;
 
@@ -180,8 +234,8 @@ fn others(host_backup: &Highest, at_random: &Highest) -> String {
 pub fn text(
     settings: &Settings,
     in_rotation: &Grid,
-    host_backup: &Highest,
-    at_random: &Highest,
+    product: &Grid,
+    (host_backup, at_random): (&Highest, &Highest),
 ) -> String {
     let seconds = |ns: u64| ns / crate::disk::SECOND;
     let ms = |ns: u64| ns / crate::disk::MILLISECOND;
@@ -214,6 +268,10 @@ pub fn text(
     let notes = "Files are picked in rotation, as Filebench does. Tasks may take files in any order; what waits for the disk does not keep a task from files \
          that\nare in memory. Without events a scrub reads past the page cache; with them it reads through it, so that others find what it read: the scrub of \
          the\nstore does not do that yet. A defragmentation has 64 MiB of writes waiting at most.";
+    let product_note = "The same experiment, but who goes to the disk is decided by `crates/qos` with its defaults for a disk: the wait before maintenance begins\nis \
+         learned, not calibrated, and a task that reads in order goes on until the web server comes. The tasks are still those of this page: files, not\n\
+         the store's containers. The web server's latency is that of reads that need the disk; its bar is 1.2. \
+         Published: idle priority, without a bound on\nthe web server's latency.";
     let others_note = "At random, some hot files are read late or never, and each task has to read them itself. A host backup that wants files nearly in order (100 \
          ahead,\none at a time) finds next to nothing in a page cache that holds a twentieth of the files.";
     format!(
@@ -221,11 +279,13 @@ pub fn text(
          ### Highest utilisation at which maintenance is done in time (published)\n\n{}\n![Files done in time](duet.svg)\n\n\
          ### Maintenance's rate in what the web server leaves\n\n{}\n\
          ### I/O that three tasks save, percent of what they have done (\\*: not done in time)\n\n{}\n{}\n\
+         ### By the scheduler that ships\n\n{product_note}\n\n{}\n\
          ### Variations\n\n{others_note}\n\n{}",
         cells(in_rotation),
         idle_rates(in_rotation),
         saved(in_rotation),
         saved_bars(in_rotation),
+        by_product(product),
         others(host_backup, at_random),
     )
 }

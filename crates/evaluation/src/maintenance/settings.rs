@@ -40,8 +40,19 @@ pub struct Settings {
     pub between_files: Ns,
     /// Calibrated: of a hundred files, how many are in fragments.
     pub fragmented_percent: u64,
+    /// Who gives the disk to maintenance.
+    pub order: Order,
     /// Everything random.
     pub seed: u64,
+}
+
+/// Who gives the disk to maintenance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Idle priority after a calibrated grace, as the paper's kernel has it (CFQ).
+    IdlePriority,
+    /// The scheduler that ships (`crates/qos`), with its defaults for a disk.
+    Product,
 }
 
 impl Settings {
@@ -58,6 +69,7 @@ impl Settings {
         grace: 12 * MILLISECOND,
         between_files: 2 * MILLISECOND,
         fragmented_percent: 60,
+        order: Order::IdlePriority,
         seed: 2015,
     };
 

@@ -5,7 +5,8 @@
 //! memory needs no disk, so it is done at each fetch, also beside a busy web server. Called by the grid.
 
 use super::files::Files;
-use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Settings};
+use super::product::{Due, Product};
+use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Order, Settings};
 use super::task::{FileTask, Ground, Wish};
 use super::web::WebServer;
 use crate::disk::{Disk, Ns, Request};
@@ -25,9 +26,9 @@ const WISHES_MAX: usize = 512;
 const WRITE_BYTES_MAX: u64 = 1 << 20;
 
 /// A request of the web server's.
-struct Asked {
-    since: Ns,
-    request: Request,
+pub(super) struct Asked {
+    pub since: Ns,
+    pub request: Request,
     file: Option<u64>,
 }
 
@@ -70,6 +71,8 @@ pub struct Outcome {
     pub web_busy: (Ns, Ns),
     /// Requests of the web server's, and their time in all.
     pub web: (u64, Ns),
+    /// Of a hundred requests of the web server's for which the disk was needed, 99 took no longer.
+    pub web_p99: Ns,
     /// The most files in memory.
     pub cached_files: u64,
 }
@@ -104,6 +107,9 @@ pub struct World {
     has_events: bool,
     now: Ns,
     outcome: Outcome,
+    /// Of the web server's reads.
+    latencies: Vec<Ns>,
+    product: Option<Product>,
 }
 
 impl World {
@@ -142,6 +148,8 @@ impl World {
             has_events: false,
             now: 0,
             outcome: Outcome::default(),
+            latencies: Vec::new(),
+            product: (settings.order == Order::Product).then(Product::new),
         }
     }
 
@@ -150,10 +158,14 @@ impl World {
         let settings = self.settings;
         self.advance(settings.warm_up);
         self.outcome = Outcome::default();
+        self.latencies.clear();
         self.begin(tasks, has_events);
         let end = settings.warm_up + settings.run;
         self.advance(end);
         let mut outcome = std::mem::take(&mut self.outcome);
+        self.latencies.sort_unstable();
+        let at = self.latencies.len() * 99 / 100;
+        outcome.web_p99 = self.latencies.get(at).copied().unwrap_or(0);
         outcome.is_complete = self.runs.iter().all(|run| run.finished_at.is_some());
         outcome.web_busy.1 = settings.run;
         outcome.maintenance_time = self
@@ -225,7 +237,10 @@ impl World {
                 (0..self.runs.len()).for_each(|nth| self.work_in_memory(nth));
             }
             if self.in_flight.is_none() {
-                self.start();
+                match self.product.take() {
+                    Some(product) => self.start_by(product),
+                    None => self.start(),
+                }
             }
             self.now = self.next_event().min(until);
         }
@@ -251,6 +266,9 @@ impl World {
         if let Some(time) = self.web.next {
             at(time);
         }
+        if let Some(time) = self.product.as_ref().and_then(|p| p.wakes_at(self.now)) {
+            at(time);
+        }
         next
     }
 
@@ -261,6 +279,9 @@ impl World {
         match done {
             InFlight::Web(asked) => {
                 self.last_web_end = self.now;
+                if let Some(product) = &mut self.product {
+                    product.web_done(asked.since, self.now);
+                }
                 if let Some(file) = asked.file {
                     (0..CHUNKS).for_each(|chunk| {
                         self.ground.keep(
@@ -273,6 +294,7 @@ impl World {
                     });
                     self.outcome.web.0 += 1;
                     self.outcome.web.1 += self.now - asked.since;
+                    self.latencies.push(self.now - asked.since);
                 }
             }
             InFlight::Maintenance(nth, wish) => {
@@ -282,6 +304,10 @@ impl World {
                 let Some(run) = self.runs.get_mut(nth) else {
                     return;
                 };
+                if let Some(product) = &mut self.product {
+                    let next = run.task.wishes.front().map(|wish| wish.request);
+                    product.piece_done(nth, wish.request, next, self.now);
+                }
                 if run.task.wishes.is_empty() {
                     run.ready_at = self.now + self.settings.between_files;
                     self.turn = nth + 1;
@@ -324,7 +350,7 @@ impl World {
             self.log = (at, 0);
         }
         while let Some(since) = self.web.next.filter(|next| *next <= self.now) {
-            if self.web.is_saturating() && !self.asked.is_empty() {
+            if self.web.is_saturating() && self.has_asked() {
                 break;
             }
             let file = self.web.pick(&self.ground.files);
@@ -346,6 +372,45 @@ impl World {
                 file: Some(file),
             });
         }
+    }
+
+    fn has_asked(&self) -> bool {
+        !self.asked.is_empty() || self.product.as_ref().is_some_and(Product::has_web)
+    }
+
+    /// The scheduler that ships says who goes to the disk.
+    fn start_by(&mut self, mut product: Product) {
+        self.asked.drain(..).for_each(|asked| product.ask(asked));
+        for (nth, run) in self.runs.iter().enumerate() {
+            let may = run.finished_at.is_none() && run.ready_at <= self.now;
+            if may || !run.task.wishes.is_empty() {
+                product.wish(nth, run.task.kind());
+            }
+        }
+        while self.in_flight.is_none()
+            && let Some(due) = product.next(self.now)
+        {
+            match due {
+                Due::Web(asked) => {
+                    let end = self.disk.serve(self.now, asked.request);
+                    self.outcome.web_busy.0 += end - self.now;
+                    self.in_flight = Some((end, InFlight::Web(asked)));
+                }
+                Due::Task(nth) => {
+                    self.work_on_disk(nth);
+                    let wishes = self.runs.get_mut(nth).map(|run| &mut run.task.wishes);
+                    match wishes.and_then(VecDeque::pop_front) {
+                        Some(wish) => {
+                            product.begins(nth, wish.request, self.now);
+                            let end = self.disk.serve(self.now, wish.request);
+                            self.in_flight = Some((end, InFlight::Maintenance(nth, wish)));
+                        }
+                        None => product.leaves(nth, self.now),
+                    }
+                }
+            }
+        }
+        self.product = Some(product);
     }
 
     fn start(&mut self) {

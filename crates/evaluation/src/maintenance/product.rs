@@ -1,0 +1,206 @@
+//! The scheduler that ships (`crates/qos`), in front of the modelled disk.
+//!
+//! A task asks for a turn for a file. Once it has one, it reads chunk after chunk; in idle time it goes on, with the
+//! next file too, until the web server comes, as the product's tasks do.
+//!
+//! Invariant: what is handed out is completed once. Called by the world.
+
+use super::settings::{CHUNK_BYTES, FILE_BYTES, Kind};
+use super::world::Asked;
+use crate::disk::{Ns, Request};
+use qos::{Direction, Flow, Grant, Scheduler, Settings};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Whose request the disk serves now.
+pub(super) enum Due {
+    /// The web server's.
+    Web(Asked),
+    /// The next chunk of this task.
+    Task(usize),
+}
+
+/// A task's turn.
+struct Turn {
+    id: u64,
+    nth: usize,
+    grant: Grant,
+    since: Ns,
+    paid_bytes: u64,
+    began: (Ns, bool),
+}
+
+#[derive(Default)]
+struct Place {
+    flow: Option<Flow>,
+    /// Where its last request ended.
+    end: u64,
+    is_in_order: bool,
+    has_asked: bool,
+}
+
+/// See the module's head.
+pub(super) struct Product {
+    scheduler: Scheduler,
+    ids: u64,
+    web: BTreeMap<u64, Asked>,
+    /// By id: which task asked.
+    asked: BTreeMap<u64, usize>,
+    places: BTreeMap<usize, Place>,
+    /// Handed out, in order.
+    at_device: VecDeque<(u64, Grant, Ns)>,
+    turn: Option<Turn>,
+}
+
+fn flow_of(kind: Kind) -> Flow {
+    match kind {
+        Kind::Backup | Kind::HostBackup => Flow::Replication,
+        Kind::Scrub => Flow::Scrub,
+        Kind::Defragment => Flow::Defragment,
+    }
+}
+
+impl Product {
+    #[allow(clippy::expect_used)]
+    pub fn new() -> Self {
+        Self {
+            scheduler: Scheduler::new(Settings::DISK).expect("the default is checked"),
+            ids: 0,
+            web: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            places: BTreeMap::new(),
+            at_device: VecDeque::new(),
+            turn: None,
+        }
+    }
+
+    fn offer(&mut self, flow: Flow, bytes: u64, is_sequential: bool, direction: Direction) -> u64 {
+        self.ids += 1;
+        let request = qos::Request {
+            id: self.ids,
+            flow,
+            direction,
+            is_sequential,
+            bytes,
+        };
+        // Queues are longer than anything here.
+        let _ = self.scheduler.offer(request);
+        self.ids
+    }
+
+    pub fn has_web(&self) -> bool {
+        !self.web.is_empty()
+    }
+
+    /// The web server wants something.
+    pub fn ask(&mut self, asked: Asked) {
+        let direction = match asked.request.is_write {
+            true => Direction::Write,
+            false => Direction::Read,
+        };
+        let flow = Flow::ForegroundNonSequential;
+        let id = self.offer(flow, asked.request.bytes, false, direction);
+        self.web.insert(id, asked);
+    }
+
+    /// A task wants a turn, unless it waits for one or has it.
+    pub fn wish(&mut self, nth: usize, kind: Kind) {
+        let place = self.places.entry(nth).or_default();
+        if place.has_asked {
+            return;
+        }
+        place.has_asked = true;
+        place.flow = Some(flow_of(kind));
+        let is_in_order = place.is_in_order;
+        let id = self.offer(flow_of(kind), FILE_BYTES, is_in_order, Direction::Read);
+        self.asked.insert(id, nth);
+    }
+
+    /// Who is served next, if anybody may be.
+    pub fn next(&mut self, now: Ns) -> Option<Due> {
+        if let Some(turn) = &self.turn {
+            return Some(Due::Task(turn.nth));
+        }
+        while let Some((request, grant)) = self.scheduler.next(now) {
+            self.at_device.push_back((request.id, grant, now));
+        }
+        let (id, grant, since) = self.at_device.pop_front()?;
+        if let Some(asked) = self.web.remove(&id) {
+            return Some(Due::Web(asked));
+        }
+        let nth = self.asked.remove(&id)?;
+        self.turn = Some(Turn {
+            id,
+            nth,
+            grant,
+            since,
+            paid_bytes: FILE_BYTES,
+            began: (now, grant == Grant::Idle { is_seek: true }),
+        });
+        Some(Due::Task(nth))
+    }
+
+    pub fn wakes_at(&self, now: Ns) -> Option<Ns> {
+        self.scheduler.wakes_at(now).filter(|at| *at > now)
+    }
+
+    pub fn web_done(&mut self, since: Ns, now: Ns) {
+        let flow = Flow::ForegroundNonSequential;
+        self.scheduler.completed(flow, since, now);
+    }
+
+    /// The task that has the turn begins with this.
+    pub fn begins(&mut self, nth: usize, request: Request, now: Ns) {
+        let place = self.places.entry(nth).or_default();
+        place.is_in_order = place.end == request.address;
+        place.end = request.address + request.bytes;
+        let is_in_order = place.is_in_order;
+        if let Some(turn) = &mut self.turn {
+            turn.began = (
+                now,
+                !is_in_order || turn.grant == (Grant::Idle { is_seek: true }),
+            );
+            if let Grant::Idle { is_seek } = &mut turn.grant {
+                *is_seek = false;
+            }
+        }
+    }
+
+    /// That is done; `next` is what the task would do now, if it is known.
+    pub fn piece_done(&mut self, nth: usize, request: Request, next: Option<Request>, now: Ns) {
+        let (Some(turn), Some(place)) = (&mut self.turn, self.places.get(&nth)) else {
+            return;
+        };
+        let Some(flow) = place.flow else { return };
+        let (began, is_seek) = turn.began;
+        let idle_time = matches!(turn.grant, Grant::Idle { .. }).then_some(is_seek);
+        self.scheduler.piece_took(flow, idle_time, now - began, now);
+        turn.paid_bytes = turn.paid_bytes.saturating_sub(request.bytes);
+        let is_contiguous = next.is_none_or(|next| next.address == place.end);
+        let goes_on = match turn.grant {
+            Grant::Idle { .. } => {
+                let times = (turn.since, now);
+                self.scheduler
+                    .go_on(flow, is_contiguous, CHUNK_BYTES, times)
+            }
+            Grant::Floor | Grant::User => turn.paid_bytes > 0,
+        };
+        // It computes between two files, and asks again.
+        if !goes_on || next.is_none() {
+            self.leaves(nth, now);
+        }
+    }
+
+    /// The task leaves the disk.
+    pub fn leaves(&mut self, nth: usize, now: Ns) {
+        let Some(turn) = self.turn.take_if(|turn| turn.nth == nth) else {
+            return;
+        };
+        debug_assert!(turn.id > 0, "it was handed out");
+        if let Some(place) = self.places.get_mut(&nth) {
+            place.has_asked = false;
+            if let Some(flow) = place.flow {
+                self.scheduler.completed(flow, turn.since, now);
+            }
+        }
+    }
+}
