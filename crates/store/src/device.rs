@@ -9,11 +9,12 @@
 
 mod paced_disk;
 mod pieces;
+mod state;
 mod steps;
 mod turns;
 
 pub use paced_disk::{PacedDisk, Writes};
-pub use pieces::PieceKind;
+pub use state::PieceKind;
 pub use steps::StepTurn;
 pub use turns::DeviceQueue;
 

@@ -6,7 +6,7 @@
 //! Invariant: what is handed out is completed once. Called by the world.
 
 use super::settings::{CHUNK_BYTES, FILE_BYTES, Kind};
-use super::world::Asked;
+use super::web::Asked;
 use crate::disk::{Ns, Request};
 use qos::{Direction, Flow, Grant, Scheduler, Settings};
 use std::collections::{BTreeMap, VecDeque};

@@ -4,11 +4,19 @@
 
 use super::files::Files;
 use super::settings::{Load, Picks};
-use crate::disk::{MILLISECOND, Ns};
+use crate::disk::{MILLISECOND, Ns, Request};
 use sim::Seed;
 
 /// To serve a file from memory.
 const FROM_MEMORY: Ns = MILLISECOND / 4;
+
+/// A request that needs the disk.
+pub(super) struct Asked {
+    pub since: Ns,
+    pub request: Request,
+    /// That it serves; `None`: it writes its log.
+    pub file: Option<u64>,
+}
 
 /// See the module's head.
 pub struct WebServer {

@@ -8,7 +8,7 @@ use super::files::Files;
 use super::product::{Due, Product};
 use super::settings::{CHUNKS, FILE_BYTES, FRAME_BYTES, Kind, LOG_BYTES, Load, Order, Settings};
 use super::task::{FileTask, Ground, Wish};
-use super::web::WebServer;
+use super::web::{Asked, WebServer};
 use crate::disk::{Disk, Ns, Request};
 use duet::{Access, Driver, DriverOptions, Duet, Mask, Options, Progress, Scope, Space, Step};
 use page_cache::{PageCache, Place, S3Fifo, Use};
@@ -24,13 +24,6 @@ const LOG_RING_BYTES: u64 = 1 << 30;
 const WISHES_MAX: usize = 512;
 /// A write-back is split into requests of this size at most.
 const WRITE_BYTES_MAX: u64 = 1 << 20;
-
-/// A request of the web server's.
-pub(super) struct Asked {
-    pub since: Ns,
-    pub request: Request,
-    file: Option<u64>,
-}
 
 enum InFlight {
     Web(Asked),

@@ -3,7 +3,7 @@
 //! Invariant: what is read and written is what the disk below reads and writes; only when differs. Called
 //! as any disk: by blobs (containers), and by whoever has files (journal, index).
 
-use super::pieces::PIECE_BYTES;
+use super::state::PIECE_BYTES;
 use super::{PieceKind, RequestQueue, flow_of, is_maintenance};
 use media::{Asker, Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, ReadFrom, Room};
 use qos::Direction;
@@ -284,7 +284,7 @@ fn piece_len(offset: u64, may: u64, left: usize) -> usize {
 mod tests {
     use super::super::Turn;
     use super::*;
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
     use units::Origin;
 
     const PART: usize = 20 << 10;
@@ -306,12 +306,12 @@ mod tests {
 
     impl DiskFile for Told {
         fn read_at(&self, _: u64, _: &mut [u8]) -> Result<(), MediaError> {
-            self.0.lock().expect("no panic").push(None);
+            self.0.lock().push(None);
             Ok(())
         }
 
         fn read_at_ahead(&self, _: u64, _: &mut [u8], ahead: u64) -> Result<(), MediaError> {
-            self.0.lock().expect("no panic").push(Some(ahead));
+            self.0.lock().push(Some(ahead));
             Ok(())
         }
 
@@ -345,7 +345,7 @@ mod tests {
         };
         let read = |offset: u64| {
             file.read_at(offset, &mut vec![0; PART]).expect("read");
-            told.0.lock().expect("no panic").pop().expect("one")
+            told.0.lock().pop().expect("one")
         };
         {
             let _task = Asker::of(Origin::Collect).begin();

@@ -10,86 +10,13 @@
 //! what its thread holds. Called by [`super::PacedDisk`], and by the turns themselves.
 
 use super::DeviceQueue;
-use super::turns::State;
-use qos::{DeviceKind, Flow, Grant};
-use std::sync::MutexGuard;
-use std::thread::ThreadId;
+use super::state::{PIECE_BYTES, Piece, PieceKind, State, read_bytes};
+use parking_lot::MutexGuard;
+use qos::Flow;
 use std::time::Duration;
 
-/// Bytes that maintenance writes at once, or reads where a turn was paid for: who comes meanwhile waits for them.
-pub(super) const PIECE_BYTES: usize = 256 << 10;
-/// ... and that it reads at once in idle time, from a disk and from other devices.
-const READ_BYTES: (u64, u64) = (64 << 10, 1 << 20);
 /// Longer than a floor of 2 % needs for a piece on a disk.
 const WAIT_MAX: Duration = Duration::from_millis(500);
-
-/// What a step has at the device.
-pub(super) struct Piece {
-    /// Of the step.
-    id: u64,
-    thread: ThreadId,
-    flow: Flow,
-    began_ns: u64,
-    grant: Grant,
-    /// Of what the turn was asked for, bytes that were not read or written yet.
-    paid_bytes: u64,
-    /// Nothing was read or written yet.
-    is_fresh: bool,
-    /// When what is at the device now began, and whether the head had to move for it.
-    at_device: Option<(u64, bool)>,
-}
-
-impl Piece {
-    /// Of a step that this thread begins now, for so many bytes.
-    pub fn new(id: u64, flow: Flow, (grant, paid_bytes): (Grant, u64), now_ns: u64) -> Self {
-        Self {
-            id,
-            thread: std::thread::current().id(),
-            flow,
-            began_ns: now_ns,
-            grant,
-            paid_bytes,
-            is_fresh: true,
-            at_device: None,
-        }
-    }
-
-    fn is_idle_time(&self) -> bool {
-        matches!(self.grant, Grant::Idle { .. })
-    }
-
-    fn moves_head(&self) -> bool {
-        self.grant == (Grant::Idle { is_seek: true })
-    }
-
-    /// Bytes of so many that are read or written at once.
-    fn at_once(&self, kind: PieceKind, device: DeviceKind, bytes: u64) -> u64 {
-        match (kind, self.is_idle_time()) {
-            (PieceKind::Write, _) => bytes,
-            (PieceKind::Read { .. }, true) => bytes.min(read_bytes(device)),
-            (PieceKind::Read { .. }, false) => bytes.min(PIECE_BYTES as u64),
-        }
-    }
-}
-
-fn read_bytes(device: DeviceKind) -> u64 {
-    match device {
-        DeviceKind::Disk => READ_BYTES.0,
-        DeviceKind::Ssd => READ_BYTES.1,
-    }
-}
-
-/// What maintenance is about to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PieceKind {
-    /// To read.
-    Read {
-        /// It goes on where the read before has ended.
-        is_sequential: bool,
-    },
-    /// To write a piece of something long.
-    Write,
-}
 
 impl DeviceQueue {
     /// Bytes of so many that this thread may read or write now, after waiting for its turn if that was over; all of them

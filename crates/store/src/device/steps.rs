@@ -5,10 +5,9 @@
 //! a turn computes between its reads, and may not come back for a while. Called by maintenance, and
 //! by the server for its clients.
 
-use super::pieces::Piece;
-use super::turns::{DeviceQueue, LOOK_EVERY, State, Waiter};
+use super::state::{Piece, State, Waiter};
+use super::turns::{DeviceQueue, LOOK_EVERY};
 use qos::{DeviceKind, Direction, Flow, Grant, Request};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,31 +34,6 @@ pub struct StepTurn<'a> {
     began_ns: Option<u64>,
     /// Another step has it now.
     is_given: bool,
-}
-
-/// Users' steps outside of the scheduler, in the order in which they came, and how many are in it or at
-/// the device.
-#[derive(Default)]
-pub(super) struct Line {
-    /// Each with the time until which it is held back.
-    outside: VecDeque<(u64, Request)>,
-    inside: usize,
-    /// Of them, those at the device.
-    pub at_device: usize,
-}
-
-impl Line {
-    pub fn waiting(&self, flow: Flow) -> usize {
-        let of_flow = self.outside.iter().filter(|(_, step)| step.flow == flow);
-        of_flow.count()
-    }
-
-    /// Takes one back. False: it is not outside.
-    fn withdraw(&mut self, id: u64) -> bool {
-        let before = self.outside.len();
-        self.outside.retain(|(_, step)| step.id != id);
-        self.outside.len() < before
-    }
 }
 
 impl State {

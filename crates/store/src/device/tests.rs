@@ -41,6 +41,13 @@ pub(super) fn queue(device: Option<DeviceKind>) -> (Arc<DeviceQueue>, Arc<Standi
     (Arc::new(queue), ticks)
 }
 
+/// A client's read that takes so long at the device.
+fn read(queue: &DeviceQueue, ticks: &Standing, took_ns: u64) {
+    let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
+    ticks.pass(took_ns);
+    drop(turn);
+}
+
 /// Steps of a scrub that get their turns in ten seconds, each of 5 ms, beside a user's read of 8 ms
 /// in every `period_ms`.
 fn steps_beside(period_ms: Option<u64>) -> u64 {
@@ -93,7 +100,7 @@ fn a_deadline_makes_the_floor_rise() {
         }
         let mut wish = None;
         for _ in 0..1000 {
-            drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+            read(&queue, &ticks, 4 * MS);
             let mut turn = wish
                 .take()
                 .unwrap_or_else(|| queue.ask(Flow::Scrub, 1 << 20));
@@ -111,7 +118,7 @@ fn a_deadline_makes_the_floor_rise() {
 #[test]
 fn who_gives_up_leaves_nothing_behind() {
     let (queue, ticks) = queue(Some(DeviceKind::Ssd));
-    drop(queue.enter(RANDOM, Direction::Read, false, 4096));
+    read(&queue, &ticks, MS);
     let mut first = queue.ask(Flow::Scrub, 1 << 20);
     assert!(first.wait(NOW), "its floor");
     let mut second = queue.ask(Flow::Collect, 1 << 20);

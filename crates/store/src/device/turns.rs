@@ -4,52 +4,18 @@
 //! waits in the scheduler, or for room in it, has a waiter here. Called by [`super::PacedDisk`]; turns of steps are
 //! in [`super::steps`].
 
-use super::pieces::Piece;
-use super::steps::Line;
+use super::state::{State, Waiter};
 use super::{FlowCounts, PieceKind, RequestQueue, Turn, flow_of};
 use media::{Asker, Ticks};
-use qos::{
-    Deadline, DeviceKind, Direction, EdgeThrottle, Flow, Grant, InvalidShares, KindJudge, Plan,
-    Request, Scheduler,
-};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::thread::Thread;
+use parking_lot::{Mutex, MutexGuard};
+use qos::{Deadline, DeviceKind, Direction, Flow, InvalidShares, Plan, Request};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer reads say little about seeks.
 const SHORT_BYTES: u64 = 256 << 10;
 /// Who waits looks after itself so often, whatever happens.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
-
-/// A thread that waits.
-pub(super) struct Waiter {
-    granted: OnceLock<Grant>,
-    thread: Thread,
-    /// It looks itself when its time is: it is told when the last user has left.
-    is_maintenance: bool,
-}
-
-pub(super) struct State {
-    pub plan: Plan,
-    pub kind: DeviceKind,
-    pub scheduler: Scheduler,
-    pub edge: EdgeThrottle,
-    judge: KindJudge,
-    id_next: u64,
-    pub waiting: BTreeMap<u64, Arc<Waiter>>,
-    /// Steps of processes beside this one, on their way into the scheduler and out of it.
-    pub line: Line,
-    /// What steps of maintenance have at the device: few.
-    pub pieces: Vec<Piece>,
-    /// By flow: what it read last went on where the read before had ended.
-    in_order: [bool; Flow::ALL.len()],
-    /// Turns of users that have not ended, but for those of steps.
-    pub users_at_device: usize,
-    /// When a user of this process was last there.
-    pub own_user_at_ns: Option<u64>,
-    counts: [FlowCounts; Flow::ALL.len()],
-}
 
 /// See the module's head.
 pub struct DeviceQueue {
@@ -71,25 +37,8 @@ pub struct AtDevice<'a> {
 impl DeviceQueue {
     /// Refuses a plan that leaves nothing to somebody.
     pub fn new(plan: Plan, ticks: Arc<dyn Ticks>) -> Result<Self, InvalidShares> {
-        plan.check()?;
-        let kind = plan.device.unwrap_or_default();
-        let state = State {
-            plan,
-            kind,
-            scheduler: Scheduler::new(plan.settings(kind))?,
-            edge: EdgeThrottle::new(plan.targets),
-            judge: KindJudge::default(),
-            id_next: 0,
-            waiting: BTreeMap::new(),
-            line: Line::default(),
-            pieces: Vec::new(),
-            in_order: Default::default(),
-            users_at_device: 0,
-            own_user_at_ns: None,
-            counts: Default::default(),
-        };
         Ok(Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(plan)?),
             ticks,
         })
     }
@@ -173,7 +122,7 @@ impl DeviceQueue {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 }
 
@@ -257,74 +206,6 @@ impl RequestQueue for DeviceQueue {
 }
 
 impl Turn for AtDevice<'_> {}
-
-impl Waiter {
-    pub fn here(flow: Flow) -> Self {
-        Self {
-            is_maintenance: flow.is_maintenance(),
-            granted: OnceLock::new(),
-            thread: std::thread::current(),
-        }
-    }
-
-    /// Why it may go; `None`: it has to wait.
-    pub fn granted(&self) -> Option<Grant> {
-        self.granted.get().copied()
-    }
-
-    /// It may go.
-    pub fn grant(&self, grant: Grant) {
-        let _ = self.granted.set(grant);
-    }
-}
-
-impl State {
-    pub fn new_id(&mut self) -> u64 {
-        self.id_next += 1;
-        self.id_next
-    }
-
-    pub fn of(&mut self, flow: Flow) -> &mut FlowCounts {
-        &mut self.counts[flow as usize]
-    }
-
-    /// The last user has left a disk: who waits for idle time reckons anew. Other devices have too many users for that,
-    /// and short waits.
-    fn tell_of_gap(&self) {
-        if self.kind == DeviceKind::Disk && self.users_at_device + self.line.at_device == 0 {
-            let waiting = self.waiting.values().filter(|waiter| waiter.is_maintenance);
-            waiting.for_each(|waiter| waiter.thread.unpark());
-        }
-    }
-
-    pub fn note_order(&mut self, flow: Flow, is_sequential: bool) {
-        if let Some(in_order) = self.in_order.get_mut(flow as usize) {
-            *in_order = is_sequential;
-        }
-    }
-
-    pub fn reads_in_order(&self, flow: Flow) -> bool {
-        self.in_order
-            .get(flow as usize)
-            .copied()
-            .unwrap_or_default()
-    }
-
-    fn count(&mut self, flow: Flow, direction: Direction, bytes: u64) {
-        let counts = self.of(flow);
-        let (requests, sum) = match direction {
-            Direction::Read => (&mut counts.reads, &mut counts.read_bytes),
-            Direction::Write => (&mut counts.writes, &mut counts.written_bytes),
-        };
-        *requests += 1;
-        *sum += bytes;
-    }
-
-    fn choose_kind(&mut self) -> Result<(), InvalidShares> {
-        self.kind = self.plan.device.unwrap_or(self.judge.kind());
-        self.scheduler.set(self.plan.settings(self.kind))
-    }
-}
 
 impl Drop for AtDevice<'_> {
     fn drop(&mut self) {
