@@ -130,8 +130,7 @@ pub fn advance<T: MaintenanceTask>(
         worked = worked.saturating_add(bytes);
         let held_ns = u128::from(host.now_ns().saturating_sub(given_ns));
         let is_paid = worked < sizes.turn_bytes && held_ns < turn_ns;
-        let goes_on = has_time(host) && turn.goes_on();
-        if host.is_to_stop() || !(is_paid || goes_on) {
+        if host.is_to_stop() || !(is_paid || has_time(host) && turn.goes_on()) {
             return Ok(Advance::Step(TaskStep::Worked { bytes: worked }));
         }
     }

@@ -39,6 +39,8 @@ impl GraceLimits {
 const REPLAYED: usize = 4000;
 /// New ones between two replays: so many, or a share of those that are known.
 const REPLAY_EVERY: (usize, usize) = (250, 4);
+/// ... and so much time: replays take a millisecond or two, under the lock of the device's queue.
+const REPLAY_EVERY_NS: u64 = 1_000_000_000;
 /// By so much the 99th percentile may grow in a replay; the bar for users is 1.2.
 const HARM_MOST: f64 = 1.14;
 /// ... and by so much as it was measured.
@@ -78,6 +80,8 @@ pub(crate) struct Grace {
     piece_ns: (f64, f64),
     samples: VecDeque<Sample>,
     new: usize,
+    /// When the samples were replayed last.
+    replayed_ns: u64,
     /// When anything was done last.
     last_end_ns: u64,
     /// Without maintenance the device would have been free again at this time.
@@ -120,6 +124,7 @@ impl Grace {
             piece_ns: (0.0, 0.0),
             samples: VecDeque::with_capacity(REPLAYED + 1),
             new: 0,
+            replayed_ns: 0,
             last_end_ns: 0,
             free_ns: 0,
             harm: 1.0,
@@ -186,8 +191,10 @@ impl Grace {
             self.samples.pop_front();
         }
         self.new += 1;
-        if self.new >= REPLAY_EVERY.0.max(self.samples.len() / REPLAY_EVERY.1) {
+        let is_enough = self.new >= REPLAY_EVERY.0.max(self.samples.len() / REPLAY_EVERY.1);
+        if is_enough && now_ns.saturating_sub(self.replayed_ns) >= REPLAY_EVERY_NS {
             self.new = 0;
+            self.replayed_ns = now_ns;
             self.learn();
         }
     }
@@ -422,6 +429,19 @@ mod tests {
         serve(&mut grace, (40_000..100_000).map(far), |_| 0);
         assert_eq!(grace.ns(), Settings::DISK.grace.least_ns, "it was long ago");
         assert!(grace.harm() < 1.01);
+    }
+
+    #[test]
+    fn a_fast_device_does_not_replay_all_the_time() {
+        let mut grace = Grace::new(Settings::SSD.grace, Settings::SSD.costs.seek_ns);
+        let begin_ns = 10_000 * MS;
+        // A hundred thousand requests in a second.
+        let replays = (0..100_000u64).filter(|n| {
+            let came_ns = begin_ns + n * 10_000;
+            grace.user_completed(true, came_ns, came_ns + 5000);
+            grace.new == 0
+        });
+        assert_eq!(replays.count(), 1);
     }
 
     #[test]
