@@ -47,13 +47,19 @@ impl Gated {
         })
     }
 
-    /// Returns the device as servers see it. Reads at the offsets that are `cached` need no thread.
+    /// Returns the device as servers see it. Reads at the offsets that are `cached` need no thread,
+    /// and do not stop at the gate.
     pub(crate) fn volume(self: &Arc<Self>, cached: fn(u64) -> bool) -> Arc<dyn Volume> {
         let gated = Arc::clone(self);
-        let slow = Slow::new(self.memory.clone(), move |request| gated.pass(request));
-        Arc::new(slow.except(move |request| {
+        let is_cached = move |request: Request| {
             request.operation == Operation::Read && cached(request.offset_bytes)
-        }))
+        };
+        let slow = Slow::new(self.memory.clone(), move |request| {
+            if !is_cached(request) {
+                gated.pass(request);
+            }
+        });
+        Arc::new(slow.except(is_cached))
     }
 
     fn pass(&self, request: Request) {

@@ -15,11 +15,18 @@ use volume::{Operation, RequestContext, Volume};
 const LARGE: usize = crate::REQUEST_BYTES_MAX as usize;
 const LONG: Duration = Duration::from_secs(60);
 
-/// Nothing is cached. Reads and writes wait while the gate is shut.
+/// The only offset that is cached.
+const CACHED_OFFSET: u64 = 1 << 20;
+/// Fewer reads than the server queues for one connection.
+const QUEUED: usize = 200;
+/// Reads that [`reads`] returns.
+const READS: usize = 600;
+
+/// Reads and writes wait while the gate is shut.
 const STOPS: &[Operation] = &[Operation::Read, Operation::Write];
 
 fn served(volume: &Arc<Gated>) -> Arc<dyn Exports> {
-    Arc::new(FixedExports::default().with("disk", volume.volume(|_| false)))
+    Arc::new(FixedExports::default().with("disk", volume.volume(|offset| offset == CACHED_OFFSET)))
 }
 
 fn start(place: &Place, volume: &Arc<Gated>, pool_bytes: u64) -> ServerHandle {
@@ -39,7 +46,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Returns hundreds of reads.
+/// Returns [`READS`] reads at offset 0.
 fn reads(len: usize) -> Vec<u8> {
     let request = Request {
         flags: 0,
@@ -48,7 +55,24 @@ fn reads(len: usize) -> Vec<u8> {
         offset_bytes: 0,
         len_bytes: len as u64,
     };
-    encode(&request, false).repeat(600)
+    encode(&request, false).repeat(READS)
+}
+
+/// Sends [`QUEUED`] reads that wait, and returns when the server has queued all of them: only then
+/// does the connection's thread answer the cached read that follows.
+fn fill_queue(client: &mut Client) {
+    let mut waiting = reads(4096);
+    waiting.truncate(waiting.len() / READS * QUEUED);
+    let cached = Request {
+        flags: 0,
+        command: Command::Read as u16,
+        cookie: 2,
+        offset_bytes: CACHED_OFFSET,
+        len_bytes: 4096,
+    };
+    // In one message, so that the first read does not arrive alone and is executed without a queue.
+    client.send(&[waiting, encode(&cached, false)].concat());
+    assert_eq!(client.reply(4096).cookie, cached.cookie);
 }
 
 /// Sends all at once, without waiting for the server to take some.
@@ -65,6 +89,9 @@ fn reads_of_a_client_that_left_are_dropped() {
         let volume = Gated::new(STOPS);
         let handle = start(&place, &volume, 0);
         let mut client = connect(&place);
+        if len < LARGE {
+            fill_queue(&mut client);
+        }
         flood(&mut client, len);
         if goodbye {
             client.ask(Command::Disconnect, 0, 0, 0);
