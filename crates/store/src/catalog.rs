@@ -12,13 +12,11 @@ mod set_aside;
 mod trash;
 
 pub use inventory::InventoryEntry;
-pub(crate) use inventory::{inventory_key, parse_inventory};
-pub(crate) use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
-pub(crate) use parity::{parity_edit, read_parity};
-pub(crate) use set_aside::{
+pub use inventory::{inventory_key, parse_inventory};
+pub use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
+pub use parity::{parity_edit, read_parity};
+pub use set_aside::{
     harmless_edits, read_harmless, read_set_aside, set_aside_edits, set_aside_key,
 };
 pub use trash::{Discarded, Forgotten, TrashedContainer};
-pub(crate) use trash::{
-    Trash, forgotten_key, forgotten_tag_of, parse_trash, read_trash, trash_key,
-};
+pub use trash::{Trash, forgotten_key, forgotten_tag_of, parse_trash, read_trash, trash_key};

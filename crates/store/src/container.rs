@@ -10,10 +10,10 @@ mod nonce;
 mod reader;
 mod spare;
 
-pub(crate) use builder::{ContainerBuilder, RegionBuilder};
+pub use builder::{ContainerBuilder, RegionBuilder};
 #[cfg(test)]
 pub(crate) use reader::flip;
-pub(crate) use reader::{
+pub use reader::{
     Ahead, ContainerReader, Contents, Copies, FetchedRegion, OpenedRegion, PART_BYTES_MAX,
     ProvenRegion, ReadBy, Tail,
 };

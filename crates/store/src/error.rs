@@ -78,7 +78,7 @@ impl StoreError {
     }
 
     /// There is no room for something, for a reason that is not the disk's own.
-    pub(crate) fn no_space(why: &str) -> Self {
+    pub fn no_space(why: &str) -> Self {
         Self::new(StoreErrorKind::Media(MediaErrorKind::NoSpace), why)
     }
 

@@ -7,32 +7,30 @@
 mod error;
 // Pipeline order, left to right.
 mod budget;
-mod catalog;
+pub mod catalog;
 mod check;
 mod chunk_map;
 mod collect;
-mod container;
+pub mod container;
 mod defragment;
 mod device;
 mod index;
-mod journal;
 mod pool;
 mod read_path;
-mod recipe;
+pub mod recipe;
 mod recovery;
 mod space;
-mod superblock;
-mod volumes;
+pub mod superblock;
 mod write_path;
 
-pub use budget::{PoolMemory, VolumesMemory};
+pub use budget::PoolMemory;
 pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
 pub use chunk_map::LookupCounts;
 pub use collect::{
     CachedChunks, ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit,
-    GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, NothingCached, Purged, Retired,
-    RoundResult, SnapshotExpiry,
+    GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, Needed, NothingCached, OpenVolumes,
+    Purged, Retired, RoundResult, SnapshotExpiry,
 };
 pub use container::{Region, RegionPlace};
 pub use defragment::{
@@ -43,23 +41,21 @@ pub use device::{
 };
 pub use error::{Result, StoreError, StoreErrorKind};
 pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
-pub use journal::{
-    Inspection, Journal, JournalDamage, JournalOptions, JournalUsage, LostWrites, Record,
-};
 pub use pool::{
     DamageHints, Damaged, HeldBack, Hold, HolderKind, InitOptions, KnownDamage, OpenMode,
-    OpenSnapshot, Pool, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot, SpaceCounts,
-    Unlocked, Verification, is_no_pool,
+    OpenSnapshot, Pool, Purpose, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot,
+    SpaceCounts, Unlocked, Verification, is_no_pool, trace_key,
 };
-pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
+pub use read_path::{
+    Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader, Route,
+    changed_ranges, is_comparable, tell_changes,
+};
 pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};
 pub use space::MarkCounts;
 pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
-pub use volumes::{
-    AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
-    KeptWrites, MemoryByOwner, RestraintCounts, States, Step, Switches, Thresholds, View,
-    VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
-};
 pub use write_path::{
-    Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
+    Base, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
 };
+
+#[cfg(test)]
+extern crate self as store;

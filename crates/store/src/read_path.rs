@@ -11,10 +11,10 @@ mod flights;
 mod forward;
 mod image;
 
-pub(crate) use approach::{Approach, Keep, Loaded, Route};
+pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
 pub use changes::History;
-pub(crate) use changes::{changed_ranges, is_comparable, tell_changes};
+pub use changes::{changed_ranges, is_comparable, tell_changes};
 pub use image::ImageVolume;
 
 use crate::chunk_map::{ChunkMap, Near};
@@ -180,7 +180,7 @@ impl Reader {
     }
 
     /// A decoded recipe node.
-    pub(crate) fn recipe_node(&self, fingerprint: &Fingerprint) -> Result<RecipeNode> {
+    pub fn recipe_node(&self, fingerprint: &Fingerprint) -> Result<RecipeNode> {
         let chunk = self.chunk(fingerprint)?;
         RecipeNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }

@@ -12,11 +12,11 @@ mod past_damage;
 mod walk;
 
 pub use builder::ObjectBuilder;
-pub(crate) use difference::visit_differences;
+pub use difference::visit_differences;
 pub use fold::ChunkRun;
-pub(crate) use fold::{fold, hole};
-pub(crate) use lost::mend_object;
+pub use fold::{fold, hole};
+pub use lost::mend_object;
 pub use lost::{LostPart, Mending};
 pub use past_damage::VisitPiece;
-pub(crate) use past_damage::visit_past_damage;
-pub(crate) use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};
+pub use past_damage::visit_past_damage;
+pub use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

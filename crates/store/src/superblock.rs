@@ -9,9 +9,9 @@ mod roots;
 mod secrets;
 
 pub use keys::{NewSecret, SlotInfo};
-pub(crate) use keys::{add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock};
+pub use keys::{add_slot, forget_slots, heal_slots, list_slots, remove_slot, unlock};
 use roots::owner_of_roots;
-pub(crate) use roots::{Newest, commit_root, forget_roots_below, heal_root, newest_root};
+pub use roots::{Newest, commit_root, forget_roots_below, heal_root, newest_root};
 pub use secrets::{MasterKey, SecretKey};
 
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -124,7 +124,7 @@ fn read_twice<T>(
 }
 
 /// A decoding error with the name of the blob.
-pub(crate) fn format_error(at: &str, e: FormatError) -> StoreError {
+pub fn format_error(at: &str, e: FormatError) -> StoreError {
     match e.fault {
         Fault::Version(_) | Fault::Features(_) => {
             StoreError::new(StoreErrorKind::Unsupported, format!("{at}: {e}"))

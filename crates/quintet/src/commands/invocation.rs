@@ -27,9 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
     DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
-    SlotInfo, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
+    SlotInfo, StoreError, StoreErrorKind, Writes, flow_of,
 };
 use units::Origin;
+use volumes::Volumes;
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
 const WRITER_THREADS: usize = 2;

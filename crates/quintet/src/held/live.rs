@@ -11,10 +11,8 @@ use nbd::Stats;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{
-    CacheTally, CheckpointCounts, FlowCounts, JournalUsage, MemoryByOwner, ReadCounts,
-    RestraintCounts,
-};
+use store::{FlowCounts, ReadCounts};
+use volumes::{CacheTally, CheckpointCounts, JournalUsage, MemoryByOwner, RestraintCounts};
 
 /// Of one export.
 #[derive(Clone, Debug, Default)]

@@ -20,7 +20,7 @@ pub struct InventoryEntry {
 }
 
 /// Catalog key of a container.
-pub(crate) fn inventory_key(id: ContainerId) -> Vec<u8> {
+pub fn inventory_key(id: ContainerId) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(TAG).bytes(&id.0.to_be_bytes());
     w.0
@@ -36,7 +36,7 @@ impl InventoryEntry {
 }
 
 /// From key and value; `None` for keys of other kinds.
-pub(crate) fn parse_inventory(key: &[u8], value: &[u8]) -> Result<Option<InventoryEntry>> {
+pub fn parse_inventory(key: &[u8], value: &[u8]) -> Result<Option<InventoryEntry>> {
     let decode = || -> std::result::Result<Option<InventoryEntry>, FormatError> {
         let mut k = Reader::new("inventory entry", key);
         if k.u8()? != TAG {

@@ -7,13 +7,13 @@ use units::Fingerprint;
 
 /// One change: a value for a key, or its removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Edit {
+pub struct Edit {
     pub key: Vec<u8>,
     pub value: Option<Vec<u8>>,
 }
 
 /// Loads and stores nodes.
-pub(crate) trait Nodes {
+pub trait Nodes {
     /// The decoded node with this fingerprint.
     fn load(&mut self, fingerprint: &Fingerprint) -> Result<MapNode>;
     /// Stores a node's bytes as a chunk.
@@ -27,7 +27,7 @@ pub(crate) type VisitEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<(
 pub(crate) type NodeDamage<'a> = dyn FnMut(StoreError) -> Result<()> + 'a;
 
 /// Visits all entries with `key >= from`, in order. A damaged node ends it.
-pub(crate) fn visit(
+pub fn visit(
     root: Option<Fingerprint>,
     from: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
@@ -37,7 +37,7 @@ pub(crate) fn visit(
 }
 
 /// The same; what to do about damaged nodes is up to `damage`.
-pub(crate) fn visit_readable(
+pub fn visit_readable(
     root: Option<Fingerprint>,
     from: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
@@ -51,7 +51,7 @@ pub(crate) fn visit_readable(
 }
 
 /// True when there is an entry with this key.
-pub(crate) fn holds_key(
+pub fn holds_key(
     root: Option<Fingerprint>,
     key: &[u8],
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
@@ -117,7 +117,7 @@ fn expect_level(at: &Fingerprint, level: Option<u8>, node: MapNode) -> Result<Ma
 }
 
 /// Applies edits (sorted by key, no key twice) and returns the new root.
-pub(crate) fn apply(
+pub fn apply(
     root: Option<Fingerprint>,
     edits: &[Edit],
     nodes: &mut dyn Nodes,

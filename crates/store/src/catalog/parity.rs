@@ -13,7 +13,7 @@ const KEY: &[u8] = b"parity";
 const VERSION: u8 = 1;
 
 /// What makes the catalog say so.
-pub(crate) fn parity_edit(percent: u8) -> Edit {
+pub fn parity_edit(percent: u8) -> Edit {
     Edit {
         key: KEY.to_vec(),
         value: Some(vec![VERSION, percent]),
@@ -21,7 +21,7 @@ pub(crate) fn parity_edit(percent: u8) -> Edit {
 }
 
 /// What the catalog says; `None` where it says nothing that this program understands.
-pub(crate) fn read_parity(
+pub fn read_parity(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
 ) -> Result<Option<u8>> {

@@ -17,7 +17,7 @@ use units::{ContainerId, Fingerprint};
 const TAG: u8 = b'd';
 
 /// The key of the note on a region, or on a whole container.
-pub(crate) fn set_aside_key(place: RegionPlace) -> Vec<u8> {
+pub fn set_aside_key(place: RegionPlace) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(TAG)
         .bytes(&place.container.0.to_be_bytes())
@@ -44,7 +44,7 @@ fn parse(key: &[u8]) -> Result<Option<RegionPlace>> {
 const HARMLESS: [u8; 1] = [1];
 
 /// Of what the catalog notes, the places whose loss took nothing that anybody needed when a repair last looked.
-pub(crate) fn read_harmless(
+pub fn read_harmless(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
 ) -> Result<BTreeSet<RegionPlace>> {
@@ -62,7 +62,7 @@ pub(crate) fn read_harmless(
 }
 
 /// Notes that the loss of these places took nothing.
-pub(crate) fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlace>) -> Vec<Edit> {
+pub fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlace>) -> Vec<Edit> {
     let edit = |place: &RegionPlace| Edit {
         key: set_aside_key(*place),
         value: Some(HARMLESS.to_vec()),
@@ -71,7 +71,7 @@ pub(crate) fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlac
 }
 
 /// All that the catalog notes.
-pub(crate) fn read_set_aside(
+pub fn read_set_aside(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
 ) -> Result<BTreeSet<RegionPlace>> {
@@ -87,10 +87,7 @@ pub(crate) fn read_set_aside(
 }
 
 /// What makes the catalog say `wanted` where it says `noted`.
-pub(crate) fn set_aside_edits(
-    noted: &BTreeSet<RegionPlace>,
-    wanted: &BTreeSet<RegionPlace>,
-) -> Vec<Edit> {
+pub fn set_aside_edits(noted: &BTreeSet<RegionPlace>, wanted: &BTreeSet<RegionPlace>) -> Vec<Edit> {
     let edit = |place: &RegionPlace, value| Edit {
         key: set_aside_key(*place),
         value,

@@ -56,18 +56,18 @@ pub struct TrashedContainer {
 }
 
 /// Either, as the catalog has it.
-pub(crate) enum Trash {
+pub enum Trash {
     Snapshot(Box<Forgotten>),
     Container(TrashedContainer),
 }
 
 /// Catalog key of a forgotten snapshot.
-pub(crate) fn forgotten_key(snapshot: &Snapshot) -> Vec<u8> {
+pub fn forgotten_key(snapshot: &Snapshot) -> Vec<u8> {
     forgotten_tag_of(snapshot.key())
 }
 
 /// The same, from the key that the snapshot has while it is listed.
-pub(crate) fn forgotten_tag_of(mut key: Vec<u8>) -> Vec<u8> {
+pub fn forgotten_tag_of(mut key: Vec<u8>) -> Vec<u8> {
     if let Some(tag) = key.first_mut() {
         *tag = FORGOTTEN_TAG;
     }
@@ -75,7 +75,7 @@ pub(crate) fn forgotten_tag_of(mut key: Vec<u8>) -> Vec<u8> {
 }
 
 /// Catalog key of a container in the trash.
-pub(crate) fn trash_key(id: ContainerId) -> Vec<u8> {
+pub fn trash_key(id: ContainerId) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(CONTAINER_TAG).bytes(&id.0.to_be_bytes());
     w.0
@@ -124,7 +124,7 @@ impl TrashedContainer {
 }
 
 /// From key and value; `None` for keys of other kinds.
-pub(crate) fn parse_trash(key: &[u8], value: &[u8]) -> Result<Option<Trash>> {
+pub fn parse_trash(key: &[u8], value: &[u8]) -> Result<Option<Trash>> {
     let decode = || -> std::result::Result<Option<Trash>, FormatError> {
         let mut r = Reader::new("trash", value);
         match key.split_first() {
@@ -163,7 +163,7 @@ pub(crate) fn parse_trash(key: &[u8], value: &[u8]) -> Result<Option<Trash>> {
 }
 
 /// All that is in the trash: snapshots, oldest first, then containers.
-pub(crate) fn read_trash(
+pub fn read_trash(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
 ) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {

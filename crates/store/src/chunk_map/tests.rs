@@ -1,13 +1,16 @@
 //! Places that the index has let go, and an index that is damaged under writers.
 
+#[path = "../../tests/small/mod.rs"]
+mod small;
+
 use super::*;
 use crate::pool::Pool;
-use crate::pool::small::{LANE, make, open};
 use crate::read_path::Reader;
 use crate::space::{Marking, Sources};
 use format::index::{BUCKET_BYTES, BUCKETS_START};
 use media::{Disk, Random, SeededRandom};
 use sim::SimDisk;
+use small::{LANE, make, open};
 use std::ops::Range;
 
 /// Copies that others begin before and after one is stored.

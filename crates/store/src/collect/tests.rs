@@ -1,9 +1,13 @@
 //! Memory that fails while a region is copied: no damage is sealed as good data.
 
+#[path = "../../tests/small/mod.rs"]
+mod small;
+#[path = "../../tests/whole_run/mod.rs"]
+mod whole_run;
+
 use super::CopyCounts;
-use super::whole;
 use crate::container::flip::{self, When};
-use crate::pool::{Pool, small};
+use crate::pool::Pool;
 use crate::recipe::ObjectBuilder;
 use crate::write_path::LaneOptions;
 use chunking::Compression;
@@ -57,7 +61,7 @@ fn image(pool: &Pool, with: Compression, bytes: &[u8]) -> Snapshot {
 
 fn collect(pool: &Pool, strike: Option<When>) -> CopyCounts {
     let before_copying = || strike.into_iter().for_each(flip::next);
-    whole::collect(pool, None, small::LANE, before_copying)
+    whole_run::collect(pool, None, small::LANE, before_copying)
 }
 
 /// Every second pair of chunks is still needed: regions of two, each live as a whole or not at all.

@@ -18,7 +18,7 @@ use units::{ContainerId, Fingerprint, Generation, PoolId};
 
 /// Chunks on their way into one region.
 #[derive(Default)]
-pub(crate) struct RegionBuilder {
+pub struct RegionBuilder {
     raw: Vec<u8>,
     chunks: Vec<(Fingerprint, u32)>,
 }
@@ -64,7 +64,7 @@ impl RegionBuilder {
 }
 
 /// A container that is being filled.
-pub(crate) struct ContainerBuilder {
+pub struct ContainerBuilder {
     header: ContainerHeader,
     key: Option<SealKey>,
     blob: Vec<u8>,

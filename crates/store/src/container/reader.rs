@@ -5,11 +5,11 @@ mod by;
 mod opened;
 mod restoring;
 
-pub(crate) use ahead::{Ahead, Tail};
-pub(crate) use by::{Copies, ReadBy};
+pub use ahead::{Ahead, Tail};
+pub use by::{Copies, ReadBy};
 #[cfg(test)]
 pub(crate) use opened::flip;
-pub(crate) use opened::{FetchedRegion, OpenedRegion, ProvenRegion};
+pub use opened::{FetchedRegion, OpenedRegion, ProvenRegion};
 
 use super::container_name;
 use super::spare::SpareBuffers;
@@ -35,7 +35,7 @@ const HEADERS_MAX: usize = 4096;
 const SEEN_MAX: usize = 1 << 16;
 
 /// Longer regions are always looked at as a whole: they are kept as a whole.
-pub(crate) const PART_BYTES_MAX: usize = 128 << 10;
+pub const PART_BYTES_MAX: usize = 128 << 10;
 
 /// Bad sectors that a walk over regions steps over before it gives the container up: devices take
 /// their time over each.
@@ -79,7 +79,7 @@ pub(crate) struct Shape {
 }
 
 /// All that can be known about a container's chunks, and what is damaged on the way there.
-pub(crate) struct Contents {
+pub struct Contents {
     pub class: ContainerClass,
     pub directory: Directory,
     /// In words; empty when sound.
@@ -87,7 +87,7 @@ pub(crate) struct Contents {
 }
 
 /// Reads containers of one pool.
-pub(crate) struct ContainerReader {
+pub struct ContainerReader {
     blobs: Arc<dyn Blobs>,
     pool: PoolId,
     master: MasterKey,

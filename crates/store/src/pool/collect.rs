@@ -61,7 +61,7 @@ impl Pool {
     }
 
     /// Removes the commits before this one, durable on return: a pool is never rewound to them.
-    pub(crate) fn forget_roots_below(&self, generation: Generation) -> Result<()> {
+    pub fn forget_roots_below(&self, generation: Generation) -> Result<()> {
         forget_roots_below(&self.media, generation)
     }
 

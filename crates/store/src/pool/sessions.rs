@@ -21,7 +21,7 @@ use units::{Generation, SnapshotId};
 
 /// Whose session: an index into the pool's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// Backups, imports and all short commits.
     Snapshots = 0,
     /// Checkpoints of volumes; lives as long as they are open.
@@ -61,7 +61,7 @@ impl Pool {
     }
 
     /// Starts one that may take of the reserve what its purpose needs.
-    pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
+    pub fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         let need = match purpose {
             Purpose::Snapshots => Need::Deletion,
             Purpose::Volumes | Purpose::Direct => Need::Acknowledged,
@@ -182,7 +182,7 @@ impl Pool {
     }
 
     /// True when a crashed session of this kind left containers that no commit has entered yet.
-    pub(crate) fn has_adopted(&self, purpose: Purpose) -> bool {
+    pub fn has_adopted(&self, purpose: Purpose) -> bool {
         !self.head().writers[purpose as usize].adopted.is_empty()
     }
 
@@ -211,7 +211,7 @@ impl Pool {
     }
 
     /// Makes one commit on top of the newest root, whoever made that.
-    pub(crate) fn commit_with(
+    pub fn commit_with(
         &self,
         purpose: Purpose,
         commit: impl FnOnce(Base) -> Result<Committed>,

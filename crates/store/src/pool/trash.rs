@@ -78,7 +78,8 @@ impl Pool {
         read_trash(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))
     }
 
-    pub(crate) fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
+    /// True when the catalog with this root has an entry of that key.
+    pub fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
         holds_key(catalog, key, &mut |f: &Fingerprint| self.reader.map_node(f))
     }
 }

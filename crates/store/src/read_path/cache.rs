@@ -68,7 +68,7 @@ impl ChunkRef {
     }
 
     /// The chunk of that fingerprint, when it is the next one of the same region or anywhere in it.
-    pub(crate) fn beside(&self, fingerprint: &Fingerprint) -> Option<Self> {
+    pub fn beside(&self, fingerprint: &Fingerprint) -> Option<Self> {
         let number = self.number + 1;
         match self.region.region.chunks.get(number as usize) {
             Some((f, _, _)) if f == fingerprint => Some(Self {
@@ -90,7 +90,7 @@ impl ChunkRef {
     }
 
     /// All chunks of the region but this one.
-    pub(crate) fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
+    pub fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
         let chunks = self.region.region.chunks.iter().enumerate();
         let others = chunks.filter(|(number, _)| *number != self.number as usize);
         others.map(|(number, (f, _, _))| (f, self.region.region.chunk(number)))

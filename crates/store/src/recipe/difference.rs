@@ -36,7 +36,7 @@ struct Difference<'a, 'b> {
 
 /// Visits the byte ranges, cut to `within`, in which two objects differ; what only the longer one has
 /// is one of them. `Invalid` unless both are in fixed layout with chunks of one size, or one is empty.
-pub(crate) fn visit_differences<'b>(
+pub fn visit_differences<'b>(
     before: &ObjectRoot,
     after: &ObjectRoot,
     within: Range<u64>,

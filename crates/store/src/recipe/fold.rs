@@ -39,7 +39,7 @@ pub(crate) fn level_of(chunks: u64) -> u8 {
 }
 
 /// An object of `len` zero bytes in chunks of 2^`log2`.
-pub(crate) fn hole(len: u64, log2: u8) -> ObjectRoot {
+pub fn hole(len: u64, log2: u8) -> ObjectRoot {
     ObjectRoot {
         fingerprint: Fingerprint::HOLE,
         len,
@@ -50,7 +50,7 @@ pub(crate) fn hole(len: u64, log2: u8) -> ObjectRoot {
 
 /// Folds `edits` (ascending, not overlapping) into an object and makes it `len` bytes long. What is
 /// added is a hole. Bytes of the last chunk beyond `len` must be zero: cutting is up to the caller.
-pub(crate) fn fold(
+pub fn fold(
     root: &ObjectRoot,
     len: u64,
     edits: &[ChunkRun],

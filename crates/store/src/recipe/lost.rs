@@ -38,7 +38,7 @@ pub trait Mending {
 /// Hands every lost part of an object out once. True when the object is whole now, as far as it can be
 /// read: below a node that was brought back nothing was looked at yet. `whole` are nodes that
 /// are, with all below them.
-pub(crate) fn mend_object(
+pub fn mend_object(
     root: &ObjectRoot,
     whole: &mut HashSet<Fingerprint>,
     load: &mut LoadNode<'_>,

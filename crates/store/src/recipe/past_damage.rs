@@ -13,7 +13,7 @@ use units::Fingerprint;
 pub type VisitPiece<'a> = dyn FnMut(u64, u64, Result<Fingerprint>) -> Result<ControlFlow<()>> + 'a;
 
 /// Visits all pieces of an object.
-pub(crate) fn visit_past_damage(
+pub fn visit_past_damage(
     root: &ObjectRoot,
     load: &mut LoadNode<'_>,
     visit: &mut VisitPiece<'_>,

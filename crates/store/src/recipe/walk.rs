@@ -7,7 +7,7 @@ use units::Fingerprint;
 
 /// One chunk of an object, or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leaf {
+pub struct Leaf {
     /// First byte in the object.
     pub offset: u64,
     /// Bytes of the object it covers (fixed layout: the last one may cover less than the chunk).
@@ -20,7 +20,7 @@ pub(crate) struct Leaf {
 pub(crate) type LoadNode<'a> = dyn FnMut(&Fingerprint) -> Result<RecipeNode> + 'a;
 
 /// Visits the leaves that overlap `[from, to)`, in order. Holes come as long as they are.
-pub(crate) fn visit_leaves(
+pub fn visit_leaves(
     root: &ObjectRoot,
     from: u64,
     to: u64,
@@ -120,7 +120,7 @@ pub(super) fn expect_node(
 
 /// The chunk that holds byte `offset` of an object in fixed layout, by one look per level.
 /// `raw` hands out the verified bytes of a node; nothing is decoded but the one child.
-pub(crate) fn fixed_chunk<B: AsRef<[u8]>>(
+pub fn fixed_chunk<B: AsRef<[u8]>>(
     root: &ObjectRoot,
     log2: u8,
     offset: u64,
@@ -146,7 +146,7 @@ pub(crate) fn fixed_chunk<B: AsRef<[u8]>>(
 }
 
 /// What a node of the lowest level, or a hole instead of it, says of the chunks under it.
-pub(crate) struct FixedLeaves<B> {
+pub struct FixedLeaves<B> {
     /// First byte under it, and the first one after it.
     start: u64,
     end: u64,
@@ -244,7 +244,7 @@ fn node_child(bytes: &[u8], level: u8, log2: u8, number: usize) -> Option<Finger
 /// Visits every node of an object once per `enter` that says yes: top down, children in order.
 /// `enter` is told each node or chunk but no hole, and its level (0 for a chunk), and says whether
 /// to go below.
-pub(crate) fn visit_nodes(
+pub fn visit_nodes(
     root: &ObjectRoot,
     load: &mut LoadNode<'_>,
     enter: &mut dyn FnMut(&Leaf, u8) -> Result<bool>,

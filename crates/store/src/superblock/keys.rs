@@ -98,7 +98,7 @@ fn wrapping_key(slot: &KeySlot, secret: &SecretKey) -> Result<Option<SealKey>> {
 }
 
 /// Adds a slot and returns when it is durable. `Invalid` when there are as many as are tried.
-pub(crate) fn add_slot(
+pub fn add_slot(
     media: &Media,
     config: &Config,
     master: &MasterKey,
@@ -151,7 +151,7 @@ fn slot_names(media: &Media) -> Result<Vec<String>> {
 
 /// All readable slots of this pool, oldest first. A slot says itself which one it is, so one that
 /// lies under another's names still counts.
-pub(crate) fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<SlotInfo>> {
+pub fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<SlotInfo>> {
     let mut slots = read_slots(media, pool, notes)?;
     slots.dedup_by_key(|slot| slot.id);
     let slots = slots.into_iter().map(|slot| SlotInfo { slot });
@@ -221,7 +221,7 @@ fn work_of(slot: &KeySlot) -> u64 {
 
 /// The master key, and the slot that gave it. Slots that cost little come first, and only so many
 /// are tried. `Corruption` when the slot was made with another config.
-pub(crate) fn unlock(
+pub fn unlock(
     media: &Media,
     pool: PoolId,
     secret: &SecretKey,
@@ -269,7 +269,7 @@ pub(crate) fn unlock(
 }
 
 /// Removes what an interrupted init left: slots of a pool that never was.
-pub(crate) fn forget_slots(media: &Media) -> Result<()> {
+pub fn forget_slots(media: &Media) -> Result<()> {
     for name in slot_names(media)? {
         let name = format!("{DIR}/{name}");
         media.blobs.delete(&mirror_name(&name))?;
@@ -279,7 +279,7 @@ pub(crate) fn forget_slots(media: &Media) -> Result<()> {
 }
 
 /// Removes a slot by name; the last one stays.
-pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
+pub fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
     let slots = list_slots(media, pool, &mut Notes::new())?;
     if !slots.iter().any(|s| s.name() == name) {
         return Err(StoreError::new(
@@ -304,7 +304,7 @@ pub(crate) fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()>
 
 /// Writes missing or damaged copies of readable slots again. All of them are durable after the next
 /// barrier. Of two that differ the one that `opened` the pool is the true one; without it, both stay.
-pub(crate) fn heal_slots(media: &Media, pool: PoolId, opened: Option<&SlotInfo>) -> Result<()> {
+pub fn heal_slots(media: &Media, pool: PoolId, opened: Option<&SlotInfo>) -> Result<()> {
     let slots = read_slots(media, pool, &mut Notes::new())?;
     for slot in &slots {
         let mut copies = slots.iter().filter(|other| other.id == slot.id);

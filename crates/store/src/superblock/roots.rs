@@ -16,7 +16,7 @@ const DIR: &str = "roots";
 const ROOTS_KEPT: usize = 16;
 
 /// The newest state of a pool.
-pub(crate) struct Newest {
+pub struct Newest {
     /// Its number.
     pub generation: Generation,
     /// Its contents.
@@ -75,7 +75,7 @@ pub(super) fn owner_of_roots(blobs: &dyn Blobs) -> Result<Option<PoolId>> {
 }
 
 /// The newest readable root, or the newest below a given one; `None` when there is none.
-pub(crate) fn newest_root(
+pub fn newest_root(
     media: &Media,
     pool: PoolId,
     (master, seal): (&MasterKey, Seal),
@@ -173,7 +173,7 @@ fn open_root(
 
 /// Commits `record` as `generation` and returns when it is durable. `Locked` when another writer
 /// took the number: this one is fenced out.
-pub(crate) fn commit_root(
+pub fn commit_root(
     media: &Media,
     pool: PoolId,
     master: &MasterKey,
@@ -215,7 +215,7 @@ pub(crate) fn commit_root(
 
 /// Removes roots below a generation, which is there, durable on return. Both names of each: the copy below
 /// `mirror/` would bring it back.
-pub(crate) fn forget_roots_below(media: &Media, limit: Generation) -> Result<()> {
+pub fn forget_roots_below(media: &Media, limit: Generation) -> Result<()> {
     let old = generations(&*media.blobs)?;
     let old: Vec<_> = old.into_iter().filter(|g| *g < limit).collect();
     if !old.is_empty() {
@@ -241,7 +241,7 @@ fn forget_old_roots(media: &Media) -> Result<()> {
 }
 
 /// Puts a missing or damaged copy of the newest root back.
-pub(crate) fn heal_root(
+pub fn heal_root(
     media: &Media,
     pool: PoolId,
     sealing: (&MasterKey, Seal),

@@ -278,7 +278,7 @@ impl Lane {
     }
 
     /// At most so many bytes are stored here and in no container that was put.
-    pub(crate) fn open_bytes(&self) -> u64 {
+    pub fn open_bytes(&self) -> u64 {
         let open = |filling: &Filling| {
             let container = filling
                 .container
@@ -408,7 +408,7 @@ impl Lane {
     }
 
     /// The same for who is not of the write path: the lane goes on in a new container.
-    pub(crate) fn put_open(&mut self, class: ContainerClass) -> Result<()> {
+    pub fn put_open(&mut self, class: ContainerClass) -> Result<()> {
         self.close(class)
     }
 

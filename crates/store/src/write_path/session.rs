@@ -95,7 +95,7 @@ pub(crate) struct Start {
 }
 
 /// What a commit is made on top of: the newest root of the moment.
-pub(crate) struct Base {
+pub struct Base {
     /// The commit's number.
     pub generation: Generation,
     pub record: RootRecord,
@@ -149,7 +149,7 @@ impl WriteSession {
     }
 
     /// What the session may take of the reserve from now on.
-    pub(crate) fn set_need(&self, need: Need) {
+    pub fn set_need(&self, need: Need) {
         *self.shared.need.lock() = need;
     }
 
@@ -184,7 +184,7 @@ impl WriteSession {
     }
 
     /// True when containers wait to be entered into the inventory.
-    pub(crate) fn has_finished(&self) -> bool {
+    pub fn has_finished(&self) -> bool {
         !self.shared.finished.lock().is_empty()
     }
 
@@ -218,7 +218,7 @@ impl WriteSession {
 
     /// The same, and the session goes on. `lanes` are all the lanes that are out: what they have
     /// open is stored with this commit.
-    pub(crate) fn commit_more(
+    pub fn commit_more(
         &mut self,
         base: Base,
         mut edits: Vec<Edit>,

@@ -31,7 +31,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{DeviceQueue, Step, Volumes};
+use store::DeviceQueue;
+use volumes::{Step, Volumes};
 
 /// Time that commands get to stop, and users of files to close them.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);

@@ -15,14 +15,14 @@ use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
 const BLOCK_BYTES: u64 = 4096;
 
 /// The part of the last block that lies after what was read.
-pub(crate) struct Tail {
+pub struct Tail {
     /// Of the container.
     offset: u64,
     bytes: Vec<u8>,
 }
 
 /// Bytes of one container from a region on, not verified.
-pub(crate) struct Ahead {
+pub struct Ahead {
     from: RegionPlace,
     bytes: Vec<u8>,
 }

@@ -5,7 +5,7 @@
 
 /// Whether the system's page cache gets a copy of what is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Copies {
+pub enum Copies {
     /// It does: memory that nobody else uses.
     #[default]
     InSystem,
@@ -15,7 +15,7 @@ pub(crate) enum Copies {
 
 /// How a region is read, and where its bytes were.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ReadBy {
+pub struct ReadBy {
     pub copies: Copies,
     /// Whether it is asked where they were; that may cost a system call.
     pub asks: bool,

@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// A region as it was read: nothing of it is checked but whose it says that it is.
-pub(crate) struct FetchedRegion {
+pub struct FetchedRegion {
     shape: Arc<Shape>,
     place: RegionPlace,
     header: RegionHeader,
@@ -42,7 +42,7 @@ impl FetchedRegion {
 }
 
 /// See the module's head.
-pub(crate) struct OpenedRegion {
+pub struct OpenedRegion {
     place: RegionPlace,
     header: RegionHeader,
     bytes: Vec<u8>,
@@ -104,7 +104,7 @@ impl OpenedRegion {
 }
 
 /// An opened region whose chunks were compared with their fingerprints.
-pub(crate) struct ProvenRegion {
+pub struct ProvenRegion {
     region: OpenedRegion,
     /// Of the payload, from before the comparison.
     checksum: u64,

@@ -1,9 +1,12 @@
+#[path = "../../../tests/small/mod.rs"]
+mod small;
+
 use super::*;
 use crate::index::Location;
 use crate::pool::Pool;
-use crate::pool::small::{LANE, make};
 use media::SeededRandom;
 use sim::SimDisk;
+use small::{LANE, make};
 use units::ContainerId;
 
 const DIRECT: Approach = Approach {
