@@ -40,7 +40,7 @@ pub use purge::Purged;
 pub use retire::Retired;
 pub use unfolded::{Needed, OpenVolumes};
 
-use crate::error::{StoreError, StoreErrorKind};
+use chunk_store::{StoreError, StoreErrorKind};
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

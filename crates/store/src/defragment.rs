@@ -16,8 +16,8 @@ pub use mover::{Copying, MoveCounts, Mover};
 pub use owners::{Move, Moves, read_at_once};
 pub use places::{Cost, Places};
 
-use crate::error::Result;
 use crate::pool::{Pool, trace_key};
+use chunk_store::Result;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 

@@ -5,16 +5,18 @@
 //! reaches never changes, and is not deleted while they hold it (`readers`).
 
 use crate::budget::PoolMemory;
-use crate::catalog::{InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable};
-use crate::chunk_map::{ChunkMap, LookupCounts};
-use crate::container::ContainerReader;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITERS, adopt};
-use crate::superblock::{
+use chunk_store::catalog::{
+    InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable,
+};
+use chunk_store::chunk_map::{ChunkMap, LookupCounts};
+use chunk_store::container::ContainerReader;
+use chunk_store::superblock::{
     MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
     heal_config, heal_root, heal_slots, is_empty, put_config, read_config,
 };
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use format::root::RootRecord;
@@ -26,6 +28,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
+#[cfg(test)]
+mod chunk_map_tests;
 mod collect;
 mod examine;
 mod hints;

@@ -17,14 +17,14 @@ pub use changes::History;
 pub use changes::{changed_ranges, is_comparable, tell_changes};
 pub use image::ImageVolume;
 
-use crate::chunk_map::{ChunkMap, Near};
-use crate::container::ContainerReader;
-use crate::error::{Result, StoreError};
-use crate::recipe::{
+use cache::ReadCache;
+use chunk_store::chunk_map::{ChunkMap, Near};
+use chunk_store::container::ContainerReader;
+use chunk_store::recipe::{
     Leaf, Mending, VisitPiece, mend_object, visit_differences, visit_leaves, visit_nodes,
     visit_past_damage,
 };
-use cache::ReadCache;
+use chunk_store::{Result, StoreError};
 use duet::Duet;
 use flights::Flights;
 use format::bytes::FormatError;

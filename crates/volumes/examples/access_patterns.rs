@@ -1,6 +1,6 @@
 //! What each decision about access patterns gains: the same requests with it and without it, in turn.
 //!
-//! `cargo run --release -p store --example access_patterns -- DIR [size MiB] [region KiB] [rounds]`
+//! `cargo run --release -p volumes --example access_patterns -- DIR [size MiB] [region KiB] [rounds]`
 //!
 //! Makes a pool in DIR, which must be empty, with one volume of that size (half of each page
 //! compresses), and opens it anew for each measure; what Linux has of its files is dropped before

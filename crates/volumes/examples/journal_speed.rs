@@ -1,6 +1,6 @@
 //! What the journal does on a real disk: appends, flushes, reads and replay, plain and sealed.
 //!
-//! `cargo run --release -p store --example journal_speed -- DIRECTORY`. Makes a journal of 1 GiB below
+//! `cargo run --release -p volumes --example journal_speed -- DIRECTORY`. Makes a journal of 1 GiB below
 //! the directory and removes it again. Rates are per second of wall time; the second number of a
 //! row is per second of processor time, which other work on the machine disturbs less.
 

@@ -1,6 +1,6 @@
 //! What remembering reads costs where it matters most: reads of 4 KiB that the page cache answers.
 //!
-//! `cargo run --release -p store --example trace_costs`
+//! `cargo run --release -p volumes --example trace_costs`
 
 use chunking::Compression;
 use media::{Media, SeededRandom};

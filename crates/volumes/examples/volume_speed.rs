@@ -1,6 +1,6 @@
 //! What a volume costs without a protocol above it: run with a directory that may be filled.
 //!
-//! `cargo run --release -p store --example volume_speed -- DIR [plain]`
+//! `cargo run --release -p volumes --example volume_speed -- DIR [plain]`
 
 use chunking::Compression;
 use media::{DirBlobs, Disk, LocalDisk, Media, Syncing, SystemClock, SystemRandom};

@@ -9,14 +9,14 @@ use super::overlay::Overlay;
 use super::registry::Registered;
 use super::tally::CacheTally;
 use super::{VolumeHandle, Volumes, register};
+use chunk_store::catalog::Edit;
+use chunk_store::recipe::hole;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_CHUNK_LOG2, VolumeRecord};
 use media::Need;
 use std::sync::Arc;
 use store::Hold;
-use store::catalog::Edit;
-use store::recipe::hole;
 use store::{Result, StoreError, StoreErrorKind};
 use units::{SnapshotId, VolumeId};
 

@@ -6,11 +6,11 @@ use super::changes::VolumeChanges;
 use super::engine::Engine;
 use super::live::LiveVolume;
 use super::states::States;
+use chunk_store::recipe::visit_leaves;
 use format::snapshot::SnapshotKind;
 use media::MediaErrorKind;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::recipe::visit_leaves;
 use store::{History, is_comparable};
 use store::{Result, StoreError, StoreErrorKind};
 use volume::{

@@ -30,6 +30,7 @@ pub use damage::JournalDamage;
 pub use reach::LostWrites;
 pub use record::Record;
 
+use chunk_store::superblock::MasterKey;
 use format::config::Seal;
 use format::journal::SLOT_BYTES_MIN;
 use media::{Blobs, Disk, Media, Random};
@@ -38,7 +39,6 @@ use state::State;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::Result;
-use store::superblock::MasterKey;
 use units::{JournalPosition, PoolId};
 use writer::Writer;
 

@@ -5,10 +5,10 @@
 //! position is kept, whatever the order in which they are entered. Holds no bytes of users and
 //! does no I/O. Called by live volumes, checkpoints and replay.
 
+use chunk_store::recipe::ChunkRun;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use store::recipe::ChunkRun;
 use units::{Fingerprint, JournalPosition};
 
 /// Where the bytes of a piece are.

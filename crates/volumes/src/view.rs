@@ -14,13 +14,13 @@ use super::states::States;
 use super::tally::CacheMeter;
 use super::tracing::Recorder;
 use access_pattern::Fetch;
+use chunk_store::recipe::{FixedLeaves, Leaf};
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::Snapshot;
 use page_cache::Place;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::Result;
-use store::recipe::{FixedLeaves, Leaf};
 use store::{Approach, ChunkRef, ImageVolume};
 use store::{OpenSnapshot, trace_key};
 use volume::{

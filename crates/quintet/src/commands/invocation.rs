@@ -13,6 +13,7 @@ use crate::memory_plan::MemoryPlan;
 use crate::progress::Progress;
 use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_compression};
 use anyhow::{Context, anyhow};
+use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
 use format::config::Seal;
 use jiff::tz::TimeZone;
 use maintenance::CollectMemory;
@@ -26,8 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
-    DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
-    SlotInfo, StoreError, StoreErrorKind, Writes, flow_of,
+    DamageHints, LaneOptions, OpenMode, Pool, SecretKey, SlotInfo, StoreError, StoreErrorKind,
 };
 use units::Origin;
 use volumes::Volumes;

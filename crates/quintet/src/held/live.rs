@@ -5,13 +5,14 @@
 
 use super::{CollectStatus, DefragStatus, Held, TaskReading, lock, tasks};
 use crate::meters::Reading;
+use device::FlowCounts;
 use maintenance::{ScrubStatus, ScrubTotals};
 use media::Room;
 use nbd::Stats;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{FlowCounts, ReadCounts};
+use store::ReadCounts;
 use volumes::{CacheTally, CheckpointCounts, JournalUsage, MemoryByOwner, RestraintCounts};
 
 /// Of one export.

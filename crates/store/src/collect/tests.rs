@@ -6,10 +6,10 @@ mod small;
 mod whole_run;
 
 use super::CopyCounts;
-use crate::container::flip::{self, When};
 use crate::pool::Pool;
-use crate::recipe::ObjectBuilder;
 use crate::write_path::LaneOptions;
+use chunk_store::container::flip::{self, When};
+use chunk_store::recipe::ObjectBuilder;
 use chunking::Compression;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};

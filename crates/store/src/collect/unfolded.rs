@@ -2,8 +2,8 @@
 //!
 //! Invariant: nothing here but words. Implemented by `volumes`, called by [`Mark`](super::Mark).
 
-use crate::error::Result;
 use crate::pool::Pool;
+use chunk_store::Result;
 use format::recipe::ObjectRoot;
 use units::Fingerprint;
 

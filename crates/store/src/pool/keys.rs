@@ -3,10 +3,10 @@
 //! Invariant: a pool that is encrypted keeps one slot at least. Called by the program.
 
 use super::Pool;
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::superblock::{
+use chunk_store::superblock::{
     NewSecret, Notes, SecretKey, SlotInfo, add_slot, list_slots, remove_slot, unlock,
 };
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::Seal;
 use media::Barrier;
 

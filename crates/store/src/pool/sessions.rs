@@ -5,13 +5,12 @@
 
 use super::Pool;
 use super::holds::Hold;
-use crate::catalog::Edit;
-use crate::container::CONTAINER_BYTES_TARGET;
-use crate::device::is_maintenance;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recovery::{WRITERS, adopt};
-use crate::superblock::{Notes, heal_root, newest_root};
 use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
+use chunk_store::catalog::Edit;
+use chunk_store::container::CONTAINER_BYTES_TARGET;
+use chunk_store::superblock::{Notes, heal_root, newest_root};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::Compression;
 use format::snapshot::Snapshot;
 use media::{Asker, Barrier, Need};
@@ -219,7 +218,7 @@ impl Pool {
         self.put_back_restored();
         let _committing = self.committing.lock();
         // Checkpoints wait for who commits: no turns of maintenance now.
-        let is_maintenance = is_maintenance();
+        let is_maintenance = Asker::current().origin.is_maintenance();
         let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
         if self.head().uncertain {
             self.catch_up()?;

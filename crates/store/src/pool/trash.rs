@@ -4,11 +4,11 @@
 //! against the newest catalog. Only the collector removes from the trash. Called by the program.
 
 use super::{Pool, Purpose};
-use crate::catalog::{
+use crate::write_path::{Committed, LaneOptions};
+use chunk_store::catalog::{
     Discarded, Edit, Forgotten, TrashedContainer, forgotten_key, holds_key, read_trash,
 };
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::write_path::{Committed, LaneOptions};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use units::{Fingerprint, SnapshotId};

@@ -3,10 +3,10 @@
 //! Invariant: nothing here writes. Called by the `volumes` room and by check.
 
 use super::Pool;
-use crate::catalog::visit;
-use crate::chunk_map::Near;
-use crate::error::Result;
 use crate::read_path::node_error;
+use chunk_store::Result;
+use chunk_store::catalog::visit;
+use chunk_store::chunk_map::Near;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::{VOLUME_KEY_TAG, VolumeRecord};
 use std::ops::ControlFlow;

@@ -8,9 +8,9 @@
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::flights::Boarding;
-use crate::chunk_map::ChunkPlace;
-use crate::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
-use crate::error::{Result, StoreError};
+use chunk_store::chunk_map::ChunkPlace;
+use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
+use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,6 +32,7 @@ pub enum Route {
 /// How regions are come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approach {
+    /// What is asked first.
     pub route: Route,
     /// Whoever needs a region that is being read waits for it.
     pub shares: bool,

@@ -6,9 +6,9 @@
 //! Invariant: only verified regions are inserted; the bytes of all regions stay within the budget
 //! (one region more while it is in use). Eviction is CLOCK over regions, those of maintenance on a ring of their own.
 
-use crate::chunk_map::FingerprintMap;
-use crate::container::Region;
-use crate::device::{PASSING_SHARE, is_maintenance};
+use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
+use chunk_store::container::Region;
+use media::Asker;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -105,6 +105,7 @@ impl ChunkRef {
 impl Deref for ChunkRef {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.region.region.chunk(self.number as usize)
     }
@@ -200,7 +201,7 @@ impl ReadCache {
 
     pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
         let chunk = self.shard(fingerprint).get(fingerprint).cloned()?;
-        if !is_maintenance() {
+        if !Asker::current().origin.is_maintenance() {
             chunk.region.used.store(true, Ordering::Relaxed);
         }
         Some(chunk)
@@ -224,7 +225,7 @@ impl ReadCache {
         let mut victims = Vec::new();
         // Before it is there itself: among others that are all used it would be the first to go.
         let bytes = cached.bytes();
-        let is_passing = is_maintenance();
+        let is_passing = Asker::current().origin.is_maintenance();
         let passing_max = match is_passing {
             true => (self.bytes_max / PASSING_SHARE).saturating_sub(bytes),
             false => self.bytes_max / PASSING_SHARE,

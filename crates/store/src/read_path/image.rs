@@ -4,8 +4,8 @@
 
 use super::changes::{History, StateChanges, is_comparable};
 use super::{Approach, ChunkRef, Reader, expect_len, node_error};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::recipe::{FixedLeaves, Leaf, fixed_chunk};
+use chunk_store::recipe::{FixedLeaves, Leaf, fixed_chunk};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use parking_lot::Mutex;
 use std::collections::HashMap;

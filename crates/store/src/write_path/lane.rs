@@ -2,11 +2,11 @@
 //! chunk map and the numbers.
 
 use super::session_state::Shared;
-use crate::catalog::InventoryEntry;
-use crate::chunk_map::Near;
-use crate::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::index::Location;
+use chunk_store::catalog::InventoryEntry;
+use chunk_store::chunk_map::Near;
+use chunk_store::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
+use chunk_store::index::Location;
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::{Compression, Compressor, Splitter, TOGETHER, is_zero};
 use format::container::ContainerClass;
 use format::recipe::{Layout, ObjectRoot};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{ContainerId, Fingerprint};
 
-use crate::recipe::ObjectBuilder;
+use chunk_store::recipe::ObjectBuilder;
 
 /// How far a lane looks for a chunk before it stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,11 +2,13 @@
 
 use super::lane::{Lane, LaneOptions};
 use super::session_state::{Counters, Shared};
-use crate::catalog::{Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits};
-use crate::chunk_map::ChunkMap;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{Reader, node_error};
-use crate::superblock::{MasterKey, commit_root};
+use chunk_store::catalog::{
+    Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits,
+};
+use chunk_store::chunk_map::ChunkMap;
+use chunk_store::superblock::{MasterKey, commit_root};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::Config;
 use format::container::ContainerClass;
 use format::map_node::MapNode;
@@ -98,6 +100,7 @@ pub(crate) struct Start {
 pub struct Base {
     /// The commit's number.
     pub generation: Generation,
+    /// The newest root.
     pub record: RootRecord,
 }
 
@@ -340,7 +343,7 @@ struct CatalogNodes<'a> {
     stored: HashMap<Fingerprint, Vec<u8>>,
 }
 
-impl crate::catalog::Nodes for CatalogNodes<'_> {
+impl chunk_store::catalog::Nodes for CatalogNodes<'_> {
     fn load(&mut self, fingerprint: &Fingerprint) -> Result<MapNode> {
         match self.stored.get(fingerprint) {
             Some(bytes) => MapNode::decode(bytes).map_err(|e| node_error(fingerprint, e)),

@@ -14,6 +14,7 @@ use super::slot_use::{DIR, SlotUse, slot_name};
 use super::state::State;
 use super::writer::Writer;
 use super::{BATCH_BYTES_TARGET, Journal, JournalOptions, Record, Site};
+use chunk_store::superblock::{MasterKey, format_error};
 use format::bytes::Fault;
 use format::config::Seal;
 use format::journal::{
@@ -24,7 +25,6 @@ use format::reach::ReachRecord;
 use media::{Barrier, DiskFile, Media, MediaErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use store::superblock::{MasterKey, format_error};
 use store::{Result, StoreError, StoreErrorKind};
 use units::{JournalPosition, PoolId};
 

@@ -9,13 +9,13 @@
 use super::Site;
 use super::damage::JournalDamage;
 use super::slot_use::SlotUse;
+use chunk_store::superblock::format_error;
 use format::bytes::Fault;
 use format::config::Seal;
 use format::journal::{RecordHeader, RecordKind};
 use format::reach::{REACH_BYTES_MAX, REACH_LOSSES_MAX, ReachRange, ReachRecord};
 use media::{Barrier, MediaError, MediaErrorKind, Need};
 use store::Result;
-use store::superblock::format_error;
 use units::{JournalPosition, VolumeId};
 
 /// The two files.

@@ -4,13 +4,13 @@
 //! seals at most once under it. Called by all of the journal.
 
 use super::touched::Touched;
+use chunk_store::superblock::MasterKey;
 use chunking::SealKey;
 use format::journal::{BLOCK_BYTES, RecordHeader, Seed, SlotHeader};
 use format::reach::ReachRange;
 use media::DiskFile;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
-use store::superblock::MasterKey;
 use store::{Result, StoreError};
 use units::JournalPosition;
 

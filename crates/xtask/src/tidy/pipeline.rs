@@ -6,19 +6,23 @@ use super::{Finding, SourceFile, Tree, lexer};
 use std::collections::BTreeMap;
 
 /// Rooms with an order, and their modules from left to right.
-const ORDERS: [(&str, &[&str]); 2] = [
+const ORDERS: [(&str, &[&str]); 3] = [
     (
-        "store",
+        "chunk_store",
         &[
             "error",
-            "budget",
-            "device",
             "superblock",
             "container",
             "index",
             "chunk_map",
             "recipe",
             "catalog",
+        ],
+    ),
+    (
+        "store",
+        &[
+            "budget",
             "read_path",
             "write_path",
             "space",

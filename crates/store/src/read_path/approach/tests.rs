@@ -2,8 +2,8 @@
 mod small;
 
 use super::*;
-use crate::index::Location;
 use crate::pool::Pool;
+use chunk_store::index::Location;
 use media::SeededRandom;
 use sim::SimDisk;
 use small::{LANE, make};
