@@ -56,7 +56,7 @@ pub struct StoreError {
     pub source: Option<MediaError>,
 }
 
-/// Shorthand of this crate.
+/// Shorthand of the rooms of the engine.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 impl StoreError {

@@ -2,7 +2,7 @@
 //! lie, whom moving some of them would hurt, and copying them forward.
 //!
 //! Chunks are found by their content, so no recipe changes: a copy in a container of writer 5 is found
-//! before the others (`chunk_map::Moved`). The old copies are not needed any more, and are collected as everything
+//! before the others (`chunk_store::chunk_map::Moved`). The old copies are not needed any more, and are collected as everything
 //! else that nobody needs.
 //!
 //! Invariant: nothing is removed here, and nothing refers to what was not stored before: after a crash

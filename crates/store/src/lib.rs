@@ -47,3 +47,5 @@ pub use write_path::{
 // Tests of modules share files with `tests/`, which name the crate.
 #[cfg(test)]
 extern crate self as store;
+#[cfg(test)]
+mod testing;

@@ -139,7 +139,7 @@ impl ReadRegion {
     /// Bytes that were read.
     pub fn len(&self) -> usize {
         match &self.read {
-            Read::Fetched { region, .. } => region.len(),
+            Read::Fetched { region, .. } => region.bytes_read(),
             Read::Cached | Read::Failed(_) => 0,
         }
     }

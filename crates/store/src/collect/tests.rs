@@ -1,12 +1,8 @@
 //! Memory that fails while a region is copied: no damage is sealed as good data.
 
-#[path = "../../tests/small/mod.rs"]
-mod small;
-#[path = "../../tests/whole_run/mod.rs"]
-mod whole_run;
-
 use super::CopyCounts;
 use crate::pool::Pool;
+use crate::testing::{small, whole_run};
 use crate::write_path::LaneOptions;
 use chunk_store::container::flip::{self, When};
 use chunk_store::recipe::ObjectBuilder;

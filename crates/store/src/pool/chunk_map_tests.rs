@@ -1,17 +1,14 @@
 //! Places that the index has let go, and an index that is damaged under writers.
 
-#[path = "../../tests/small/mod.rs"]
-mod small;
-
 use super::Pool;
 use crate::read_path::Reader;
 use crate::space::{Marking, Sources};
+use crate::testing::small::{LANE, make, open};
 use chunk_store::chunk_map::Near;
 use chunk_store::index::Location;
 use format::index::{BUCKET_BYTES, BUCKETS_START};
 use media::{Disk, Random, SeededRandom};
 use sim::SimDisk;
-use small::{LANE, make, open};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -199,6 +199,19 @@ fn modules_import_to_their_left() {
     let mut extra = store("read_path.rs", "");
     extra[1].1.push_str("mod laundry;\n");
     refused(extra, "laundry has no place");
+    let mut extra = store("read_path.rs", "");
+    extra[1].1.push_str("#[cfg(test)]\nmod laundry;\n");
+    accepted(extra);
+    let mut volumes = in_room("volumes", "4", "");
+    volumes.push(file(
+        "crates/volumes/src/lib.rs",
+        "#![forbid(unsafe_code)]\nmod journal;\nmod view;\n",
+    ));
+    volumes.push(file(
+        "crates/volumes/src/journal.rs",
+        "use super::view::View;\n",
+    ));
+    refused(volumes, "journal imports view to its right");
 }
 
 fn in_room(name: &str, floor: &str, code: &str) -> Vec<(String, String)> {

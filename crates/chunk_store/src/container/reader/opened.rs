@@ -30,7 +30,7 @@ pub struct FetchedRegion {
 
 impl FetchedRegion {
     /// Bytes that were read.
-    pub fn len(&self) -> usize {
+    pub fn bytes_read(&self) -> usize {
         self.bytes.len()
     }
 

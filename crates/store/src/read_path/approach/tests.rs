@@ -1,12 +1,9 @@
-#[path = "../../../tests/small/mod.rs"]
-mod small;
-
 use super::*;
 use crate::pool::Pool;
+use crate::testing::small::{LANE, make};
 use chunk_store::index::Location;
 use media::SeededRandom;
 use sim::SimDisk;
-use small::{LANE, make};
 use units::ContainerId;
 
 const DIRECT: Approach = Approach {
