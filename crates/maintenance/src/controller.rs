@@ -11,9 +11,9 @@
 //! threads and commands.
 
 use crate::task::{Access, MaintenanceTask, TaskStep};
+use device::StepTurn;
 use qos::Flow;
 use std::time::Duration;
-use store::StepTurn;
 
 /// A task works for so long before its caller has a moment.
 const AT_A_TIME: Duration = Duration::from_millis(100);

@@ -26,7 +26,8 @@ pub use record::{DefragRun, RecordedDefrag};
 pub use report::{DefragReport, Toll};
 
 use std::sync::Arc;
-use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result, Volumes};
+use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result};
+use volumes::Volumes;
 
 /// What a run may do.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +67,7 @@ impl DefragSource {
     /// What is read of what, as far as anybody remembers.
     pub fn heat(&self) -> Heat {
         match self {
-            Self::Pool(pool) => pool.stored_heat(),
+            Self::Pool(pool) => volumes::stored_heat(pool),
             Self::Volumes(volumes) => volumes.heat(),
         }
     }

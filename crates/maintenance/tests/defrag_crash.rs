@@ -10,7 +10,7 @@ use maintenance::{
 };
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::Volumes;
+use volumes::Volumes;
 
 /// Of two windows of 128 KiB one lies in pieces.
 const BLOCKS: u64 = 2;

@@ -3,11 +3,11 @@
 //! Invariant: an error is told once in full, nothing is acknowledged after a failed sync, and no
 //! temp file outlives the put that failed. Run by `cargo test -p sim`.
 
+use device::{DeviceQueue, PacedDisk, Writes};
 use media::SystemTicks;
 use media::{Asker, Barrier, Blobs, DirBlobs, Disk, MediaErrorKind as Kind, Put, Syncing};
 use sim::{CrashPoint, Fault, Op, Plan, Seed, SimDisk, Walker};
 use std::sync::Arc;
-use store::{DeviceQueue, PacedDisk, Writes};
 
 const THREADS: Syncing = Syncing::Threads {
     threads: 2,
