@@ -11,6 +11,7 @@ const FINISHED: &[&str] = &[
     "access_pattern",
     "chunking",
     "conformance",
+    "duet",
     "erasure",
     "format",
     "fragpicker",
