@@ -1,8 +1,13 @@
-//! Backing up file trees: walk here, read and store on all lanes.
+//! Backups of file trees: one thread walks, all lanes read and store. The command `backup` calls
+//! this.
 //!
-//! Invariant: a file whose metadata did not change since the parent snapshot is not opened; what
-//! cannot be read is reported and left out, the rest is stored (exit code 3). Directories are
-//! stored when their last child is, so memory is the path walked plus the queue.
+//!     walk (lists, compares with the parent) --files--> lanes (read, store)
+//!                                                          |
+//!     root <-- assemble (directories, from the leaves up) <+
+//!
+//! Invariant: a file whose metadata equals the parent snapshot's is not opened. Unreadable files
+//! are reported and left out, and the rest is stored (exit code 3). A directory is stored when its
+//! last child is, so memory has the current path plus the queue.
 
 mod assemble;
 mod count;

@@ -1,8 +1,8 @@
-//! Why a stream, an image or a restore ended early.
+//! Errors that end a stream, an image or a restore. The program maps the kinds to exit codes in one
+//! table.
 //!
-//! Invariant: a kind says which side failed, because exit codes depend on that. The words name the
-//! path and the cause. There is no `source()`: a chain of causes would say it twice. The program
-//! maps kinds to exit codes in one table.
+//! Invariant: a kind says which side failed, because exit codes depend on that. The message names
+//! the path and the cause. There is no `source()`: a chain of causes would repeat it.
 
 use crate::filesystem::PathError;
 use store::StoreError;
@@ -10,10 +10,10 @@ use store::StoreError;
 /// See the module's head.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// What is to be stored could not be read.
+    /// The source could not be read.
     #[error("{0}")]
     Source(PathError),
-    /// What is to be written out could not be written.
+    /// The target could not be written.
     #[error("{0}")]
     Target(PathError),
     /// The pool failed, or the observer asked to stop.

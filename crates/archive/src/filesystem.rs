@@ -1,7 +1,8 @@
-//! The door to source and target file systems: what a tree looks like, and making it look so again.
+//! Access to source and target file systems: captures a tree, and applies it again. Backup and
+//! restore call this.
 //!
-//! Invariant: symbolic links are never followed below a top directory; a failure names its path and
-//! stops nothing but the file it is about. The backup and restore drivers call this.
+//! Invariant: symbolic links are never followed below a top directory. A failure names its path and
+//! stops only that file.
 
 pub mod apply;
 pub mod capture;
@@ -19,20 +20,20 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What could not be done with one path. Drivers turn it into a warning and go on (exit code 3).
+/// A failure on one path. Backup and restore report it as a warning and continue (exit code 3).
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {operation}: {source}", path.display())]
 pub struct PathError {
-    /// What was tried, a verb ("open", "list").
+    /// The operation, a verb ("open", "list").
     pub operation: &'static str,
-    /// On what.
+    /// The path.
     pub path: PathBuf,
-    /// The system's words.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl PathError {
-    /// From an error of the system.
+    /// Creates one from an error of the system.
     pub fn new(
         operation: &'static str,
         path: impl Into<PathBuf>,
@@ -45,13 +46,13 @@ impl PathError {
         }
     }
 
-    /// The file went away between being listed and being looked at.
+    /// Returns true if the file was deleted between listing and access.
     pub fn is_gone(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
 }
 
-/// `directory/name` as bytes.
+/// Returns `directory/name` as bytes.
 fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(directory.len() + name.len() + 2);
     path.extend_from_slice(directory);

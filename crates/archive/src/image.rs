@@ -1,7 +1,8 @@
-//! Disk images and streams: in through all lanes, out through all cores.
+//! Disk images and streams: in through all lanes, out through all cores. The commands `import`,
+//! `export`, `backup --stdin` and `dump` call this.
 //!
-//! Invariant: holes and zeroes are not stored and come back as holes; an export is the size of the
-//! image to the byte. Called by the import, export, backup --stdin and dump commands.
+//! Invariant: holes and zeroes are not stored and come back as holes. An export has exactly the
+//! size of the image.
 
 mod export;
 mod target;
@@ -38,7 +39,7 @@ impl RawImage {
     pub fn open(path: &Path) -> Result<Self, PathError> {
         let fail = |e| PathError::new("open", path, e);
         let file = File::open(path).map_err(fail)?;
-        // Works for block devices too, whose metadata say 0.
+        // Works for block devices too, whose metadata have length 0.
         let len = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
             .map_err(|e| PathError::new("find the length of", path, e))?;
         Ok(Self {
@@ -48,8 +49,8 @@ impl RawImage {
         })
     }
 
-    /// Bytes that are equal as long as nobody wrote to the file; empty for devices, which do not
-    /// tell.
+    /// Returns bytes that stay equal while nothing writes to the file; empty for devices, which do
+    /// not record writes.
     pub fn signature(&self) -> Result<Vec<u8>, PathError> {
         let meta = self
             .file
@@ -85,9 +86,9 @@ impl Source for RawImage {
 
 /// A stream that cannot seek: standard input, or a command's output.
 pub struct Stream<R> {
-    /// Where it comes from.
+    /// The source.
     pub reader: R,
-    /// How it is called in messages.
+    /// Its name in messages.
     pub name: String,
 }
 
@@ -144,7 +145,7 @@ pub fn import_image(
     Ok(root)
 }
 
-/// Stores a stream to its end, cut by content.
+/// Stores a stream to its end, in content-defined chunks.
 pub fn ingest_stream<R: Read>(
     session: &mut WriteSession,
     mut stream: Stream<R>,

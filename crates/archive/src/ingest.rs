@@ -1,7 +1,10 @@
-//! Many threads into one pool: a bounded queue of work, one lane a thread.
+//! Runs work of many threads into one pool: a bounded queue, one lane for each thread. Backups and
+//! imports call this.
 //!
-//! Invariant: the first failure of the pool stops all; a failure of a source file stops that file
-//! only. Memory is bounded by the queue. Called by the backup and image drivers.
+//!     feed (caller's thread) --Work--> queue --> workers, one lane each --> session
+//!
+//! Invariant: the first failure of the pool stops everything; a failure of a source file stops only
+//! that file. The queue bounds the memory.
 
 mod assembly;
 mod stream;
@@ -15,19 +18,19 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::{Lane, LaneOptions, StoreError, StoreErrorKind, WriteSession};
 
-/// Bytes that are read, cut and handed over at a time: some regions, so that a region holds
-/// neighbours although batches go to lanes in turn.
+/// Bytes that are read, cut and handed over together: several regions, so that a region has
+/// neighbours although batches alternate between lanes.
 pub const BATCH_BYTES: usize = 4 << 20;
-/// Work items that may wait: with batches, the memory of the queue.
+/// Maximum number of waiting work items: with batches, the memory of the queue.
 const QUEUE_MAX: usize = 8;
 
-/// One thing to do on a worker's lane.
+/// A unit of work for a worker's lane.
 pub trait Work: Send {
-    /// Does it. An error stops the whole run.
+    /// Executes it. An error stops the whole run.
     fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError>;
 }
 
-/// What workers share.
+/// State that workers share.
 pub struct Context<'a> {
     /// Counters and warnings.
     pub observer: &'a dyn Observer,
@@ -38,13 +41,13 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Queues work; waits while the queue is full. False when the run has failed or was
+    /// Queues work; waits while the queue is full. Returns false if the run has failed or was
     /// interrupted: the caller stops.
     pub fn submit(&self, work: Box<dyn Work + 'a>) -> bool {
         !self.stopped() && self.queue.send(Some(work)).is_ok()
     }
 
-    /// True when nothing more should be started.
+    /// Returns true if no more work should begin.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.observer.stop_requested()
     }
@@ -56,8 +59,8 @@ impl<'a> Context<'a> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// A buffer of at least `len` bytes with any contents: zeroing memory that is overwritten
-    /// anyway would cost as much as hashing it.
+    /// Returns a buffer of at least `len` bytes with any contents: zeroing it would cost as much as
+    /// hashing.
     pub fn buffer(&self, len: usize) -> Vec<u8> {
         let mut buffer = self.buffers.1.try_recv().unwrap_or_default();
         if buffer.len() < len {
@@ -66,15 +69,15 @@ impl<'a> Context<'a> {
         buffer
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the buffer pool.
     pub fn recycle(&self, buffer: Vec<u8>) {
-        // A full pool of buffers frees this one.
+        // A full buffer pool frees this one.
         let _ = self.buffers.0.try_send(buffer);
     }
 }
 
-/// Runs `feed` on this thread and what it submits on one new lane a thread. The lanes go back to the
-/// session in any case, so that an interrupted run keeps what it has read.
+/// Runs `feed` on this thread, and submitted work on one new lane for each worker. The lanes return
+/// to the session in any case, so that an interrupted run keeps what it has stored.
 pub fn run<'a, T>(
     session: &mut WriteSession,
     workers: usize,
@@ -103,7 +106,7 @@ fn run_lanes<'a, T>(
     let context = Context {
         observer,
         queue,
-        // As many as there can be: in the queue, with each worker, with the reader.
+        // The maximum in use: in the queue, with each worker, with the reader.
         buffers: crossbeam_channel::bounded(QUEUE_MAX + lanes.len() + 1),
         failed: Mutex::new(None),
         stop: AtomicBool::new(false),
@@ -135,7 +138,7 @@ fn run_lanes<'a, T>(
             context_ref.stop.store(true, Ordering::Relaxed);
         }
         for _ in &workers {
-            // Workers keep receiving until they see this, so it cannot block for ever.
+            // Workers keep receiving until they see this, so it cannot block forever.
             let _ = context_ref.queue.send(None);
         }
         let lanes: Vec<_> = workers.into_iter().filter_map(|w| w.join().ok()).collect();

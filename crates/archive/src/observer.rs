@@ -1,8 +1,8 @@
-//! Whoever watches a backup, a restore, an import or an export while it runs.
+//! The observer of a backup, a restore, an import or an export. The program's progress display
+//! implements it.
 //!
-//! Invariant: these runs know no terminal and no signal. They count what they did, tell what went
-//! wrong and ask whether to stop through an [`Observer`], from many threads. The program's progress
-//! display is one.
+//! Invariant: these runs know no terminal and no signal. Through an [`Observer`], from many
+//! threads, they count their work, report warnings and ask whether to stop.
 
 use crate::filesystem::PathError;
 use crate::restore::DamagedRanges;
@@ -13,62 +13,62 @@ use store::StoreError;
 
 /// See the module's head. All methods return at once.
 pub trait Observer: Sync {
-    /// True when the run should stop. Runs ask between bounded steps.
+    /// Returns true if the run should stop. Runs ask between bounded steps.
     fn stop_requested(&self) -> bool;
 
-    /// More to do was found.
+    /// Adds newly found work to the total.
     fn add_total(&self, files: u64, bytes: u64);
 
-    /// Nothing more will be found.
+    /// The total is complete.
     fn totals_known(&self);
 
-    /// A walk ahead of the run expects this much in total.
+    /// A walk ahead of the run has found this total.
     fn expect(&self, files: u64, bytes: u64);
 
-    /// Files were done.
+    /// Files were completed.
     fn add_files(&self, files: u64);
 
-    /// Bytes were done.
+    /// Bytes were completed.
     fn add_bytes(&self, bytes: u64);
 
-    /// The path that is being worked on.
+    /// The path in progress.
     fn set_current(&self, path: &[u8]);
 
-    /// Something went wrong, and the run goes on.
+    /// Reports a failure; the run continues.
     fn warning(&self, warning: &Warning<'_>);
 
-    /// A file could not be read or written, and the run goes on.
+    /// A file could not be read or written; the run continues.
     fn path_failed(&self, error: &PathError) {
         self.warning(&Warning::Path(error));
     }
 }
 
-/// What went wrong in a run that goes on.
+/// A failure in a run that continues.
 #[derive(Clone, Copy, Debug)]
 pub enum Warning<'w> {
     /// A file could not be read or written.
     Path(&'w PathError),
-    /// A file was read, but changed meanwhile.
+    /// A file changed while it was read.
     Changed(&'w Path),
     /// A name was not restored, because the pool is damaged.
     Damaged {
-        /// The name in the target.
+        /// The path in the target.
         path: &'w Path,
-        /// What became of it.
+        /// State of the name in the target.
         outcome: &'static str,
-        /// What is damaged.
+        /// The damage.
         error: &'w StoreError,
     },
     /// A file was restored without its damaged parts.
     Partial {
-        /// The name in the target.
+        /// The path in the target.
         path: &'w Path,
-        /// What it lacks.
+        /// The missing ranges.
         lost: &'w DamagedRanges,
     },
-    /// Files and directories did not get their owners, which takes privileges.
+    /// Files and directories did not get their owners, for lack of privileges.
     OwnersNotSet {
-        /// How many.
+        /// Number of entries.
         entries: u64,
     },
 }
@@ -98,7 +98,7 @@ impl fmt::Display for Warning<'_> {
     }
 }
 
-/// An observer that counts the warnings of one run and passes everything on.
+/// Counts the warnings of one run and passes everything on.
 pub(crate) struct WarningCounter<'o> {
     observer: &'o dyn Observer,
     changed: AtomicU64,

@@ -1,11 +1,11 @@
-//! Bytes from file systems and pools as text that may stand on a terminal.
+//! Converts bytes of file systems and pools to text that is safe on a terminal. The console calls
+//! this for every line, and errors for the names in them.
 //!
-//! Invariant: nothing in the text moves a terminal's cursor. The console calls this for every line,
-//! and errors for the names in them.
+//! Invariant: nothing in the text moves a terminal's cursor.
 
 use std::borrow::Cow;
 
-/// Text for people: what is not text, and what would move a terminal's cursor, is escaped.
+/// Escapes bytes that are no text, and characters that would move a terminal's cursor.
 pub fn printable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -23,8 +23,8 @@ pub fn printable(bytes: &[u8]) -> String {
     out
 }
 
-/// Words of this program among which a name may stand, for a terminal: nothing in them moves its
-/// cursor, but for the ends of lines.
+/// The same for messages of this program that may include names: ends of lines are kept,
+/// backslashes are not escaped.
 pub fn tamed(text: &[u8]) -> Cow<'_, [u8]> {
     let is_wild = |c: char| moves(c) && c != '\n';
     let chunks = || text.utf8_chunks();
@@ -46,7 +46,7 @@ pub fn tamed(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out.into_bytes())
 }
 
-/// A cell of a table, or a name in a line: stays on its line too.
+/// The same for a cell of a table, or a name in a line: ends of lines are escaped too.
 pub fn tamed_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -58,7 +58,7 @@ pub fn tamed_name(name: &str) -> String {
     out
 }
 
-/// Control characters, and those that turn the direction of what follows.
+/// Returns true for control characters, and for characters that change the direction of text.
 fn moves(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,8 +1,12 @@
-//! Restoring file trees: walk here, write files on all cores.
+//! Restores of file trees: one thread walks, workers write files on all cores. The command
+//! `restore` calls this.
 //!
-//! Invariant: what is damaged or cannot be written is reported by name and left out, the rest is
-//! restored; a directory gets its metadata after everything in it. What is counted as restored is
-//! there. A dry run takes the same decisions and changes nothing. Called by the restore command.
+//!     walk (snapshot beside target) --decide--> FileJob --> workers --> target
+//!                                   \--> hard links, after all files
+//!
+//! Invariant: damaged and unwritable files are reported by name and left out, and the rest is
+//! restored. A directory gets its metadata after everything in it. Everything counted as restored
+//! exists. A dry run takes the same decisions and changes nothing.
 
 mod decide;
 mod files;

@@ -1,7 +1,8 @@
-//! Which files of a source, or of a snapshot, are meant.
+//! Selects files of a source, or entries of a snapshot. Backup, restore, ls, find and diff call
+//! this.
 //!
-//! Invariant: decisions depend on path, type, length, device and marker files only, so that two runs
-//! over the same tree choose alike. Backup, restore, ls, find and diff ask here.
+//! Invariant: decisions depend only on path, type, length, device and marker files, so that two
+//! runs over the same tree select alike.
 
 mod glob;
 mod patterns;
@@ -19,7 +20,7 @@ const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker {
     name: CString,
-    /// What it has to begin with.
+    /// Required first bytes.
     header: Vec<u8>,
 }
 
@@ -32,7 +33,7 @@ impl Marker {
         }
     }
 
-    /// `NAME` or `NAME:HEADER`, as `--exclude-if-present` takes it.
+    /// Parses `NAME` or `NAME:HEADER`, the argument of `--exclude-if-present`.
     pub fn parse(text: &[u8]) -> Result<Self, PatternError> {
         let mut parts = text.splitn(2, |b| *b == b':');
         let name = parts.next().unwrap_or_default();
@@ -53,7 +54,7 @@ impl Marker {
             return true;
         }
         let mut head = vec![0; self.header.len()];
-        // A marker that cannot be read marks nothing: rather too much saved than too little.
+        // An unreadable marker marks nothing: storing too much is safer than too little.
         directory
             .open_file(&self.name)
             .and_then(|file| file.read_at(0, &mut head))
@@ -61,7 +62,7 @@ impl Marker {
     }
 }
 
-/// What a backup leaves out.
+/// Files that a backup leaves out.
 #[derive(Clone, Debug, Default)]
 pub struct BackupSelection {
     /// By path.
@@ -75,57 +76,57 @@ pub struct BackupSelection {
 }
 
 impl BackupSelection {
-    /// True when the entry, and all below it, is left out by its path (from the root, with `/`
-    /// in front).
+    /// Returns true if the entry, and everything below it, is excluded by its path (from the root,
+    /// with a leading `/`).
     pub fn excludes_path(&self, path: &[u8], is_directory: bool) -> bool {
         self.excludes.matches(path, is_directory) == Some(true)
     }
 
-    /// True when a file of this length is left out.
+    /// Returns true if a file of this length is excluded.
     pub fn excludes_len(&self, len: u64) -> bool {
         self.larger_than.is_some_and(|limit| len > limit)
     }
 
-    /// The marker file among the (sorted) names of a directory, if any: then only the directory
-    /// itself and this file are kept.
+    /// Returns the marker file among the (sorted) names of a directory, if any: then only the
+    /// directory itself and this file are kept.
     pub fn marker_in(&self, directory: &Directory, names: &[CString]) -> Option<&CStr> {
         let mut markers = self.markers.iter();
         let marker = markers.find(|marker| marker.is_in(directory, names))?;
         Some(&marker.name)
     }
 
-    /// True when a directory on `device` is kept but not entered: a mount point.
+    /// Returns true if a directory on `device` is kept but not entered: a mount point.
     pub fn stops_at_device(&self, source_device: u64, device: u64) -> bool {
         self.one_file_system && source_device != device
     }
 }
 
-/// Which entries of a snapshot are meant.
+/// Selected entries of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotSelection {
-    /// All when there are none.
+    /// Selects everything if there are none.
     pub includes: Patterns,
-    /// Taken out of these.
+    /// Excluded from these.
     pub excludes: Patterns,
 }
 
-/// What to do with one entry of a snapshot.
+/// Decision about one entry of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// It is meant itself, and all below it that is not excluded.
+    /// The entry is selected, with everything below that is not excluded.
     pub selected: bool,
-    /// Something below it may be meant: enter it.
+    /// Something below it may be selected: enter it.
     pub enter: bool,
 }
 
 impl SnapshotSelection {
-    /// Everything is meant.
+    /// Returns true if everything is selected.
     pub fn is_all(&self) -> bool {
         self.includes.is_empty() && self.excludes.is_empty()
     }
 
-    /// Decides about `path` (from the snapshot's top, with `/` in front); `parent_selected` is
-    /// the verdict on its directory.
+    /// Decides about `path` (from the snapshot's top, with a leading `/`). `parent_selected`: the
+    /// decision on its directory.
     pub fn verdict(&self, path: &[u8], is_directory: bool, parent_selected: bool) -> Verdict {
         if self.excludes.matches(path, is_directory) == Some(true) {
             return Verdict {

@@ -1,25 +1,25 @@
-//! Tar archives (POSIX pax): headers for what a directory object holds.
+//! Tar archives (POSIX pax): headers for the entries of a directory object. The command `dump`
+//! calls this, writes the contents and pads them with [`padding`].
 //!
 //! Invariant: GNU tar and bsdtar restore names of any bytes, times in ns, large sizes and ids,
-//! attributes and hard links. Sockets have no place in an archive. `dump` calls this; contents are
-//! the caller's to write, padded with [`padding`].
+//! attributes and hard links. Sockets cannot be archived.
 
 use format::tree::{Entry, EntryKind, Timestamp};
 
-/// Everything in an archive comes in blocks of this size.
+/// Block size of an archive.
 pub const BLOCK_BYTES: u64 = 512;
-/// Largest numbers that a plain header holds: octal digits with a NUL.
+/// Largest numbers in a plain header: octal digits with a NUL.
 const SEVEN_DIGITS_MAX: u64 = 0o7_777_777;
 const ELEVEN_DIGITS_MAX: u64 = 0o77_777_777_777;
 
-/// What a member's header says beside the entry.
+/// Fields of a member's header, besides the entry's.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// Path in the archive, without `/` in front.
+    /// Path in the archive, without a leading `/`.
     pub path: &'a [u8],
     /// Metadata.
     pub entry: &'a Entry,
-    /// An earlier member of this path is the same file: no content follows.
+    /// Path of an earlier member that is the same file: no content follows.
     pub hard_link_to: Option<&'a [u8]>,
 }
 
@@ -32,7 +32,7 @@ impl Member<'_> {
         }
     }
 
-    /// The header blocks, or `None` for sockets.
+    /// Returns the header blocks, or `None` for sockets.
     pub fn header(&self) -> Option<Vec<u8>> {
         let kind = match (&self.entry.kind, self.hard_link_to) {
             (_, Some(_)) => b'1',
@@ -87,7 +87,7 @@ impl Member<'_> {
         Some(out)
     }
 
-    /// What a plain header cannot hold.
+    /// Returns the records for values that do not fit into a plain header.
     fn records(&self, path: &[u8], link: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let plain = |text: &[u8]| text.len() <= 100 && text.is_ascii();
@@ -124,7 +124,7 @@ impl Member<'_> {
     }
 }
 
-/// Zero bytes that follow `len` bytes of content.
+/// Number of zero bytes that follow `len` bytes of content.
 pub fn padding(len: u64) -> usize {
     (len.next_multiple_of(BLOCK_BYTES) - len) as usize
 }
@@ -158,7 +158,7 @@ fn record(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.push(b'\n');
 }
 
-/// One block. What does not fit a field is cut: a record before it has the whole.
+/// One block. A value that does not fit its field is cut; a record before it has the whole value.
 struct Header([u8; BLOCK_BYTES as usize]);
 
 impl Header {

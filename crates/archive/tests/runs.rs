@@ -1,6 +1,6 @@
-//! Backups and restores as whoever watches them sees them: what is counted, told and stopped.
+//! Backups and restores as an observer sees them: counts, warnings and stops.
 //!
-//! Invariant of all of them: every warning is told once, and the outcome says how many of which kind.
+//! Invariant: every warning is reported once, and the outcome has the number of each kind.
 
 use archive::backup::{TreeOutcome, TreePlan, back_up_trees};
 use archive::filesystem::PathError;
@@ -76,7 +76,7 @@ impl Observer for Watcher {
     }
 }
 
-/// A pool on a simulated disk, and a directory for what goes in and comes out.
+/// A pool on a simulated disk, and a directory for sources and targets.
 struct World {
     disk: Arc<SimDisk>,
     pool: Arc<Pool>,
@@ -131,7 +131,7 @@ fn open(disk: &Arc<SimDisk>, mode: OpenMode) -> Result<Arc<Pool>, StoreError> {
     Pool::open(media, None, mode, MEMORY_BYTES).map(Arc::new)
 }
 
-/// Restores `root` into `target`, and says how many files then differ if that is asked.
+/// Restores `root` into `target`. `partial`: also the intact parts of damaged files.
 fn restore(
     pool: &Pool,
     root: ObjectRoot,
@@ -244,7 +244,7 @@ fn what_damage_takes_is_told_and_counted_once() {
             };
             let target = world.path(&format!("target-{number}-{partial}"));
             let watcher = Watcher::default();
-            // The top directory itself may be what is damaged.
+            // The top directory itself may be damaged.
             let Ok(outcome) = restore(&pool, root, &target, partial, &watcher) else {
                 continue;
             };

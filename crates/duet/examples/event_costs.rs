@@ -1,12 +1,12 @@
-//! What events cost: `cargo run --release -p duet --example event_costs -- [PAGES]`.
+//! Measures the cost of events: `cargo run --release -p duet --example event_costs -- [PAGES]`.
 //!
-//! Processor time of this thread as Linux counts it, best of several batches. Each page is added;
-//! then all is fetched, then each is removed, and all is fetched; so an event includes its share of
-//! the growth and shrinking of the table.
+//! First table: this thread's processor time as Linux counts it, best of several batches. Each page
+//! is added, all are fetched, each is removed, and all are fetched. An event therefore includes its
+//! share of the table's growth and shrinking.
 //!
-//! The second table is a page cache at work, in real time: so many pages come and as many go each second, and
-//! sessions fetch every 10 ms, as Duet's overhead is given (SOSP'15). Wake-ups count; the row without sessions is to
-//! be subtracted.
+//! Second table: a working page cache in real time. The same number of pages come and leave each
+//! second, and sessions fetch every 10 ms, as in the measurements of Duet's overhead (SOSP'15).
+//! Wake-ups count; subtract the row without sessions.
 
 use duet::{Duet, Events, Mask, NothingPresent, Options, Page, Scope, Session, Space};
 use std::hint::black_box;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const BATCHES: usize = 7;
 const FETCH_EVERY: Duration = Duration::from_millis(10);
-/// Pages that come, and as many that go, in that time: 25,000 a second, a disk's whole bandwidth.
+/// Pages that come, and pages that leave, in that time: 25,000 a second, a disk's whole bandwidth.
 const PAGES_A_FETCH: u64 = 250;
 /// Pages in the cache.
 const CACHED: u64 = 100_000;
@@ -29,16 +29,16 @@ fn page(n: u64) -> Page {
     }
 }
 
-/// Time that this thread has had a processor, nanoseconds.
+/// Processor time of this thread, nanoseconds.
 fn processor_ns() -> f64 {
-    // Yielding makes the kernel count up to now.
+    // Yielding makes the kernel update the counter.
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next().and_then(|n| n.parse().ok());
     first.unwrap_or(f64::NAN)
 }
 
-/// Nanoseconds for each of `pages`.
+/// Returns nanoseconds per page.
 fn timed(pages: u64, act: impl FnOnce()) -> f64 {
     let start = processor_ns();
     act();
@@ -69,7 +69,8 @@ fn register(duet: &std::sync::Arc<Duet>, scope: Scope, mask: Mask) -> Option<Ses
     Some(session)
 }
 
-/// Percent of a processor that this thread uses while pages come and go and sessions fetch.
+/// Returns this thread's use of a processor, percent, while pages come and leave and sessions
+/// fetch.
 fn share(sessions: usize) -> f64 {
     let duet = Duet::new(Options {
         items_max: CACHED as usize,

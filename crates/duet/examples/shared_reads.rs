@@ -1,8 +1,9 @@
-//! How much maintenance reads from the device: `cargo run --release -p duet --example shared_reads`.
+//! Counts the device reads of maintenance: `cargo run --release -p duet --example shared_reads`.
 //!
-//! Counts, the same on every machine: 200 objects of ten pages behind an LRU cache of a tenth of them;
-//! clients read whole objects at random, of a part of all (overlap), and so many for each object
-//! that a task gets through. Tasks read all objects, the second one backwards, taking turns.
+//! The counts are the same on every machine. 200 objects of ten pages are behind an LRU cache of a
+//! tenth of them. Clients read whole objects at random from a part of all objects (overlap), at a
+//! fixed ratio to the objects that a task completes. Tasks read all objects and take turns; the
+//! second one reads backwards.
 
 #![allow(dead_code, reason = "the tests use the rest")]
 
@@ -17,8 +18,8 @@ use world::{Numbers, page};
 
 const CACHED: u64 = OBJECTS * PAGES / 10;
 
-/// Percent of all that the tasks read which came from the device. Clients read as much as an object at
-/// once, from so many pages after its begin.
+/// Returns the percentage of the tasks' reads that came from the device. A client reads as much as
+/// one object, starting `shift` pages after an object's start.
 fn from_device(
     tasks: usize,
     overlap_percent: u64,
@@ -28,7 +29,7 @@ fn from_device(
 ) -> u64 {
     let store = Store::new(1 << 20, CACHED as usize);
     let mut numbers = Numbers(tasks as u64);
-    // Without events: the session hears of something that never happens here.
+    // Without events: the session waits for an event that never happens here.
     let mask = if has_events {
         Mask::EXISTS
     } else {
@@ -59,7 +60,7 @@ fn from_device(
         }
         while owed_percent >= 100 {
             owed_percent -= 100;
-            // Hot objects lie anywhere.
+            // Hot objects are spread over all objects.
             let nth = numbers.below(OBJECTS * overlap_percent / 100);
             let object = nth * 77 % OBJECTS;
             for n in shift..shift + PAGES {

@@ -1,8 +1,9 @@
-//! The driver of maintenance tasks: work on what is in memory first, else in the task's own order.
+//! The driver of maintenance tasks: work on pages in memory first, else in the task's own order.
 //!
-//! Invariant: every work of the task's own order is done, or has failed, when the driver says that
-//! it has finished; whatever events came, came late or never came. Each step is bounded. Called by
-//! whoever runs maintenance: a thread, or a seed in the simulator.
+//! Called by the owner of a task: a maintenance thread, or a seed in the simulator.
+//!
+//! Invariant: when the driver reports that it has finished, every unit of the task's own order is
+//! done or has failed, whichever events were late or lost. Each step is bounded.
 
 mod choice;
 mod pace;
@@ -19,17 +20,17 @@ use queue::Queue;
 pub use status::{Status, Step};
 use std::collections::VecDeque;
 
-/// How a driver goes about its task.
+/// Limits of a driver.
 #[derive(Clone, Copy, Debug)]
 pub struct DriverOptions {
-    /// Items fetched in a step, at most.
+    /// Maximum number of items fetched in a step.
     pub items_max: usize,
-    /// Works in the priority queue, at most; of the others nothing is remembered.
+    /// Maximum number of units in the priority queue. Nothing is remembered of the others.
     pub works_max: usize,
-    /// Of the own order, only so many works from the first on that is not done may be done; so
-    /// that many, less one, are out of order at most. `None`: any.
+    /// Units of the own order that may be done, counted from the first one that is not done. At
+    /// most one less is out of order. `None`: any unit.
     pub lookahead: Option<usize>,
-    /// Bytes read and written, at most.
+    /// Maximum rate of bytes read and written.
     pub bytes_per_s: Option<u64>,
 }
 
@@ -45,7 +46,7 @@ impl Default for DriverOptions {
 }
 
 impl DriverOptions {
-    /// For receivers that accept files nearly in order: as Duet's rsync, 100 files.
+    /// Options for receivers that accept files nearly in order: 100 files, as in Duet's rsync.
     pub fn nearly_in_order() -> Self {
         Self {
             lookahead: Some(100),
@@ -54,10 +55,10 @@ impl DriverOptions {
     }
 }
 
-/// A work of the own order that was asked for.
+/// A unit that the task's own order has returned.
 struct Ahead {
     work: Work,
-    /// What the task was asked for to get it: all up to there is done, has failed, or is begun.
+    /// Position before this unit: all units up to there are done, have failed, or are in progress.
     after: Option<Work>,
 }
 
@@ -76,12 +77,12 @@ pub struct Driver {
     phase: Phase,
     queue: Queue,
     ahead: VecDeque<Ahead>,
-    /// The own order was asked for up to here; true at its end.
+    /// Position up to which the own order was asked; true at its end.
     reached: (Option<Work>, bool),
     current: Option<Work>,
-    /// All of the current work was in memory when it was chosen.
+    /// All pages of the current unit were in memory when it was chosen.
     is_resident: bool,
-    /// What was done of the current work may have to be done again.
+    /// Parts of the current unit may have to be done again.
     is_stale: bool,
     failed: WorkSet,
     again: WorkSet,
@@ -91,8 +92,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Goes on where `progress` ends; what had failed is tried again. None of the work of the
-    /// session is done yet, and nobody else fetches from it.
+    /// Continues at `progress` and tries failed units again. The session must have no done work,
+    /// and nothing else may fetch from it.
     pub fn new(session: Session, options: DriverOptions, progress: Progress) -> Self {
         let mut again = progress.again;
         for range in progress.failed.ranges() {
@@ -119,9 +120,9 @@ impl Driver {
         }
     }
 
-    /// Hears what has happened, then does some work: about `budget_bytes` of I/O. It is `now_ns`,
-    /// nanoseconds since any moment. An error of the own order changes nothing: step again. With
-    /// [`Access::Memory`] it does what is in memory as a whole, and then says that it needs the device.
+    /// Fetches events, then does about `budget_bytes` of I/O. `now_ns`: nanoseconds since any fixed
+    /// moment. An error of the own order changes nothing: step again. With [`Access::Memory`] it
+    /// does the units that are completely in memory, then returns [`Step::NeedsDevice`].
     pub fn step<T: Task>(
         &mut self,
         task: &mut T,
@@ -150,7 +151,7 @@ impl Driver {
         let Some(work) = self.current.filter(|_| may) else {
             return Ok(match access {
                 _ if self.is_over() && self.current.is_none() => Step::Finished,
-                // More may be to be heard.
+                // More events may be pending.
                 Access::Memory if heard == 0 => Step::NeedsDevice,
                 Access::Memory | Access::Device => Step::Looked,
             });
@@ -178,7 +179,7 @@ impl Driver {
         Ok(Step::Worked { work, processed })
     }
 
-    /// How many items there were.
+    /// Fetches events. Returns the number of items.
     fn hear<T: Task>(&mut self, task: &mut T, present: &dyn Present) -> usize {
         if self.session.lost() > 0 {
             self.queue.clear();
@@ -241,7 +242,7 @@ impl Driver {
         self.reached.1 && self.ahead.is_empty() && self.again.is_empty()
     }
 
-    /// Done, or failed: not to be chosen.
+    /// Returns true if the unit is done or has failed, so it must not be chosen.
     fn is_settled(&self, work: Work) -> bool {
         self.session.check_done(work) || self.failed.contains(work)
     }
@@ -254,7 +255,7 @@ impl Driver {
         }
     }
 
-    /// Goes on after a pause.
+    /// Continues after a pause.
     pub fn resume(&mut self) {
         if self.phase == Phase::Paused {
             self.phase = Phase::Running;
@@ -267,13 +268,13 @@ impl Driver {
         self.queue.clear();
     }
 
-    /// Another rate limit, from now on.
+    /// Changes the rate limit.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
         self.options.bytes_per_s = bytes_per_s;
         self.pace.limit(bytes_per_s);
     }
 
-    /// The session, to ask about work, and to say that objects were moved.
+    /// The session: to ask about done work, and to report moved objects.
     pub fn session(&self) -> &Session {
         &self.session
     }

@@ -1,6 +1,7 @@
-//! Hashes of pages: a finalizer (splitmix64) twice, so that all bits depend on all bits.
+//! Hashes of pages: the splitmix64 finalizer twice, so that all bits depend on all bits. The table
+//! calls this.
 //!
-//! Invariant: of the seed, the object, its generation and the index alone. Called by the table.
+//! Invariant: the hash depends only on the seed and on the page.
 
 use crate::page::Page;
 

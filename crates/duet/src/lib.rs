@@ -1,70 +1,75 @@
-//! Duet: maintenance that works on what is in memory already (Amvrosiadis, Brown, Goel:
+//! Duet: maintenance works first on pages that are in memory already (Amvrosiadis, Brown, Goel:
 //! "Opportunistic Storage Maintenance", SOSP'15).
 //!
-//! A page cache reports what happens to pages; tasks register sessions, are told of it when they
-//! ask, and do the work first for which the fewest bytes have to be read. Nothing is at stake but
-//! I/O: a task whose events are late, lost or wrong does the same work in its own order.
+//! The page cache reports events of pages, from many threads. Each maintenance task registers a
+//! session, fetches the events and first does the work that needs the fewest reads. Only I/O is at
+//! stake: if events are late, lost or wrong, a task does the same work in its own order.
 //!
-//! Invariant: pure: no I/O, no clock, no threads of its own. Called by the page cache (events, from
-//! many threads) and by maintenance (sessions).
+//! Invariant: pure: no I/O, no clock, no threads of its own.
 //!
-//! # What a session is told
+//!     page cache --record--> Duet (table) --fetch--> Session --> Driver --process--> Task
+//!                                ^                      |
+//!     Present (pages in memory) -+----- replay ---------+
 //!
-//! A session is about one [`Space`], within it a [`Scope`], and has a [`Mask`]. Of a single event
-//! it is told that it has happened since it was last told (order and number are lost). Of a state it
-//! is told the event that leads to the state that is now, if the session does not know it:
+//! # Which events a session gets
 //!
-//! | state | events | told |
+//! A session has one [`Space`], a [`Scope`] within it, and a [`Mask`]. For a single event, it
+//! learns that the event happened since the last delivery; order and number are lost. For a state,
+//! it gets the event that leads to the current state, if the session does not know that state:
+//!
+//! | state | events | delivered |
 //! |---|---|---|
 //! | Exists | Added, Removed | the last one, unless the two cancel each other |
 //! | Modified | Dirtied, Flushed | the same |
 //!
-//! A session first gets the present: each page that is in memory is told as Added (and Dirtied).
-//! It is replayed piece by piece by the session's own fetches, so registering is cheap whatever is in
-//! memory. While that lasts, and after losses, a page may have been told in one way or another; then
-//! opposite events do not cancel each other, and the session may be told what it knows already, but never
-//! is left with what is not true. So who listens treats items as assignments: "is in memory now".
+//! At first a session gets the pages that are in memory, as Added (and Dirtied). Its own fetches
+//! replay them piece by piece, so registration is cheap however much is in memory. During the
+//! replay and after losses, the table does not know what the session has learned of a page.
+//! Opposite events then do not cancel each other: the session may get a state that it knows
+//! already, but never keeps a wrong one. Receivers must therefore treat items as assignments: "is
+//! in memory now".
 //!
 //! # The table
 //!
-//! One for all sessions: 64 shards, each a dense array of records of 56 bytes (page, link, 16 bits
-//! for each of 15 sessions) with linear hashing over it, which grows and shrinks by one bucket. A
-//! record exists exactly while some session has something to be told: what cancels out is removed at
-//! once, the last record takes its place. 61 bytes a pending page were measured, whatever the number of
-//! sessions.
+//! All sessions share one table: 64 shards, each a dense array of records of 56 bytes (page, link,
+//! 16 bits for each of 15 sessions). Linear hashing finds records; it grows and shrinks by one
+//! bucket. A record exists exactly while it has events for some session. When its events cancel
+//! out, it is removed at once and the last record takes its place. Measured: 61 bytes for a pending
+//! page, whatever the number of sessions.
 //!
-//! A fetch gives each shard its turn, and walks downwards through it: what moves, moves downwards,
-//! so each item that is there when a round through a shard begins is told in that round, whatever comes
-//! meanwhile. A fetch looks at a bounded number of records and waits for nothing but the lock of a
-//! shard.
+//! A fetch visits the shards in turn and walks each one downwards. Records only move downwards, so
+//! every item that is there when a walk through a shard begins is delivered in that walk, whatever
+//! is added meanwhile. A fetch looks at a bounded number of records and waits only for the lock of
+//! a shard.
 //!
 //! # Limits
 //!
-//! - With no session that wants it, an event costs one relaxed load.
-//! - Pending pages have a limit. Beyond it, the session with the most waiting loses items; they are
-//!   counted ([`Session::lost`]), and [`Session::resync`] starts again with the present.
-//! - 15 sessions ([`Duet::SESSIONS_MAX`]).
+//! - An event that no session wants costs one relaxed load.
+//! - The number of pending pages is limited. Above the limit, the session with the most pending
+//!   items loses some. They are counted ([`Session::lost`]); [`Session::resync`] starts again with
+//!   the pages in memory.
+//! - At most 15 sessions ([`Duet::SESSIONS_MAX`]).
 //!
-//! # What is done
+//! # Done work
 //!
-//! Each session has sets of what it has done and seen, as sparse bitmaps: block-like sessions a bit for
-//! each unit of [`Work`], file-like ones also which objects were seen and which are relevant. Whether
-//! an object is in a [`Scope::Snapshot`] is asked once, when an item of it is fetched, so with no
-//! lock of the page cache held; later events of irrelevant objects are not recorded.
+//! Each session keeps sparse bitmaps. Block-like sessions have a bit for each unit of [`Work`].
+//! File-like sessions also record which objects were seen and which are relevant. Whether an object
+//! is in a [`Scope::Snapshot`] is asked once, when an item of it is fetched, so that no lock of the
+//! page cache is held. Later events of irrelevant objects are not recorded.
 //!
 //! # The driver
 //!
-//! One for all tasks ([`Driver`] over a [`Task`]), in bounded steps: fetch; update the queue of works of
-//! which pages are in memory, the highest [`Task::score`] first; take the best, or else the next in
-//! the task's own order; process, set done. What is done by others ([`News`]) is not done again, and what
-//! is undone is done at the end. Several tasks help each other without knowing it: what one reads,
-//! the page cache reports to all.
+//! One [`Driver`] serves every [`Task`], in bounded steps. A step fetches events and updates the
+//! queue of units that have pages in memory, highest [`Task::score`] first. It takes the best unit,
+//! else the next one in the task's own order, processes it, and marks it as done. Work that others
+//! did ([`News`]) is not done again. Work that became stale is done again at the end. Tasks help
+//! each other without coordination: the page cache reports to all of them what one of them reads.
 //!
-//! A step says what it may use ([`Access`]): events are heard, and works of which all pages are in memory are
-//! done, before anybody asks for a turn at the device. Only the others wait for one.
+//! A step says what it may use ([`Access`]). It fetches events and does units whose pages are all
+//! in memory before anything asks for an I/O grant. Only the other units need a grant.
 //!
-//! A driver can be paused, limited and cancelled; its [`Progress`] is stored where the caller likes,
-//! and a driver made from it goes on. Failed work is left aside, counted, and tried again then.
+//! A driver can be paused, limited and cancelled. The caller stores its [`Progress`]; a driver made
+//! from that continues. Failed work is skipped, counted, and tried again by such a driver.
 #![forbid(unsafe_code)]
 
 mod driver;
@@ -90,7 +95,7 @@ pub use table::{Duet, ITEM_BYTES_MAX, Options, TooManySessions};
 pub use task::{Access, News, Processed, Task};
 pub use work::{PART_BITS_MAX, Work, WorkSet};
 
-/// A poisoned lock guards what is whole between calls.
+/// Ignores poisoning: the guarded state is consistent between calls.
 fn unpoisoned<T>(locked: std::sync::LockResult<T>) -> T {
     locked.unwrap_or_else(|e| e.into_inner())
 }

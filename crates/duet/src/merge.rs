@@ -1,16 +1,17 @@
-//! What one session has still to be told of one page: sixteen bits, and how events change them.
+//! Pending events of one page for one session: sixteen bits, and how events change them. A shard
+//! calls this for each session that an event concerns.
 //!
-//! Invariant: of a state pair at most one bit is pending, the one that leads to what is true now.
-//! Called by a shard for each session that an event concerns.
+//! Invariant: of the two events of a state, at most one is pending: the one that leads to the
+//! current state.
 
 use crate::page::{Events, Mask};
 
-/// The pending events of a page for a session; zero when there is nothing to tell.
+/// Pending events of a page for a session; zero if there are none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pending(u16);
 
 const EVENTS: u16 = 0xf;
-/// First bit of each pair, and how far up the mark that its pending bit may not be cancelled is.
+/// First bit of each pair. [`MARK`] is the distance to the bit that forbids cancelling the pair.
 const PAIRS: [u16; 2] = [1, 4];
 const MARK: u32 = 4;
 
@@ -21,14 +22,14 @@ impl Pending {
         self.0 == 0
     }
 
-    /// What is to be told.
+    /// The events to deliver.
     pub fn events(self) -> Events {
         Events((self.0 & EVENTS) as u8)
     }
 
-    /// After `events`. When it is not sure what the session was told about the page
-    /// (`is_unsure`: the present is replayed to it, or it lost items), opposite events of a
-    /// state do not cancel each other: the last one is told.
+    /// Returns the state after `events`. `is_unsure`: the table does not know which state the
+    /// session has seen, because pages are being replayed to it or it lost items. Opposite events
+    /// of a state then do not cancel each other; the last one is delivered.
     pub fn after(self, events: Events, mask: Mask, is_unsure: bool) -> Self {
         let mut bits = self.0 | u16::from(events.0 & mask.events);
         let states = u16::from(events.0 & mask.states);

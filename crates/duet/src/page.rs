@@ -1,17 +1,16 @@
-//! What events are about, and what can be asked for.
+//! Pages, events, and the masks that select events. The page cache and tasks use them.
 //!
-//! Invariant: a mask never asks for events and for the state of one pair at once. Called by who
-//! reports events, and by tasks.
+//! Invariant: a mask never has both a state and a single event of the same pair.
 
-/// A table's index space: what objects and pages are numbers of.
+/// Index space of a table: the meaning of object and page numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Space {
-    /// Containers and their regions: where the bytes lie.
+    /// Containers and their regions: where bytes are stored.
     Containers = 0,
-    /// Volumes, snapshots, streams and their chunks, in memory under their places.
+    /// Chunks of volumes, snapshots and streams, in memory by place.
     Chunks = 1,
-    /// Pages of 4 KiB: unwritten ones of volumes; of files on a Linux host.
+    /// Pages of 4 KiB: dirty pages of volumes, or pages of files on a Linux host.
     Pages = 2,
 }
 
@@ -19,14 +18,14 @@ impl Space {
     pub(crate) const COUNT: usize = 3;
 }
 
-/// A page: the unit of which events tell.
+/// A page: the unit of events.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Page {
-    /// What the numbers are of.
+    /// Space of the numbers.
     pub space: Space,
-    /// Container, volume, snapshot, file.
+    /// Container, volume, snapshot or file.
     pub object: u64,
-    /// Tells objects apart that have had one number, one after another (inodes); else 0.
+    /// Distinguishes objects that used the same number one after another (inodes); else 0.
     pub generation: u32,
     /// Region, chunk or page of the object.
     pub index: u64,
@@ -37,38 +36,38 @@ pub struct Page {
 pub struct Events(pub(crate) u8);
 
 impl Events {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// The page is in memory, and was not before.
+    /// The page came into memory.
     pub const ADDED: Self = Self(1);
-    /// It is not in memory any more.
+    /// The page is no longer in memory.
     pub const REMOVED: Self = Self(2);
-    /// It has bytes that storage does not have, and had none before.
+    /// The page has bytes that storage does not have, and had none before.
     pub const DIRTIED: Self = Self(4);
-    /// No unwritten bytes of it are in memory any more: storage (or the journal) has them.
+    /// The page has no dirty bytes in memory any more: storage (or the journal) has them.
     pub const FLUSHED: Self = Self(8);
 
-    /// Both sets.
+    /// Union.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of both sets.
+    /// Intersection.
     pub const fn only(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The other events of their pairs.
+    /// Replaces each event by the other one of its pair.
     pub const fn opposite(self) -> Self {
         Self((self.0 & 0b0101) << 1 | (self.0 & 0b1010) >> 1)
     }
 
-    /// Whether all of `other` is in it.
+    /// Returns true if the set contains all of `other`.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is in it.
+    /// Returns true if the set contains any of `other`.
     pub const fn has_any(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -87,14 +86,14 @@ impl std::fmt::Debug for Events {
     }
 }
 
-/// What a session asks for: single events, or the state that a pair of them makes.
+/// The events that a session wants: single events, or the states that pairs of them make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mask {
     pub(crate) events: u8,
     pub(crate) states: u8,
 }
 
-/// A mask asks for a state and for one of its two events.
+/// A mask has a state and one of its two events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MixedMask;
 
@@ -115,9 +114,9 @@ impl Mask {
     pub const DIRTIED: Self = Self::of_events(4);
     /// [`Events::FLUSHED`].
     pub const FLUSHED: Self = Self::of_events(8);
-    /// Whether the page is in memory: Added and Removed cancel each other before delivery.
+    /// Presence in memory: Added and Removed cancel each other before delivery.
     pub const EXISTS: Self = Self::of_states(1 | 2);
-    /// Whether it has unwritten bytes: Dirtied and Flushed cancel each other before delivery.
+    /// Presence of dirty bytes: Dirtied and Flushed cancel each other before delivery.
     pub const MODIFIED: Self = Self::of_states(4 | 8);
 
     const fn of_events(events: u8) -> Self {
@@ -128,7 +127,7 @@ impl Mask {
         Self { events: 0, states }
     }
 
-    /// Both; refused when one asks for a state and the other for an event of the same pair.
+    /// Union. Fails if one has a state and the other an event of the same pair.
     pub const fn and(self, other: Self) -> Result<Self, MixedMask> {
         let events = self.events | other.events;
         let states = self.states | other.states;
@@ -140,23 +139,23 @@ impl Mask {
         }
     }
 
-    /// Whether it asks for that state.
+    /// Returns true if the mask has that state.
     pub const fn has_state(self, state: Self) -> bool {
         self.states & state.states == state.states
     }
 
-    /// All bits that matter to it.
+    /// All event bits that concern the mask.
     pub(crate) const fn wanted(self) -> u8 {
         self.events | self.states
     }
 }
 
-/// What a session is told of a page: what has happened to it and was not told yet.
+/// Undelivered events of a page, as a session gets them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Item {
     /// The page.
     pub page: Page,
-    /// Of a state: the event that leads to the state now.
+    /// For a state: the event that leads to the current state.
     pub events: Events,
 }
 

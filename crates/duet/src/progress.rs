@@ -1,22 +1,23 @@
-//! How far a task has come, and its stored form.
+//! Progress of a task, and its stored form. The owner of a driver stores it.
 //!
-//! Invariant: bytes that were not written by [`Progress::encode`] for this task are an error, never
-//! a panic, and take no more memory than they justify. Where they are stored is the caller's business;
-//! losing them costs the work that was done, nothing else. Called by the driver's owner.
+//! Invariant: bytes that [`Progress::encode`] did not write for this task give an error, never a
+//! panic, and cause no allocation out of proportion to their size. Losing the stored form costs
+//! repeated work, nothing else.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | `QNTTPRGR` |
 //! | 2 | version: 1 |
 //! | 1 | bits of a part's number, 0 to 62 |
 //! | 1 | 1 if there is a position, else 0 |
-//! | 8 | tag: which task, over what |
+//! | 8 | tag: which task, over which data |
 //! | 8 + 8 | position: object, part |
 //! | 8 * 4 | counts: pages done, bytes read, bytes from memory, bytes written |
-//! | ... | work that is done, that failed, that is to be done again: for each set the number of runs, then for each run the gap before it (from the second on less 1) and its length less 1; all LEB128 |
+//! | ... | three sets: done, failed, to do again (see below) |
 //! | 8 | XXH3-64 of all bytes before, seed `PRGR` |
 //!
-//! Numbers are little-endian.
+//! A set is the number of its runs, then for each run the gap before it (from the second run on,
+//! less 1) and its length less 1, all in LEB128. Other numbers are little-endian.
 
 use crate::work::{PART_BITS_MAX, Work, WorkSet};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -25,27 +26,27 @@ const MAGIC: [u8; 8] = *b"QNTTPRGR";
 const VERSION: u16 = 1;
 const SEED: u64 = u32::from_be_bytes(*b"PRGR") as u64;
 
-/// Why bytes are not the progress of this task.
+/// Reason why bytes are not the progress of this task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProgressError {
     /// Fewer bytes than the layout needs.
     Truncated,
-    /// Something else.
+    /// An object of another kind.
     BadMagic,
     /// A version that this program does not know.
     Version(u16),
-    /// The checksum does not fit the bytes.
+    /// The checksum does not match the bytes.
     BadChecksum {
-        /// What they say.
+        /// The stored checksum.
         expected: u64,
-        /// What they give.
+        /// The checksum of the bytes.
         found: u64,
     },
     /// The progress of another task.
     OtherTask {
-        /// The tag that was asked for.
+        /// The requested tag.
         expected: u64,
-        /// The tag that is there.
+        /// The stored tag.
         found: u64,
     },
     /// A field has a value that no writer writes.
@@ -74,14 +75,14 @@ impl std::error::Error for ProgressError {}
 
 type Result<T> = std::result::Result<T, ProgressError>;
 
-/// What was done, in numbers.
+/// Totals of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Pages of the work that is done.
+    /// Pages of done units.
     pub pages_done: u64,
-    /// Bytes read from devices for it.
+    /// Bytes read from devices.
     pub bytes_read: u64,
-    /// Bytes that were in memory.
+    /// Bytes found in memory.
     pub bytes_cached: u64,
     /// Bytes written.
     pub bytes_written: u64,
@@ -90,20 +91,20 @@ pub struct Counts {
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// The last work in the task's own order before which nothing is left to do.
+    /// Last unit of the task's own order up to which nothing is left to do.
     pub position: Option<Work>,
-    /// Work that is done.
+    /// Done units.
     pub done: WorkSet,
-    /// Work that failed.
+    /// Failed units.
     pub failed: WorkSet,
-    /// Work behind the position that is to be done again, or was begun.
+    /// Units before the position that must be done again, or that were in progress.
     pub again: WorkSet,
-    /// Numbers.
+    /// Totals.
     pub counts: Counts,
 }
 
 impl Progress {
-    /// Of a task that has not begun.
+    /// Progress of a task that has not begun.
     pub fn new(part_bits: u32) -> Self {
         let none = WorkSet::new(part_bits);
         Self {
@@ -115,7 +116,7 @@ impl Progress {
         }
     }
 
-    /// The stored form; `tag` says which task over what this is.
+    /// Returns the stored form. `tag` identifies the task and its data.
     pub fn encode(&self, tag: u64) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -151,7 +152,7 @@ impl Progress {
         Self::seal(bytes)
     }
 
-    /// The bytes and their checksum; for tests that craft bytes.
+    /// Appends the checksum; for tests that craft bytes.
     #[doc(hidden)]
     pub fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
         let checksum = xxh3_64_with_seed(&bytes, SEED);
@@ -159,7 +160,7 @@ impl Progress {
         bytes
     }
 
-    /// Reads the stored form of the task with this tag.
+    /// Decodes the stored form of the task with this tag.
     pub fn decode(bytes: &[u8], tag: u64) -> Result<Self> {
         let (body, stored) = bytes
             .split_last_chunk::<8>()
@@ -240,7 +241,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N]> {
     Ok(*taken)
 }
 
-/// LEB128, at most eighteen bytes (126 bits).
+/// Decodes LEB128 of at most eighteen bytes (126 bits).
 fn take_varint(rest: &mut &[u8]) -> Result<u128> {
     let mut value = 0;
     for shift in (0..126).step_by(7) {

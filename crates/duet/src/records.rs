@@ -1,30 +1,31 @@
-//! Pages with something to tell, in a dense array, found by a hash table that grows by one bucket.
+//! Records of pages with pending events: a dense array, and a hash table that grows by one bucket.
+//! A shard calls this.
 //!
-//! Invariant: records stand at 0..len without holes; each is in the chain of its bucket, once. What
-//! is removed is replaced by the last record, so who walks downwards meets every record that was
-//! there when the walk began. Called by a shard.
+//! Invariant: records occupy 0..len without holes. Each is in the chain of its bucket exactly once.
+//! The last record replaces a removed one, so a downward walk meets every record that existed when
+//! the walk began.
 
 use crate::hash;
 use crate::merge::Pending;
 use crate::page::{Page, Space};
 
-/// Sessions at once. With one more the record would not fit into 56 bytes.
+/// Maximum number of sessions. One more would not fit into a record of 56 bytes.
 pub(crate) const SESSIONS_MAX: usize = 15;
-/// Records of one allocation.
+/// Records in one allocation.
 const BLOCK: usize = 32;
 const NONE: u32 = u32::MAX;
-/// A bucket is added when there are more records than buckets, and removed when there are fewer
-/// than this many for 4 buckets.
+/// A bucket is added when there are more records than buckets. One is removed when 4 buckets have
+/// fewer than this many records.
 const RECORDS_OF_4_BUCKETS_MIN: usize = 3;
 
-/// A page and what each session has still to be told of it.
+/// A page and its pending events for each session.
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     object: u64,
     index: u64,
     generation: u32,
     next: u32,
-    /// By number of session; zero when there is none.
+    /// By number of session; zero if there are none.
     pub pending: [Pending; SESSIONS_MAX],
     space: Space,
 }
@@ -79,7 +80,7 @@ impl Records {
         self.len
     }
 
-    /// Memory, bytes, with what the allocator adds.
+    /// Memory in bytes, including the allocator's overhead.
     pub fn memory_bytes(&self) -> usize {
         let block = size_of::<[Record; BLOCK]>() + 16;
         let blocks = self.blocks.len() * block;
@@ -95,7 +96,7 @@ impl Records {
         self.blocks.get_mut(at / BLOCK)?.get_mut(at % BLOCK)
     }
 
-    /// Where the record of a page is.
+    /// Returns the position of a page's record.
     pub fn find(&self, hash: u64, page: &Page) -> Option<usize> {
         let bucket = self.bucket_of(hash)?;
         let mut at = self.buckets.get(bucket).copied()?;
@@ -108,7 +109,7 @@ impl Records {
         None
     }
 
-    /// Adds the record of a page that has none; says where it is.
+    /// Adds a record for a page that has none. Returns its position.
     pub fn push(&mut self, hash: u64, page: &Page) -> usize {
         let at = self.len;
         if at == self.blocks.len() * BLOCK {
@@ -156,7 +157,7 @@ impl Records {
         while self.len * 4 < self.buckets.len() * RECORDS_OF_4_BUCKETS_MIN {
             self.join_a_bucket();
         }
-        // One block more than needed stays, so that a record that comes and goes allocates once.
+        // One spare block stays, so that a record that comes and goes does not allocate each time.
         let blocks_max = self.len.div_ceil(BLOCK) + 1;
         self.blocks.truncate(blocks_max);
         if self.blocks.capacity() > blocks_max + blocks_max / 4 + 8 {
@@ -174,11 +175,11 @@ impl Records {
         hash::hash(self.seed, &record.page())
     }
 
-    /// Linear hashing: buckets up to a power of two, and the first ones of the next are split.
+    /// Linear hashing: the buckets of one power of two, of which the first ones are split already.
     fn bucket_of(&self, hash: u64) -> Option<usize> {
         let buckets = self.buckets.len();
         let mask = buckets.checked_next_power_of_two()?.checked_sub(1)?;
-        // The low bits have chosen the shard.
+        // The low bits have selected the shard.
         let hash = (hash >> 32) as usize & mask;
         (buckets > 0).then_some(if hash < buckets {
             hash
@@ -187,7 +188,7 @@ impl Records {
         })
     }
 
-    /// What led to `from` leads to `to`.
+    /// Replaces the link to `from` in the record's chain by a link to `to`.
     fn replace_link(&mut self, record: &Record, from: u32, to: u32) {
         let bucket = self.bucket_of(self.hash_of(record)).unwrap_or_default();
         let Some(first) = self.buckets.get_mut(bucket) else {
@@ -214,7 +215,7 @@ impl Records {
             self.buckets.reserve_exact(added / 8 + 16);
         }
         self.buckets.push(NONE);
-        // The bucket whose records may now belong to the one that was added.
+        // The bucket whose records may now belong to the new one.
         let split = added.checked_ilog2().map(|bits| added - (1 << bits));
         let Some(first) = split.and_then(|split| self.buckets.get_mut(split)) else {
             return;

@@ -1,9 +1,8 @@
-//! A session: what a task holds of the table.
+//! A session: one task's handle to the table. The driver calls this.
 //!
-//! Invariant: shards take turns, and items of a shard come in rounds; an item that is there when a
-//! round begins is told in that round, whatever else happens. A fetch never waits and does a bounded
-//! amount of work.
-//! Called by the driver, or by a task of its own.
+//! Invariant: shards take turns. An item that is there when a walk through its shard begins is
+//! delivered in that walk. A fetch does a bounded amount of work and waits only for the lock of a
+//! shard.
 
 use crate::page::{Events, Item, Mask, Page, Space};
 use crate::subscriber::{ENDS, Relevance, Scope, Subscriber};
@@ -12,21 +11,22 @@ use crate::unpoisoned;
 use crate::work::{Work, WorkSet};
 use std::sync::{Arc, Mutex};
 
-/// Records that a fetch looks at for each item that it is asked for, and in any case.
+/// Records that a fetch looks at: for each requested item, and at least.
 const VISITS: (usize, usize) = (4, 4096);
 
-/// A place in the order in which the present is replayed; a number of whoever replays it.
+/// Position in the replay of the pages in memory. The implementation of [`Present`] chooses the
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Position(pub [u64; 2]);
 
-/// Where the pages that are in memory are asked for.
+/// Source of the pages that are in memory now.
 ///
-/// A page is visited while no event of it can be reported: under the lock under which they are.
-/// `visit` gets it with the events that lead to its state: Added, Dirtied, or both. It is short
-/// and calls nothing of the visited.
+/// A page is visited under the lock under which its events are reported, so that none is reported
+/// meanwhile. `visit` gets the page with the events that lead to its state: Added, Dirtied, or
+/// both. It is short and does not call back into the source.
 pub trait Present {
-    /// About `max` pages of a space after `position` (from the start: `None`). Returns where to go
-    /// on; `None` when all pages were visited that were there all the time.
+    /// Visits about `max` pages of a space after `position` (`None`: from the start). Returns where
+    /// to continue; `None` once every page was visited that was present all the time.
     fn replay(
         &self,
         space: Space,
@@ -35,11 +35,11 @@ pub trait Present {
         visit: &mut dyn FnMut(&Page, Events),
     ) -> Option<Position>;
 
-    /// All pages of one object.
+    /// Visits all pages of one object.
     fn replay_object(&self, space: Space, object: u64, visit: &mut dyn FnMut(&Page, Events));
 }
 
-/// No page is there: for sessions that hear only of what comes.
+/// No page is present: for sessions that want only future events.
 pub struct NothingPresent;
 
 impl Present for NothingPresent {
@@ -56,16 +56,16 @@ impl Present for NothingPresent {
     fn replay_object(&self, _: Space, _: u64, _: &mut dyn FnMut(&Page, Events)) {}
 }
 
-/// Items of one shard before it is the next one's turn, so that also with more news than a session
-/// fetches each shard has its turns.
+/// Items of one shard before the next shard's turn. Every shard gets its turns even if there are
+/// more events than the session fetches.
 const TURN: usize = 16;
 
-/// Where a session is in the table and in the present.
+/// Position of a session in the table and in the replay.
 struct Walk {
     shard: usize,
-    /// Items until it is the next shard's turn.
+    /// Items left until the next shard's turn.
     turn: usize,
-    /// By shard: records that are to be looked at in this round; `None` before the first.
+    /// By shard: records left in this walk; `None` before the first one.
     cursors: [Option<usize>; SHARDS],
     replay: Replay,
 }
@@ -83,7 +83,7 @@ const START: Walk = Walk {
     replay: Replay::After(None),
 };
 
-/// See the module's head. Dropping it ends it.
+/// See the module's head. Dropping it deregisters the session.
 pub struct Session {
     duet: Arc<Duet>,
     number: usize,
@@ -92,8 +92,8 @@ pub struct Session {
 }
 
 impl Duet {
-    /// Registers a session that is told, beginning with the present, what `mask` asks for of the
-    /// pages in `scope`. Its units of work have parts of `part_bits` bits (see
+    /// Registers a session for the events that `mask` selects, of pages in `scope`, beginning with
+    /// the pages in memory. Parts of its units of work have numbers of `part_bits` bits (see
     /// [`WorkSet::new`](crate::WorkSet::new)).
     pub fn register(
         self: &Arc<Self>,
@@ -118,8 +118,9 @@ impl Session {
         }
     }
 
-    /// Adds up to `max` items to `items`. Fewer, or none, do not mean that there are no more: ask
-    /// again later. While the present has not been replayed, up to `max` pages of it are first.
+    /// Appends up to `max` items to `items`. Fewer items, or none, do not mean that no more are
+    /// pending: ask again later. During the replay, up to `max` present pages are added to the
+    /// table first.
     pub fn fetch(&self, present: &dyn Present, max: usize, items: &mut Vec<Item>) {
         let mut walk = unpoisoned(self.walk.lock());
         self.go_on_replaying(&mut walk, present, max);
@@ -175,14 +176,14 @@ impl Session {
         }
     }
 
-    /// Items that were dropped for want of memory since the present was replayed. When there are
-    /// some, what the session knows of pages may be wrong for ever: [`resync`](Self::resync).
+    /// Number of items dropped for lack of memory since the last replay began. If it is not zero,
+    /// the session's knowledge of pages may stay wrong: call [`resync`](Self::resync).
     pub fn lost(&self) -> u64 {
         self.subscriber.lost()
     }
 
-    /// Starts again: what has not been told is forgotten, and the present is replayed. The caller
-    /// forgets what it was told.
+    /// Drops pending items and replays the pages in memory. The caller must forget what it has
+    /// learned.
     pub fn resync(&self) {
         let mut walk = unpoisoned(self.walk.lock());
         self.subscriber.set_replaying(true);
@@ -193,19 +194,19 @@ impl Session {
         *walk = START;
     }
 
-    /// Whether the present has been replayed.
+    /// Returns true if the replay is complete.
     pub fn is_replayed(&self) -> bool {
         matches!(unpoisoned(self.walk.lock()).replay, Replay::Done)
     }
 
-    /// Items that wait for this session, those of objects that are irrelevant included.
+    /// Number of pending items, including those of irrelevant objects.
     pub fn pending(&self) -> usize {
         let waiting = |shard| self.duet.shard(shard).waiting(self.number);
         (0..SHARDS).map(waiting).sum()
     }
 
-    /// An object has moved into the scope (Added and Dirtied are told for what of it is in memory)
-    /// or out of it (Removed and Flushed). For scopes whose objects are asked for.
+    /// An object moved into the scope (its pages in memory are delivered as Added and Dirtied) or
+    /// out of it (as Removed and Flushed). For [`Scope::Snapshot`].
     pub fn moved(&self, object: u64, is_inside: bool, present: &dyn Present) {
         if !self.subscriber.moved(object, is_inside) {
             return;
@@ -217,7 +218,7 @@ impl Session {
         present.replay_object(self.subscriber.space, object, &mut visit);
     }
 
-    /// Where an object is, as the user knows it, when it is in the scope.
+    /// Returns the path of an object in the scope, as the user knows it.
     pub fn path(&self, object: u64) -> Option<String> {
         match &self.subscriber.scope {
             Scope::Snapshot(members) => members.path(object),
@@ -225,27 +226,27 @@ impl Session {
         }
     }
 
-    /// Whether the work is done.
+    /// Returns true if the unit is done.
     pub fn check_done(&self, work: Work) -> bool {
         self.subscriber.done().contains(work)
     }
 
-    /// The work is done. False when it was, or when it has no bit of its own.
+    /// Marks the unit as done. Returns false if it was already, or if it has no bit of its own.
     pub fn set_done(&self, work: Work) -> bool {
         self.subscriber.done().insert(work)
     }
 
-    /// The work is to be done again. False when it was not done.
+    /// Marks the unit as not done. Returns false if it was not done.
     pub fn unset_done(&self, work: Work) -> bool {
         self.subscriber.done().remove(work)
     }
 
-    /// All work that is done.
+    /// Returns all done units.
     pub fn all_done(&self) -> WorkSet {
         self.subscriber.done().clone()
     }
 
-    /// From now on this work is done, and no other.
+    /// Replaces the set of done units.
     pub fn set_all_done(&self, done: WorkSet) {
         *self.subscriber.done() = done;
     }
@@ -254,7 +255,7 @@ impl Session {
         self.subscriber.mask
     }
 
-    /// Memory of what is known of objects and of work, bytes, about.
+    /// Approximate memory of the sets of objects and of work, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.subscriber.memory_bytes()
     }

@@ -1,24 +1,25 @@
-//! One shard of the table: records, and the sessions that events are for.
+//! One shard of the table: records, and the sessions that get events. The table calls this, one
+//! thread at a time.
 //!
-//! Invariant: a record exists exactly while it has something to tell to somebody; `waiting` counts
-//! these by session; there are at most `records_max`. Called by the table, one thread at a time.
+//! Invariant: a record exists exactly while it has events for some session. `waiting` counts these
+//! by session. There are at most `records_max` records.
 
 use crate::page::{Events, Item, Page};
 use crate::records::{Records, SESSIONS_MAX};
 use crate::subscriber::Subscriber;
 use std::sync::Arc;
 
-/// Records that are looked at for one that only the greediest session waits for.
+/// Records of the greediest session to try before other sessions lose items too.
 const LOOKED_AT_MAX: usize = 64;
 
-/// See the module's head. On cache lines of its own (two: they are fetched in pairs).
+/// See the module's head. Aligned to two cache lines, because they are fetched in pairs.
 #[repr(align(128))]
 pub(crate) struct Shard {
     records: Records,
     records_max: usize,
     sessions: [Option<Arc<Subscriber>>; SESSIONS_MAX],
     waiting: [usize; SESSIONS_MAX],
-    /// Record that goes next when there are too many.
+    /// Next record to drop when there are too many.
     hand: usize,
 }
 
@@ -41,12 +42,12 @@ impl Shard {
         self.records.memory_bytes()
     }
 
-    /// Items of a session.
+    /// Number of a session's items.
     pub fn waiting(&self, session: usize) -> usize {
         self.waiting.get(session).copied().unwrap_or_default()
     }
 
-    /// From now on events of this shard are for that session too.
+    /// Sends events of this shard to that session too.
     pub fn join(&mut self, session: usize, subscriber: Arc<Subscriber>) {
         debug_assert_eq!(self.waiting(session), 0);
         if let Some(slot) = self.sessions.get_mut(session) {
@@ -54,7 +55,7 @@ impl Shard {
         }
     }
 
-    /// Nothing is for that session any more.
+    /// Removes the session and its items.
     pub fn leave(&mut self, session: usize) {
         self.forget(session);
         if let Some(slot) = self.sessions.get_mut(session) {
@@ -62,14 +63,14 @@ impl Shard {
         }
     }
 
-    /// What a session has not been told it never is.
+    /// Drops all items of a session.
     pub fn forget(&mut self, session: usize) {
         for at in (0..self.records.len()).rev() {
             self.tell(session, at);
         }
     }
 
-    /// Events of a page, for all sessions.
+    /// Records events of a page for all sessions.
     pub fn record(&mut self, hash: u64, page: &Page, events: Events) {
         let wants =
             |s: &Option<Arc<Subscriber>>| s.as_ref().is_some_and(|s| s.may_want(page, events));
@@ -80,7 +81,7 @@ impl Shard {
         self.record_for((wanted, false), hash, page, events);
     }
 
-    /// What is true of a page, for one session only, which may have been told so.
+    /// Records the present state of a page for one session, which may know it already.
     pub fn inject(&mut self, session: usize, hash: u64, page: &Page, events: Events) {
         self.record_for((1 << session, true), hash, page, events);
     }
@@ -120,8 +121,8 @@ impl Shard {
         }
     }
 
-    /// When there are too many records, whoever has the most waiting loses some of it, so that a
-    /// session that does not fetch costs the others nothing.
+    /// Drops items when there are too many records. The session with the most items loses first, so
+    /// that a session that does not fetch costs the others nothing.
     fn make_room(&mut self) {
         let mut looked_at = 0;
         while self.records.len() >= self.records_max.max(1) {
@@ -147,7 +148,7 @@ impl Shard {
         }
     }
 
-    /// What a session has to be told of the record at `at`; the record goes with its last session.
+    /// Takes a session's item from the record at `at`. The record is removed with its last item.
     fn tell(&mut self, session: usize, at: usize) -> Option<Item> {
         let record = self.records.get_mut(at)?;
         let pending = std::mem::take(record.pending.get_mut(session)?);
@@ -168,8 +169,8 @@ impl Shard {
         Some(item)
     }
 
-    /// Walks down from `cursor`, tells a session up to `max` items, and looks at up to `visits`
-    /// records (takes off what it has used). The walk is at its end when `cursor` is 0.
+    /// Walks down from `cursor` and appends up to `max` items of a session. Looks at up to `visits`
+    /// records and subtracts them. The walk is complete when `cursor` is 0.
     pub fn fetch(
         &mut self,
         session: usize,

@@ -1,22 +1,22 @@
-//! Sets of numbers as sparse bitmaps: what a session has done and seen.
+//! Sets of numbers as sparse bitmaps: done and seen work. Sessions and progress use them.
 //!
 //! Invariant: a block of 4096 numbers is either absent (none of them), in `blocks` (some of them)
-//! or within a run of `full` (all of them). So work that is done in order takes one run, work that
-//! is done out of order two bytes to one bit for each number. Called by sessions and progress.
+//! or within a run of `full` (all of them). Work done in order therefore takes one run. Work done
+//! out of order takes between two bytes and one bit for each number.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 const BLOCK_BITS: u32 = 12;
 const BLOCK: u128 = 1 << BLOCK_BITS;
-/// Longer lists are not smaller than bitmaps.
+/// Maximum length of a list; a longer one would be no smaller than a bitmap.
 const FEW_MAX: usize = 192;
 
 /// Numbers are objects, or parts of objects: see [`crate::WorkSet`].
 #[derive(Clone, Default, Debug)]
 pub(crate) struct SparseSet {
     blocks: BTreeMap<u128, Block>,
-    /// Runs of blocks that are full: first, and the first after it.
+    /// Runs of full blocks: first block, and the first after the run.
     full: BTreeMap<u128, u128>,
     len: u128,
 }
@@ -33,12 +33,12 @@ fn split(number: u128) -> (u128, u16) {
 }
 
 impl SparseSet {
-    /// How many there are.
+    /// Number of elements.
     pub fn len(&self) -> u128 {
         self.len
     }
 
-    /// The lowest.
+    /// The lowest element.
     pub fn first(&self) -> Option<u128> {
         let full = self.full.keys().next().map(|block| block * BLOCK);
         let some = self.blocks.iter().next().and_then(|(block, held)| {
@@ -53,7 +53,7 @@ impl SparseSet {
         self.is_full(block) || self.blocks.get(&block).is_some_and(|b| b.contains(bit))
     }
 
-    /// False when it was there.
+    /// Returns false if the number was in the set.
     pub fn insert(&mut self, number: u128) -> bool {
         let (block, bit) = split(number);
         if self.is_full(block) {
@@ -66,7 +66,7 @@ impl SparseSet {
         is_new
     }
 
-    /// False when it was not there.
+    /// Returns false if the number was not in the set.
     pub fn remove(&mut self, number: u128) -> bool {
         let (block, bit) = split(number);
         self.open(block);
@@ -81,7 +81,7 @@ impl SparseSet {
         was
     }
 
-    /// All numbers of a range that ends at 2^127 at most; whole blocks at once.
+    /// Inserts all numbers of a range that ends at 2^127 at most; whole blocks at once.
     pub fn insert_range(&mut self, range: Range<u128>) {
         let first = range.start.next_multiple_of(BLOCK).min(range.end);
         let last = (range.end / BLOCK * BLOCK).max(first);
@@ -110,7 +110,7 @@ impl SparseSet {
     /// Removes all numbers of a range; whole blocks at once.
     pub fn remove_range(&mut self, range: Range<u128>) {
         let (first, last) = (range.start / BLOCK, range.end / BLOCK);
-        // Runs that cross the range's ends become runs that do not.
+        // Runs that cross the range's ends are cut there.
         self.open(first);
         self.open(last);
         let full = self.full.range(first..last);
@@ -160,7 +160,7 @@ impl SparseSet {
         ranges
     }
 
-    /// Memory, bytes, about.
+    /// Approximate memory, bytes.
     pub fn memory_bytes(&self) -> usize {
         let entry = size_of::<u128>() + size_of::<Block>() + 8;
         let blocks = self.blocks.values().map(Block::memory_bytes);
@@ -176,7 +176,7 @@ impl SparseSet {
         !self.full.is_empty() && self.run_of(block).is_some()
     }
 
-    /// Blocks without numbers in `blocks` become full; joins the runs that touch.
+    /// Makes blocks full that are absent from `blocks`; joins runs that touch.
     fn fill(&mut self, blocks: Range<u128>) {
         let (mut start, mut end) = (blocks.start, blocks.end);
         while let Some((from, to)) = self.full.range(..=end).next_back() {
@@ -191,7 +191,7 @@ impl SparseSet {
         self.full.insert(start, end);
     }
 
-    /// A block that was opened and stayed full.
+    /// Makes a block a run again if it is full.
     fn close(&mut self, block: u128) {
         let is_full = |b: &Block| b.len() == BLOCK as usize;
         if self.blocks.get(&block).is_some_and(is_full) {
@@ -200,7 +200,7 @@ impl SparseSet {
         }
     }
 
-    /// Makes a full block one with bits.
+    /// Turns a full block into a bitmap.
     fn open(&mut self, block: u128) {
         let Some((from, to)) = self.run_of(block) else {
             return;
@@ -280,7 +280,7 @@ impl Block {
     }
 }
 
-/// Whether that changes the bit.
+/// Sets the bit. Returns true if that changed it.
 fn set(words: &mut [u64; 64], bit: u16, value: bool) -> bool {
     let Some(word) = words.get_mut(usize::from(bit / 64)) else {
         return false;

@@ -1,7 +1,8 @@
-//! What the table knows of a session: what it wants, where, and how sure its knowledge is.
+//! State of a session that the table sees: its mask, its scope, and whether its knowledge is sure.
+//! Shards call this for each event; the session calls it when it fetches.
 //!
-//! Invariant: whether an object is in the scope is asked once, and not while anything is locked but
-//! by the session that fetches. Called by shards on the path of events, and by the session.
+//! Invariant: whether an object is in the scope is asked once, while only the fetching session's
+//! own lock is held.
 
 use crate::page::{Events, Mask, Page, Space};
 use crate::sparse_set::SparseSet;
@@ -11,19 +12,19 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 
-/// The objects that a scope is made of, when they are no range: the files of a tree.
+/// The objects of a scope that is no range: the files of a tree.
 pub trait Members: Send + Sync {
-    /// Whether an object belongs to it; asked once an object (until it is deleted or moved). May
-    /// take its time: nothing is locked.
+    /// Returns true if the object belongs to the scope. Asked once for each object, until it is
+    /// deleted or moved. May be slow: no lock of the table is held.
     fn contains(&self, object: u64, generation: u32) -> bool;
 
-    /// Where it is, as the user knows it; `None` when it has no such name.
+    /// Returns the path of the object as the user knows it; `None` if it has none.
     fn path(&self, _object: u64) -> Option<String> {
         None
     }
 }
 
-/// Which pages a session is about.
+/// The pages that a session is about.
 pub enum Scope {
     /// All of the space.
     Everything,
@@ -35,31 +36,31 @@ pub enum Scope {
     Snapshot(Box<dyn Members>),
 }
 
-/// What is told of objects that have left the scope.
+/// Events that are delivered for objects that left the scope.
 pub(crate) const ENDS: Events = Events::REMOVED.and(Events::FLUSHED);
 
-/// What is known of the objects of a [`Scope::Snapshot`].
+/// Known objects of a [`Scope::Snapshot`].
 #[derive(Default)]
 struct Objects {
-    /// It was asked whether they belong to the scope ...
+    /// Objects for which membership was asked.
     seen: SparseSet,
-    /// ... and they do ...
+    /// Members.
     relevant: SparseSet,
-    /// ... or did: that they are gone is told.
+    /// Former members. Only the end of their presence is delivered.
     left: SparseSet,
 }
 
-/// What is done with an item when it is fetched.
+/// Treatment of an item when it is fetched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Relevance {
     Relevant,
-    /// Of the item only what ends something is told.
+    /// Only events that end a state are delivered.
     Left,
     Irrelevant,
 }
 
 impl Objects {
-    /// `None` when it was not asked yet.
+    /// Returns `None` if membership was not asked yet.
     fn known(&self, object: u64) -> Option<Relevance> {
         let object = u128::from(object);
         let is_seen = self.seen.contains(object);
@@ -95,7 +96,7 @@ impl Subscriber {
         }
     }
 
-    /// False when the events are nothing to the session for sure. Takes no time.
+    /// Returns false if the session certainly does not want the events. Fast.
     pub fn may_want(&self, page: &Page, events: Events) -> bool {
         page.space == self.space
             && self.mask.wanted() & events.0 != 0
@@ -107,7 +108,7 @@ impl Subscriber {
             }
     }
 
-    /// True when it is not known, or cannot be said at once.
+    /// Returns true if membership is unknown, or the lock is taken.
     fn may_be_relevant(&self, object: u64, events: Events) -> bool {
         let Ok(objects) = self.objects.try_read() else {
             return true;
@@ -119,7 +120,7 @@ impl Subscriber {
         }
     }
 
-    /// Whether the page is in the scope; asks the caller's own set when that is not known yet.
+    /// Returns whether the page is in the scope. Asks the caller's [`Members`] if that is unknown.
     pub fn relevance(&self, page: &Page) -> Relevance {
         let Scope::Snapshot(members) = &self.scope else {
             return Relevance::Relevant;
@@ -141,7 +142,8 @@ impl Subscriber {
         })
     }
 
-    /// The object has moved into the scope, or out of it. False when that is nothing new.
+    /// Records that the object moved into the scope or out of it. Returns false if that changes
+    /// nothing.
     pub fn moved(&self, object: u64, is_inside: bool) -> bool {
         let object = u128::from(object);
         let mut objects = unpoisoned(self.objects.write());
@@ -158,7 +160,7 @@ impl Subscriber {
         }
     }
 
-    /// Nothing is known of the object any more.
+    /// Forgets the object.
     pub fn deleted(&self, number: u64) {
         let object = u128::from(number);
         let mut objects = unpoisoned(self.objects.write());
@@ -169,12 +171,12 @@ impl Subscriber {
         self.done().remove_object(number);
     }
 
-    /// The work that is done.
+    /// The done units.
     pub fn done(&self) -> MutexGuard<'_, WorkSet> {
         unpoisoned(self.done.lock())
     }
 
-    /// Whether what the session was told may differ from what its pending items suppose.
+    /// Returns true if the session's knowledge may differ from what its pending items assume.
     pub fn is_unsure(&self) -> bool {
         self.replaying.load(Ordering::Relaxed) || self.lost() > 0
     }
@@ -183,7 +185,7 @@ impl Subscriber {
         self.replaying.store(replaying, Ordering::Release);
     }
 
-    /// Items that were dropped for want of memory.
+    /// Number of items dropped for lack of memory.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -196,7 +198,7 @@ impl Subscriber {
         self.lost.store(0, Ordering::Relaxed);
     }
 
-    /// Memory of what is known of objects and of work, bytes.
+    /// Memory of the sets of objects and of work, bytes.
     pub fn memory_bytes(&self) -> usize {
         let objects = unpoisoned(self.objects.read());
         let sets = [&objects.seen, &objects.relevant, &objects.left];

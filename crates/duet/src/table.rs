@@ -1,8 +1,8 @@
-//! The table: who reports events calls it, sessions are registered with it.
+//! The table. The page cache reports events to it from many threads; sessions register with it.
 //!
-//! Invariant: with no session that wants it, an event costs one relaxed load. A shard is locked for
-//! one page, one piece of a fetch, or one session that comes or goes; never two at once, and nobody
-//! is called from within. Called by the page cache from many threads, and by sessions.
+//! Invariant: an event that no session wants costs one relaxed load. A shard is locked for one
+//! page, one piece of a fetch, or one session that registers or ends. Never are two shards locked
+//! at once, and no callback runs under the lock.
 
 use crate::hash::hash;
 use crate::page::{Events, Page, Space};
@@ -16,16 +16,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Shards of the table.
 pub(crate) const SHARDS: usize = 64;
 
-/// Memory of a pending page, bytes, at most (and 4 KiB a shard).
+/// Maximum memory of a pending page, bytes (plus 4 KiB for each shard).
 pub const ITEM_BYTES_MAX: u64 = 64;
 
 /// Size and secret of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Pages with undelivered events, at most, about: each of the 64 shards holds a 64th. A page
-    /// takes [`ITEM_BYTES_MAX`].
+    /// Approximate maximum number of pages with undelivered events; each of the 64 shards has a
+    /// 64th. A page takes [`ITEM_BYTES_MAX`].
     pub items_max: usize,
-    /// Any number that clients cannot guess: they must not be able to choose pages that collide.
+    /// A number that clients cannot guess, so that they cannot choose pages that collide.
     pub seed: u64,
 }
 
@@ -53,10 +53,10 @@ pub struct Duet {
 }
 
 impl Duet {
-    /// Most sessions at once.
+    /// Maximum number of sessions.
     pub const SESSIONS_MAX: usize = SESSIONS_MAX;
 
-    /// Without sessions.
+    /// Creates a table without sessions.
     pub fn new(options: Options) -> Arc<Self> {
         let records_max = options
             .items_max
@@ -71,13 +71,13 @@ impl Duet {
         })
     }
 
-    /// Something has happened to a page: not both events of a pair at once. Events of one page come
-    /// in the order in which they happen, so whoever reports them holds a lock of that page;
+    /// Records events of a page, at most one of each pair. Events of one page must come in the
+    /// order in which they happened: the reporter holds a lock of that page.
     /// [`Present`](crate::Present) visits the page under the same lock.
     #[inline]
     pub fn record(&self, page: &Page, events: Events) {
-        // Relaxed is enough: a session that this does not see finds the page when the present is
-        // replayed to it, as that takes the lock which the caller holds.
+        // Relaxed is enough. A session that this load does not see gets the page in the replay,
+        // which takes the lock that the caller holds.
         let wanted = self.wanted.get(page.space as usize);
         if wanted.is_some_and(|w| w.load(Ordering::Relaxed) & events.0 != 0) {
             self.record_for_sessions(page, events);
@@ -95,7 +95,7 @@ impl Duet {
         self.shard_of(hash).inject(session, hash, page, events);
     }
 
-    /// From now on events are recorded for the subscriber, under the number that this returns.
+    /// Registers the subscriber for events. Returns its number.
     pub(crate) fn enter(&self, subscriber: &Arc<Subscriber>) -> Result<usize, TooManySessions> {
         let mut sessions = unpoisoned(self.sessions.lock());
         let mut slots = (0..).zip(sessions.iter_mut());
@@ -132,7 +132,7 @@ impl Duet {
         }
     }
 
-    /// An object is gone: all sessions of the space forget what they have seen and done of it.
+    /// An object was deleted: all sessions of the space forget what they have seen and done of it.
     pub fn deleted(&self, space: Space, object: u64) {
         let sessions: Vec<_> = unpoisoned(self.sessions.lock())
             .iter()
@@ -144,7 +144,7 @@ impl Duet {
         }
     }
 
-    /// Pages with something to tell to somebody.
+    /// Number of pages with pending events.
     pub fn pending(&self) -> usize {
         self.shards.iter().map(|s| unpoisoned(s.lock()).len()).sum()
     }

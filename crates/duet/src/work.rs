@@ -1,22 +1,21 @@
-//! Units of work, and sets of them: which work is done.
+//! Units of work, and sets of them. Sessions, the driver and progress use them.
 //!
-//! Invariant: each unit has a bit of its own; a unit without one is never done. Called by sessions,
-//! the driver and progress.
+//! Invariant: each unit has a bit of its own; a unit without one is never done.
 
 use crate::sparse_set::SparseSet;
 use std::ops::Range;
 
-/// What a task does at once: a container, a file, a range of a volume. The task chooses what its
-/// numbers mean.
+/// The unit in which a task works: a container, a file, a range of a volume. The task chooses the
+/// meaning of the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Work {
-    /// Which object.
+    /// Number of the object.
     pub object: u64,
-    /// Which part of it; 0 when objects are not divided.
+    /// Part of the object; 0 if objects are not divided.
     pub part: u64,
 }
 
-/// Most bits of a part's number.
+/// Maximum number of bits of a part's number.
 pub const PART_BITS_MAX: u32 = 62;
 
 /// A set of units of work.
@@ -27,8 +26,8 @@ pub struct WorkSet {
 }
 
 impl WorkSet {
-    /// Empty. An object has `2^part_bits` parts at most ([`PART_BITS_MAX`] bits at most):
-    /// neighbouring objects share memory, so the fewer bits, the smaller the set.
+    /// Creates an empty set. An object has at most `2^part_bits` parts, of at most
+    /// [`PART_BITS_MAX`] bits. Neighbouring objects share memory, so fewer bits make a smaller set.
     pub fn new(part_bits: u32) -> Self {
         Self {
             part_bits: part_bits.min(PART_BITS_MAX),
@@ -36,24 +35,25 @@ impl WorkSet {
         }
     }
 
-    /// `None` for a part that has no bit.
+    /// Returns `None` for a part that has no bit.
     fn number(&self, work: Work) -> Option<u128> {
         let part = u128::from(work.part);
         let number = u128::from(work.object) << self.part_bits | part;
         (part >> self.part_bits == 0).then_some(number)
     }
 
-    /// Whether the work is in the set.
+    /// Returns true if the unit is in the set.
     pub fn contains(&self, work: Work) -> bool {
         self.number(work).is_some_and(|n| self.set.contains(n))
     }
 
-    /// False when it was there, or can never be: its part has more than `part_bits` bits.
+    /// Returns false if the unit was in the set, or has no bit because its part needs more than
+    /// `part_bits` bits.
     pub fn insert(&mut self, work: Work) -> bool {
         self.number(work).is_some_and(|n| self.set.insert(n))
     }
 
-    /// False when it was not there.
+    /// Returns false if the unit was not in the set.
     pub fn remove(&mut self, work: Work) -> bool {
         self.number(work).is_some_and(|n| self.set.remove(n))
     }
@@ -64,7 +64,7 @@ impl WorkSet {
         self.set.remove_range(first..first + (1 << self.part_bits));
     }
 
-    /// The lowest; `None` when there is none.
+    /// Returns the lowest unit; `None` if the set is empty.
     pub fn first(&self) -> Option<Work> {
         let number = self.set.first()?;
         let part = number & ((1 << self.part_bits) - 1);
@@ -74,17 +74,17 @@ impl WorkSet {
         })
     }
 
-    /// How many there are.
+    /// Number of units.
     pub fn len(&self) -> u128 {
         self.set.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Memory, bytes, about.
+    /// Approximate memory, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.set.memory_bytes()
     }
@@ -94,12 +94,12 @@ impl WorkSet {
         self.part_bits
     }
 
-    /// As ranges of numbers: object, then part in the lowest `part_bits` bits.
+    /// The set as ranges of numbers: object, then part in the lowest `part_bits` bits.
     pub(crate) fn ranges(&self) -> Vec<Range<u128>> {
         self.set.ranges()
     }
 
-    /// All numbers of a range; false when some of them are not numbers of this set.
+    /// Inserts all numbers of a range; returns false if some are not numbers of this set.
     pub(crate) fn insert_range(&mut self, range: Range<u128>) -> bool {
         let fits = range.end <= 1 << (u64::BITS + self.part_bits);
         if fits {

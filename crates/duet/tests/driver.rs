@@ -1,5 +1,5 @@
-//! The driver over a small store with a page cache: all work is done whatever is told, cached work
-//! first, by several tasks at once, across restarts, failures and rewrites, at a limited rate.
+//! The driver over a small store with a page cache. It does all work whatever it hears, cached work
+//! first, with several tasks at once, across restarts, failures and rewrites, at a limited rate.
 
 mod reading;
 mod world;
@@ -45,7 +45,7 @@ fn sorted(mut order: Vec<u64>) -> Vec<u64> {
 
 #[test]
 fn all_is_done_once_whatever_is_told() {
-    // With a table of any size: of one item a shard, most is lost.
+    // Tables of any size: with one item per shard, most items are lost.
     for (seed, items_max) in [(1, 1 << 20), (2, 64), (3, 1000)] {
         let store = Store::new(items_max, 300);
         let (mut driver, mut task) = (fresh(&store), Reader::new(&store));
@@ -89,14 +89,14 @@ fn what_is_in_memory_needs_no_device() {
     while step_with(&mut driver, &mut task, 0, Access::Memory) != Step::NeedsDevice {}
     assert_eq!(task.order, [20, 70], "as a whole in memory");
     assert_eq!(driver.status(0).counts.bytes_read, 0);
-    // With the device it begins with the next one, and does not end it without.
+    // With the device it begins the next unit, which it cannot finish without the device.
     assert!(
         matches!(step(&mut driver, &mut task, 0), Step::Worked { work, .. } if work.object == 150)
     );
     (0..PAGES).for_each(|n| {
         store.read(page(9, n));
     });
-    // One that was begun goes first.
+    // A unit in progress goes first.
     while step_with(&mut driver, &mut task, 0, Access::Memory) != Step::NeedsDevice {}
     assert_eq!(task.order.len(), 2);
     finish(&mut driver, &mut task);
@@ -108,7 +108,7 @@ fn what_is_in_memory_needs_no_device() {
     );
 }
 
-/// Without a word to each other, in opposite orders, with a cache of a twentieth of the data.
+/// Tasks in opposite orders, without coordination, with a cache of a twentieth of the data.
 #[test]
 fn three_tasks_share_their_reads() {
     let reads = |has_events: bool| {
@@ -223,7 +223,7 @@ fn what_is_written_is_done_again() {
         step(&mut driver, &mut task, 0);
     }
     store.world.set_dirty(page(7, 1), true);
-    // In the middle of this one.
+    // In the middle of this unit.
     step(&mut driver, &mut task, 0);
     store.world.set_dirty(page(50, 0), true);
     finish(&mut driver, &mut task);
@@ -239,7 +239,7 @@ fn nearly_in_order_means_within_a_window() {
     let store = Store::new(1 << 20, 4000);
     for object in (0..OBJECTS).rev() {
         store.read(page(object, 1));
-        // The last ones most.
+        // More pages of the last ones.
         (0..object % 7).for_each(|n| {
             store.read(page(object, n));
         });

@@ -1,6 +1,6 @@
 //! Random histories against naive models: one session of each kind, registered, fetched and dropped
-//! at any time. What is told leads to what is; nothing is told twice; the table holds what has to
-//! be told and nothing else.
+//! at any time. Delivered items lead to the true state, nothing is delivered twice, and the table
+//! has exactly the pending items.
 
 mod world;
 
@@ -12,7 +12,7 @@ use world::{Numbers, Told, World, drain, page};
 const OBJECTS: u64 = 6;
 const PAGES: u64 = 40;
 
-/// Objects that a scope is made of; panics when it is asked twice.
+/// Objects of a scope; panics if one is asked for twice.
 #[derive(Default)]
 struct Files {
     inside: Mutex<BTreeSet<u64>>,
@@ -33,16 +33,17 @@ impl Members for Asked {
     }
 }
 
-/// A session and what is expected of it.
+/// A session and its expected state.
 struct Listener {
     session: Session,
     mask: Mask,
     objects: BTreeSet<u64>,
     files: Option<Arc<Files>>,
     told: Told,
-    /// Single events that were not told yet.
+    /// Single events that are still pending.
     events: BTreeMap<Page, Events>,
-    /// From the first time on that it was replayed and had nothing pending: all is exact.
+    /// True from the first time that the replay was complete and nothing was pending: exact from
+    /// then on.
     exact: bool,
 }
 
@@ -129,7 +130,7 @@ impl Listener {
         }
     }
 
-    /// Pages of which it has something to be told.
+    /// Pages with items to deliver.
     fn missing(&self, world: &World) -> BTreeSet<Page> {
         let (cached, dirty) = world.now();
         let mut missing: BTreeSet<Page> = self.events.keys().copied().collect();

@@ -1,6 +1,6 @@
-//! What went wrong in the published code, and what else would: emptied records that stay, leftovers
-//! of sessions that ended, scans beside eviction, items that starve, memory without a limit. (One
-//! done bit for 4096 inodes: `work.rs`.)
+//! Defects of the published code, and likely ones: empty records that stay, leftovers of ended
+//! sessions, scans beside eviction, items that starve, memory without a limit. (One done bit for
+//! 4096 inodes: `work.rs`.)
 
 mod world;
 
@@ -16,7 +16,7 @@ fn register(world: &World, mask: Mask) -> Session {
     session.expect("few sessions")
 }
 
-/// Registered, replayed and told all.
+/// A session that has replayed and fetched everything.
 fn settled(world: &World, mask: Mask) -> Session {
     let session = register(world, mask);
     drain(&session, world);
@@ -67,7 +67,7 @@ fn a_session_that_ends_leaves_nothing_to_the_next() {
     drop(other);
     assert_eq!(world.duet.pending(), 0);
     drop(next);
-    // Nobody listens: nothing is kept.
+    // Without sessions nothing is kept.
     world.add(page(1, 1));
     assert_eq!(world.duet.pending(), 0);
 }
@@ -91,7 +91,7 @@ fn there_is_an_end_to_sessions() {
     }
 }
 
-/// Pages come and go on other threads while sessions come, are replayed the present, and go.
+/// Other threads add and remove pages while sessions register, replay and end.
 #[test]
 fn scans_and_eviction_do_not_disturb_each_other() {
     let (world, stop) = (&World::new(1 << 20), &AtomicBool::new(false));
@@ -156,7 +156,7 @@ fn no_item_starves() {
     victims.iter().for_each(|p| world.add(*p));
     let mut waiting: BTreeSet<Page> = victims.into_iter().collect();
     let (mut items, mut steps) = (Vec::new(), 0);
-    // Four more come for each that is told; others go, so that records move.
+    // Four more come for each delivered item; others leave, so that records move.
     while !waiting.is_empty() {
         steps += 1;
         assert!(steps < 20_000, "{} still wait", waiting.len());
@@ -206,7 +206,7 @@ fn memory_has_a_limit_and_losses_are_told() {
     assert_eq!(told.cached, world.now().0);
 }
 
-/// Sessions of other spaces take no part in an event, and no memory.
+/// Sessions of other spaces neither get an event nor cost memory.
 #[test]
 fn spaces_are_apart() {
     let duet = Duet::new(Options {

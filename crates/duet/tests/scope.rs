@@ -1,4 +1,4 @@
-//! Files that move into a scope and out of it, while their pages come and go.
+//! Files that move into a scope and out of it, while their pages come and leave.
 
 mod world;
 
@@ -39,7 +39,8 @@ fn files_move_into_a_scope_and_out_of_it() {
     assert_eq!(hear(), [1, 2].into());
     session.moved(3, true, &world);
     assert_eq!(hear(), [1, 2, 3].into());
-    // Some were not told yet when it leaves, some go at the same time, some come later.
+    // When the file leaves, some pages are still pending, some leave at the same time, some come
+    // later.
     world.remove(page(2, 1));
     world.add(page(2, 77));
     session.moved(2, false, &world);
@@ -51,7 +52,7 @@ fn files_move_into_a_scope_and_out_of_it() {
     assert_eq!(hear(), [1, 2, 3].into());
     let done = duet::Work { object: 2, part: 0 };
     assert!(session.set_done(done) && session.check_done(done));
-    // The number is given to another file, which is outside.
+    // The number is reused for another file, which is outside.
     tree.0.lock().expect("no panic").remove(&2);
     (0..80).for_each(|n| world.remove(page(2, n)));
     assert_eq!(hear(), [1, 3].into());
@@ -61,7 +62,7 @@ fn files_move_into_a_scope_and_out_of_it() {
     assert_eq!(hear(), [1, 3].into());
 }
 
-/// A page is evicted by another thread while its file leaves the scope.
+/// Another thread evicts a page while its file leaves the scope.
 #[test]
 fn what_goes_while_its_file_leaves_is_told() {
     struct Meanwhile<'a>(&'a World);

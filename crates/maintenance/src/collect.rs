@@ -1,14 +1,18 @@
-//! A garbage collection run (decision 20): bounded steps, any of which may be the last. A task driver,
-//! a command or a test calls them while others write.
+//! A garbage collection run (decision 20), in bounded steps, any of which may be the last. A task
+//! driver, a command or a test calls them while others write.
 //!
-//! A run purges forgotten snapshots whose time is over, marks what is live, deletes containers from
-//! the trash that nobody needs, copies what is live out of sparse containers, and out of small ones
-//! when there are many, and puts those into the trash.
+//!     Purging -> Marking -> Deleting -> Choosing -> Copying -> Done
+//!                                                    |   ^
+//!                                                    +---+ one commit for each round
 //!
-//! Invariant: the run decides which containers and in which order; what may be deleted is proven by
-//! the store's primitives. Times decide nothing but how long to wait. Copies take no more than there
-//! is room for: a round that runs short of it commits what it has, and one that fails removes its
-//! copies.
+//! A run purges forgotten snapshots whose trash period is over, marks live chunks, and deletes
+//! unneeded containers from the trash. It copies live chunks out of sparse containers, and out of
+//! small ones if there are many, and moves those containers to the trash.
+//!
+//! Invariant: the run decides only which containers are collected, in which order. The store's
+//! primitives prove that a deletion is safe. Times decide only how long to wait. Copies take no
+//! more space than is free: a round that runs short commits what it has copied, and a round that
+//! fails removes its copies.
 
 mod choose;
 mod merge;
@@ -27,32 +31,33 @@ use store::{
 use units::{ContainerId, Generation};
 use volumes::Volumes;
 
-/// Containers that one commit gives up. What many small ones hold should fill a few.
+/// Maximum number of containers that one commit moves to the trash. The contents of many small ones
+/// should fill a few.
 const ROUND_CONTAINERS_MAX: usize = 4096;
-/// Plain bytes that are copied for one commit: what a crash loses of the work.
+/// Maximum plain bytes copied for one commit: the work that a crash loses.
 const ROUND_BYTES_MAX: u64 = 1 << 30;
 
-/// Where a run is, for who watches.
+/// Stage of a run, for displays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcStage {
     /// Purging forgotten snapshots.
     Purging,
-    /// Marking what is live.
+    /// Marking live chunks.
     Marking,
-    /// Deleting from the trash.
+    /// Deleting containers from the trash.
     Deleting,
     /// Choosing containers.
     Choosing,
-    /// Copying what is live out of them.
+    /// Copying live chunks out of them.
     Copying,
-    /// Over.
+    /// Ended.
     Done,
 }
 
-/// A round under way.
+/// A round in progress.
 struct Round {
     copies: CopyRound,
-    /// Those of its containers that are collected only because they are small.
+    /// Containers of the round that are collected only because they are small.
     small: Vec<ContainerId>,
 }
 
@@ -65,22 +70,23 @@ pub struct Collector {
     stage: GcStage,
     mark: Option<Mark>,
     deletion: Option<Deletion>,
-    /// Chosen, the first to be copied last.
+    /// Chosen containers; the last one is copied first.
     plan: Vec<Candidate>,
-    /// All of the plan, until a commit gives them up.
+    /// The containers of the plan, until a commit moves them to the trash.
     retired: Option<Retired>,
     round: Option<Round>,
-    /// There is no room for copies of all that is worth it.
+    /// Free space does not suffice for all copies that are worthwhile.
     is_tight: bool,
     counts: GcCounts,
-    /// The oldest commit for whose trash this run was too early: somebody held an older commit.
+    /// Oldest commit whose trash this run could not delete, because a hold on an older commit
+    /// blocked it.
     awaited: Option<Generation>,
-    /// `None`: a dry run, which changes nothing that a run beside it relies on.
+    /// `None`: a dry run, which changes nothing that a concurrent run relies on.
     permit: Option<GcPermit>,
 }
 
 impl Collector {
-    /// Begins a run; one at a time for each pool, dry runs excepted. `lane` says how copies are
+    /// Begins a run. A pool has at most one, not counting dry runs. `lane` says how copies are
     /// packed.
     pub fn new(pool: &Pool, policy: GcPolicy, lane: LaneOptions) -> Result<Self> {
         let permit = match policy.dry_run {
@@ -105,12 +111,12 @@ impl Collector {
         })
     }
 
-    /// Where it is.
+    /// Returns the stage.
     pub fn stage(&self) -> GcStage {
         self.stage
     }
 
-    /// What it did so far.
+    /// Returns the totals so far.
     pub fn counts(&self) -> GcCounts {
         let mark = self.mark.as_ref();
         let marked = mark.map(Mark::summary).unwrap_or_default();
@@ -119,7 +125,8 @@ impl Collector {
         self.counts.with_mark(&marked).plus_copied(&copied)
     }
 
-    /// True when another run may free what this one could not, because who held it has ended since.
+    /// Returns true if another run may delete what this one could not, because the holds that
+    /// blocked it have ended.
     pub fn is_worth_another(&self, pool: &Pool) -> bool {
         let held = pool.held_oldest();
         self.awaited
@@ -130,15 +137,15 @@ impl Collector {
         self.awaited = self.awaited.into_iter().chain(by).min();
     }
 
-    /// Plain bytes that are still to be copied, as far as is known.
+    /// Returns the plain bytes left to copy, as far as known.
     pub fn bytes_to_copy(&self) -> u64 {
         let planned: u64 = self.plan.iter().map(|c| c.live_bytes).sum();
         let round = self.round.as_ref();
         planned + round.map_or(0, |round| round.copies.bytes_left())
     }
 
-    /// Nothing more is copied: the next step commits what was copied so far, and containers of which
-    /// nothing was copied yet stay. For who runs out of room.
+    /// Stops copying: the next step commits the copies so far. Containers of which nothing was
+    /// copied yet stay. For callers that run out of space.
     pub fn copy_no_more(&mut self) {
         self.plan.clear();
         if let Some(round) = &mut self.round {
@@ -146,17 +153,17 @@ impl Collector {
         }
     }
 
-    /// The run is over: what it copied and did not commit is removed, so that no crash of later
-    /// writers nor a full disk is left with it.
+    /// Ends the run. Removes copies that are not committed, so that they burden neither a full disk
+    /// nor the recovery after a crash.
     pub fn give_up(mut self, pool: &Pool) {
         if let Some(round) = self.round.take() {
             round.copies.discard(pool);
         }
     }
 
-    /// Does about so many bytes of work. `volumes` are the pool's, if it has any: they must be open,
-    /// because their journal may need what no root names. After an error the run is over; the next
-    /// one takes up what this one left.
+    /// Does about `budget_bytes` of work. `volumes` are the pool's, if it has any. They must be
+    /// open, because their journal may need chunks that no root names. After an error the run is
+    /// over; the next run continues its work.
     pub fn step(
         &mut self,
         pool: &Pool,
@@ -202,7 +209,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Deletes some of what can be deleted; when nothing is left, goes on to choosing.
+    /// Deletes some containers from the trash. If none is left, the next stage is choosing.
     fn delete(&mut self, pool: &Pool, budget_bytes: u64) -> Result<()> {
         let Some(mark) = &mut self.mark else {
             return Ok(());
@@ -223,7 +230,7 @@ impl Collector {
             self.awaits(awaited);
             return Ok(());
         }
-        // Of a dry run: what it would delete does not stay.
+        // The trash of a dry run excludes the containers that it would delete.
         self.counts.count_deleted(deletable.containers());
         self.counts
             .count_trash(mark.trash(), deletable.containers());
@@ -293,8 +300,8 @@ impl Collector {
     }
 }
 
-/// Takes the next round's containers from the end of the plan, in the order in which they are
-/// copied; and those of them that are collected only because they are small, in ascending order.
+/// Takes the next round's containers from the end of the plan, in the order of copying. Also
+/// returns those that are collected only because they are small, in ascending order.
 fn next_round(plan: &mut Vec<Candidate>, is_tight: bool) -> (Vec<ContainerId>, Vec<ContainerId>) {
     let mut round: Vec<Candidate> = Vec::new();
     let mut bytes = 0;
@@ -302,7 +309,8 @@ fn next_round(plan: &mut Vec<Candidate>, is_tight: bool) -> (Vec<ContainerId>, V
         && round.len() < ROUND_CONTAINERS_MAX
         && (round.is_empty() || bytes + candidate.live_bytes <= ROUND_BYTES_MAX)
     {
-        // What needs no copying is given up before anything is copied, when there is little room.
+        // If space is tight, containers that need no copying are moved to the trash in a commit of
+        // their own before anything is copied.
         let is_first = |round: &[Candidate]| round.first().is_none_or(|c| c.live_bytes == 0);
         if is_tight && is_first(&round) && !round.is_empty() && candidate.live_bytes > 0 {
             break;

@@ -1,13 +1,18 @@
-//! Defragmentation: what is read at once is copied to one place, if it is hot and lies in pieces
-//! (FragPicker, SOSP'21; decision 25).
+//! Defragmentation: copies ranges that are read together to one place, if they are hot and
+//! fragmented (FragPicker, SOSP'21; decision 25). The program calls this: a thread of a server, or
+//! a command.
 //!
-//! A run examines the ranges of its load, the hottest first: the ranges of a trace, or, without one, all windows of
-//! 128 KiB. Those that lie in more runs of regions than they need, and whose move hurts no other owner
-//! more than it helps, are copied, those first of which most is in memory (Duet, SOSP'15). This goes on in
-//! rounds, so that memory is bounded; in the end the load is measured again.
+//!     Sizing -> Examining -> Judging -> Moving -> Measuring -> Done
+//!                  ^                      |
+//!                  +---- more ranges -----+
 //!
-//! Invariant: each step is bounded; stopped anywhere, a run has lost nothing. How far it is is written down in
-//! intervals, and the next process goes on from there. Called by the program: a thread of a server, or a command.
+//! A run examines the ranges of its load, the hottest first: the ranges of a trace, or, without
+//! one, all windows of 128 KiB. It copies ranges that lie in more runs of regions than necessary
+//! and whose move does not fragment other owners more than it helps. Ranges that are mostly in
+//! memory go first (Duet, SOSP'15). Rounds bound the memory. At the end the load is measured again.
+//!
+//! Invariant: each step is bounded, and stopping anywhere loses no data. The run records its
+//! progress at intervals; the next process continues there.
 
 mod defragmenter;
 mod effort;
@@ -29,34 +34,34 @@ use std::sync::Arc;
 use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result};
 use volumes::Volumes;
 
-/// What a run may do.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct DefragOptions {
-    /// Of the ranges of each object, so many out of a hundred: those that are read most.
+    /// Percentage of each object's ranges to move: the hottest.
     pub hot_percent: u8,
-    /// Also what hurts other owners.
+    /// Also move ranges whose move fragments other owners.
     pub moves_shared: bool,
-    /// Everything, fragmented or not: what the rest is compared with.
+    /// Move everything, fragmented or not: the baseline for comparisons.
     pub rewrites_all: bool,
-    /// Only says what it would do.
+    /// Only reports what it would do.
     pub dry_run: bool,
-    /// Bytes read and written in a second, at most.
+    /// Maximum bytes read and written in a second.
     pub bytes_per_s: Option<u64>,
-    /// How copies are packed.
+    /// Packing of the copies.
     pub lane: LaneOptions,
 }
 
-/// Whose objects they are, and what is in memory.
+/// Source of the objects, and of the knowledge what is in memory.
 #[derive(Clone)]
 pub enum DefragSource {
-    /// A pool in which nobody else reads.
+    /// A pool without other readers in this process.
     Pool(Arc<Pool>),
-    /// Open volumes: their page cache tells what is in memory.
+    /// Open volumes: their page cache knows what is in memory.
     Volumes(Arc<Volumes>),
 }
 
 impl DefragSource {
-    /// The pool itself.
+    /// The pool.
     pub fn pool(&self) -> &Arc<Pool> {
         match self {
             Self::Pool(pool) => pool,
@@ -64,7 +69,7 @@ impl DefragSource {
         }
     }
 
-    /// What is read of what, as far as anybody remembers.
+    /// Returns the recorded reads of each object.
     pub fn heat(&self) -> Heat {
         match self {
             Self::Pool(pool) => volumes::stored_heat(pool),
@@ -72,7 +77,7 @@ impl DefragSource {
         }
     }
 
-    /// What can be defragmented.
+    /// Returns the objects that can be defragmented.
     pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
         match self {
             Self::Pool(pool) => pool.fragmentables(),
@@ -81,7 +86,7 @@ impl DefragSource {
     }
 }
 
-/// Who has chunks in memory.
+/// Returns the cache that has chunks in memory.
 fn memory_of(source: &DefragSource) -> &dyn CachedChunks {
     match source {
         DefragSource::Volumes(volumes) => &**volumes,

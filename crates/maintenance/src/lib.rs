@@ -1,8 +1,14 @@
-//! Maintenance: garbage collection runs, and tasks over the one driver of `duet`.
+//! Maintenance: garbage collection runs, and tasks over the one driver of `duet`. The program calls
+//! them: server threads and commands.
+//!
+//!     program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
+//!                                                                     defragmentation
+//!     program --> `upkeep`: when a server starts gc or a scrub
+//!     program --> `mend`: repair from a replica
 //!
 //! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
-//! order; stopping it at any moment loses no data and little work. Nothing here sleeps, starts a
-//! thread or knows a clock but the pool's: the program calls bounded steps.
+//! order. Stopping it at any moment loses no data and little work. Nothing here sleeps, starts a
+//! thread or uses a clock other than the pool's: the program calls bounded steps.
 #![forbid(unsafe_code)]
 
 mod collect;

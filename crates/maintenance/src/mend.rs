@@ -1,13 +1,16 @@
-//! Repair from a replica: what is lost here is read from another pool that has copies of the same
-//! snapshots, and stored again.
+//! Repair from a replica: reads lost chunks from another pool that has copies of the same
+//! snapshots, and stores them again. The program calls this when damage is known and quarantined.
 //!
-//! Pools have their own keys, so what is lost has another name there: its snapshot, path and offset lead
-//! to it (decision 24). Pools with the same keys are asked for it by its fingerprint.
+//!     walk (recipes here) --lost part--> replica (same snapshot, path, offset)
+//!                                            |
+//!     session of this pool <--fingerprint matches-- bytes
 //!
-//! Invariant: nothing is believed of the replica: a chunk or node is stored only when what the pool
-//! calls it is what it lacks. Nothing is removed, and no snapshot changes. What comes back goes through
-//! sessions, as a backup's chunks do: stopped at any moment, it has lost nothing. Called by the program, when
-//! damage is known, and after it was set aside.
+//! Pools have their own keys, so a lost chunk has another fingerprint in the replica: its snapshot,
+//! path and offset lead to it (decision 24). Pools with the same keys find it by its fingerprint.
+//!
+//! Invariant: the replica is not trusted: a chunk or node is stored only if its fingerprint in this
+//! pool is the lost one. Nothing is removed, and no snapshot changes. Repaired chunks go through
+//! sessions, as a backup's chunks do, so stopping at any moment loses nothing.
 
 mod mending;
 mod naming;
@@ -23,30 +26,31 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, Pool, Result, StoreError, StoreErrorKind};
 
-/// What a node or directory that came back has below it is looked at in the next round, so there are as many as
-/// trees are deep, at most; more only where a disk damages what is written to it.
+/// Maximum number of rounds. Contents of a repaired node or directory are examined in the next
+/// round, so a run takes at most as many as trees are deep, unless the disk damages what is written
+/// to it.
 const ROUNDS_MAX: u32 = 4096;
 
-/// What came back.
+/// Result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaCounts {
     /// Snapshots of the pool that the replica has too.
     pub snapshots_common: u64,
-    /// Plain bytes that were read from the replica.
+    /// Plain bytes read from the replica.
     pub read_bytes: u64,
     /// Chunks and nodes that were stored again.
     pub chunks: u64,
     /// Their plain bytes.
     pub bytes: u64,
-    /// Times that the replica did not have what is lost, or could not give it.
+    /// Lost parts that the replica did not have or could not read.
     pub missing: u64,
-    /// Times that it had other bytes in that place.
+    /// Lost parts for which the replica had other bytes.
     pub refused: u64,
-    /// The first failure to read the replica, in words.
+    /// The first error of reading the replica, as text.
     pub trouble: Option<String>,
 }
 
-/// Told now and then; says whether to go on.
+/// Called at intervals with the progress; decides whether to continue.
 pub(crate) type GoOn<'a> = dyn FnMut(&ReplicaCounts) -> ControlFlow<()> + 'a;
 
 /// See the module's head.
@@ -56,13 +60,13 @@ pub struct ReplicaRepair {
     is_one_domain: bool,
     snapshots: Vec<Snapshot>,
     pairs: Pairs,
-    /// Part of the replica's catalog cannot be read.
+    /// Error of a part of the replica's catalog that cannot be read.
     trouble: Option<String>,
 }
 
 impl ReplicaRepair {
-    /// Between two open pools, of which `pool` is open for writing. What cannot be read of the catalogs is
-    /// passed over.
+    /// Prepares a repair of `pool`, which is open for writing. Unreadable parts of the catalogs are
+    /// skipped.
     pub fn new(pool: Arc<Pool>, replica: Arc<Pool>) -> Result<Self> {
         let (snapshots, _) = pool.snapshots_readable()?;
         let (there, unreadable) = replica.snapshots_readable()?;
@@ -76,8 +80,8 @@ impl ReplicaRepair {
         })
     }
 
-    /// Brings back what it can, durable on return. `Interrupted` when `go_on` says so: what was stored
-    /// until then is found by the next run.
+    /// Repairs what it can, durable on return. Fails with `Interrupted` if `go_on` stops it: the
+    /// next run finds what was stored until then.
     pub fn run(&self, options: LaneOptions, go_on: &mut GoOn<'_>) -> Result<ReplicaCounts> {
         let mut counts = ReplicaCounts {
             snapshots_common: self.common().count() as u64,
@@ -121,7 +125,7 @@ impl ReplicaRepair {
         Ok(counts)
     }
 
-    /// Snapshots that both have, with what they are there.
+    /// Snapshots that both pools have, as pairs.
     fn common(&self) -> impl Iterator<Item = (&Snapshot, &Snapshot)> {
         let all = self.snapshots.iter();
         all.filter_map(|here| Some((here, self.pairs.there(here)?)))
@@ -153,7 +157,7 @@ impl ReplicaRepair {
         }
     }
 
-    /// What is live has no copy under its own name.
+    /// Live volumes have no snapshot in the replica, so only their fingerprints can lead to copies.
     fn walk_volumes(&self, round: &mut Round<'_>) -> Result<()> {
         let volumes = match self.pool.volumes() {
             Err(e) if e.is_corruption() => Vec::new(),

@@ -1,13 +1,17 @@
-//! Replication: snapshots of one pool into another, only what is missing there.
+//! Replication: copies snapshots of one pool into another, only data that is missing there. The
+//! program calls this: a command, or the server that runs it.
 //!
-//! A snapshot keeps its name (the sixteen bytes) when it is copied, so the snapshots that both pools
-//! have say what is known on both sides: they are walked together with a new one, and what did not change
-//! since is not read, whatever the keys of the two pools (decision 24).
+//!     Replication -> task -> disk | object | tree -> carrier -> receiver -> other pool
+//!                                                       ^
+//!                                     page cache, or reads of this pool
 //!
-//! Invariant: what is sent was verified against its fingerprint; an unwritten page never is. A
-//! snapshot appears in the receiving pool with the commit that makes all of it durable, or not at all.
-//! What was sent before an interruption is found, not sent again. Called by the program: a command, or
-//! the server that runs it.
+//! A copy of a snapshot keeps its identifier (sixteen bytes), so snapshots that both pools have
+//! show what both sides know. A new snapshot is compared with such a base, and unchanged parts are
+//! not read, whatever the keys of the two pools (decision 24).
+//!
+//! Invariant: everything sent was verified against its fingerprint; a dirty page never is sent. A
+//! snapshot appears in the receiving pool with the commit that makes all of it durable, or not at
+//! all. Data sent before an interruption is found, not sent again.
 
 mod carrier;
 mod disk;
@@ -28,17 +32,17 @@ pub use replication::{CopiedSnapshot, CopyNews, CopyOptions, Replication};
 
 use store::StoreError;
 
-/// Why a snapshot could not be copied.
+/// Reason why a snapshot could not be copied.
 #[derive(Debug)]
 pub enum CopyError {
-    /// It cannot be read.
+    /// The source pool cannot be read.
     Source(StoreError),
-    /// The other pool cannot take it.
+    /// The receiving pool cannot store it.
     Receiver(StoreError),
 }
 
 impl CopyError {
-    /// What a pool said.
+    /// Returns the pool's error.
     pub fn into_cause(self) -> StoreError {
         match self {
             Self::Source(e) | Self::Receiver(e) => e,

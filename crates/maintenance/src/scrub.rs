@@ -1,9 +1,9 @@
-//! Scrub: reads and verifies every region of every container; what readers have just verified is
-//! not read again (Duet, SOSP'15).
+//! Scrub: reads and verifies every region of every container. Regions that readers have just
+//! verified are not read again (Duet, SOSP'15). The scrubber calls this.
 //!
-//! Invariant: a container is done when each of its regions was verified since the pass began, by the
-//! scrub or by a reader, and what describes it by the scrub. Damage is set aside before anybody is told.
-//! Called by the scrubber.
+//! Invariant: a container is done when each of its regions was verified since the pass began, by
+//! the scrub or by a reader, and its metadata by the scrub. Damage is put into quarantine before it
+//! is reported.
 
 mod read_by_others;
 mod scrubber;
@@ -16,27 +16,27 @@ use std::sync::Arc;
 use store::{Damaged, Pool, RegionPlace, Result, Verification};
 use units::ContainerId;
 
-/// What was found since it was last asked.
+/// Findings since the last query.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubFindings {
     /// Damage.
     pub damaged: Vec<Damaged>,
-    /// What had been set aside and is as it was written.
+    /// Regions that were in quarantine and are intact again.
     pub taken_back: Vec<RegionPlace>,
 }
 
 impl ScrubFindings {
-    /// True when there is nothing to note.
+    /// Returns true if there is nothing to note.
     pub fn is_empty(&self) -> bool {
         self.damaged.is_empty() && self.taken_back.is_empty()
     }
 }
 
-/// The task: a work is a container. Its own order is that of container numbers.
+/// The task: a unit is a container. Its own order is that of container numbers.
 struct Scrub {
     pool: Arc<Pool>,
     current: Option<Verification>,
-    /// The container that the driver has been given last.
+    /// The last container that the driver was given.
     reached: Option<ContainerId>,
     read_by_others: ReadByOthers,
     findings: ScrubFindings,
@@ -53,7 +53,7 @@ impl Scrub {
         }
     }
 
-    /// Containers behind are done, or are tried again as a whole.
+    /// Returns true for containers that are done, or that are tried again as a whole.
     fn is_behind(&self, container: ContainerId) -> bool {
         let is_current = |v: &Verification| v.container() == container;
         self.reached.is_some_and(|reached| container <= reached)
@@ -64,7 +64,7 @@ impl Scrub {
 impl Task for Scrub {
     type Error = store::StoreError;
 
-    /// Nothing is worth going out of order: a region that is in memory is verified already.
+    /// Nothing is worth leaving the order for: a region in memory was verified already.
     fn work_of(&self, _: &Page) -> Option<Work> {
         None
     }

@@ -1,7 +1,7 @@
-//! Records of tasks that outlive their process: two files below the pool's `cache` for each, written in turn.
+//! Records of tasks that outlive their process: two files below the pool's `cache` for each,
+//! written alternately. The scrubber, the defragmenter and the gc memory use them.
 //!
-//! Invariant: nothing is synced; a crash may lose the newer record, or both, which costs work. Called by
-//! the scrubber, the defragmenter and what is remembered of collections.
+//! Invariant: nothing is synced. A crash may lose the newer record, or both, which costs work.
 
 use format::collect::{COLLECT_BYTES, CollectRecord};
 use format::defrag::{DEFRAG_BYTES_MAX, DefragRecord};
@@ -10,7 +10,7 @@ use media::MediaError;
 use store::{Pool, RecordSlots};
 use units::PoolId;
 
-/// A record that is numbered.
+/// A numbered record.
 pub trait Numbered: Default {
     const SLOTS: RecordSlots;
 
@@ -55,7 +55,7 @@ numbered!(
     COLLECT_BYTES
 );
 
-/// The newest record that can be read; a new one if there is none.
+/// Returns the newest readable record; a default one if there is none.
 pub fn read<R: Numbered>(pool: &Pool) -> R {
     let newest = R::SLOTS.newest(pool.cache_files(), |bytes| {
         let mut record = R::open(bytes, pool.config().pool).ok()?;
@@ -64,13 +64,13 @@ pub fn read<R: Numbered>(pool: &Pool) -> R {
     newest.unwrap_or_default()
 }
 
-/// Writes a record over the older one.
+/// Numbers a record and writes it over the older one.
 pub fn write<R: Numbered>(pool: &Pool, record: &mut R) -> Result<(), MediaError> {
     *record.sequence() = record.sequence().saturating_add(1);
     write_numbered(pool, record)
 }
 
-/// Writes a record that has its number already, over the one before its predecessor.
+/// Writes a record that is numbered already over the one before its predecessor.
 pub fn write_numbered<R: Numbered>(pool: &Pool, record: &mut R) -> Result<(), MediaError> {
     let sequence = *record.sequence();
     let bytes = record.seal(pool.config().pool);

@@ -1,9 +1,14 @@
-//! When a server collects space by itself, how urgently, and when it had better wait
-//! ([decision 26](../../../docs/decisions/0026-a-pool-that-looks-after-itself.md)).
+//! Decides when a server starts gc by itself, how urgently, and when it should wait ([decision
+//! 26](../../../docs/decisions/0026-a-pool-that-looks-after-itself.md)). The server's thread calls
+//! this and does the work.
 //!
-//! Invariant: pure: no I/O, and the clock is an argument. A run that gave little back makes the next one
-//! wait longer, so no state of the pool leads to run after run; writers are asked to wait for room only while
-//! the last urgent run gave some. Called by the server's thread, which does the work.
+//!     free space --> pressure? --yes--> urgent run, unless the last ones freed little
+//!                       | no
+//!                       +--> trash or growth due? --> run when idle, else wait
+//!
+//! Invariant: pure: no I/O, and the clock is an argument. A run that freed little makes the next
+//! one wait longer, so no state of the pool leads to run after run. Writers wait for free space
+//! only while the last urgent run freed some.
 
 mod growth;
 mod remembered;
@@ -13,21 +18,21 @@ pub use remembered::{CollectMemory, CollectNote};
 use media::Room;
 
 const MIB: u64 = 1 << 20;
-/// Containers that are open, of checkpoints, large writes and the collector, bytes.
+/// Open containers of checkpoints, large writes and gc, bytes.
 const OPEN_BYTES: u64 = 64 * MIB;
-/// What is left for copies at least, bytes.
+/// Minimum space for copies, bytes.
 const COPY_BYTES: u64 = 64 * MIB;
 const HOUR_S: u64 = 3600;
 const DAY_S: u64 = 24 * HOUR_S;
 
-/// What can be set.
+/// Settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectLimits {
-    /// Less free than this share of the disk is little, percent ...
+    /// Free space below this percentage of the disk is low,
     pub free_percent: u64,
-    /// ... but never more than this, bytes.
+    /// but only below this many bytes.
     pub free_bytes_max: u64,
-    /// More of the pool than this that is perhaps not needed is worth a look, percent.
+    /// Percentage of the pool that may be garbage before an idle run starts.
     pub unused_percent: u64,
 }
 
@@ -42,46 +47,46 @@ impl Default for CollectLimits {
 }
 
 impl CollectLimits {
-    /// Writers leave this to the collector and to what is acknowledged already, bytes: the journal may
-    /// grow to its size, be folded in once more, containers that are open are closed, and somebody copies. A
-    /// quarter of a small disk.
+    /// Returns the bytes that writers leave to gc and to acknowledged writes: the journal may grow
+    /// to its maximum, be checkpointed once more, open containers are closed, and gc copies. At
+    /// most a quarter of a small disk.
     pub fn reserve_bytes(&self, room: Room, journal_bytes: u64) -> u64 {
         let wanted = journal_bytes.saturating_mul(2);
         let wanted = wanted.saturating_add(OPEN_BYTES + COPY_BYTES);
         wanted.min(room.total_bytes / 4)
     }
 
-    /// With less free than this the collector copies no more, bytes: the journal still needs so much, and
-    /// containers that are open.
+    /// Returns the free bytes below which gc copies no more: the journal and open containers still
+    /// need them.
     pub fn copy_floor_bytes(&self, room: Room, journal_to_grow: u64) -> u64 {
         let wanted = journal_to_grow.saturating_add(OPEN_BYTES);
         wanted.min(room.total_bytes / 8)
     }
 
-    /// With less free than this, collecting is urgent, bytes.
+    /// Returns the free bytes below which gc is urgent.
     pub fn low_bytes(&self, room: Room, journal_bytes: u64) -> u64 {
         let share = u128::from(room.total_bytes) * u128::from(self.free_percent) / 100;
         let set = u64::try_from(share).map_or(self.free_bytes_max, |b| b.min(self.free_bytes_max));
-        // It has to begin before writers have to wait.
+        // It must begin before writers have to wait.
         let reserve = self.reserve_bytes(room, journal_bytes);
         set.max(reserve + reserve / 2)
     }
 }
 
-/// How urgent a run is, the least first.
+/// Urgency of a run, the lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Urgency {
-    /// In the time that nobody else wants, and at its floor.
+    /// Runs in idle time, and at its I/O floor.
     WhenIdle,
-    /// Little is free: it gets as much of the device as maintenance may have.
+    /// Free space is low: the run gets as much of the device as maintenance may have.
     Low,
     /// Writers are about to wait.
     Full,
 }
 
 impl Urgency {
-    /// How long containers that were given up stay for processes that read the pool by themselves,
-    /// seconds.
+    /// Returns the seconds for which containers stay in the trash for processes that read the pool
+    /// by themselves.
     pub fn reader_period_s(self) -> u64 {
         match self {
             Self::WhenIdle => DAY_S,
@@ -91,86 +96,87 @@ impl Urgency {
     }
 }
 
-/// A pool and its disk at one moment.
+/// State of a pool and its disk at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSpace {
     /// The time, seconds since 1970.
     pub now_s: u64,
-    /// Of the disk; `None`: nobody knows.
+    /// Free space of the disk; `None` if unknown.
     pub room: Option<Room>,
-    /// Size that the journal may grow to.
+    /// Maximum size of the journal.
     pub journal_bytes: u64,
-    /// Bytes of all containers, those in the trash included.
+    /// Bytes of all containers, including the trash.
     pub stored_bytes: u64,
-    /// When the trash, of what is in it, came by the oldest container; `None`: it holds none.
+    /// Time at which the oldest container of the trash came there; `None` if the trash is empty.
     pub trashed_s: Option<u64>,
     /// Bytes of containers that have been in the trash for a day.
     pub trash_over_bytes: u64,
-    /// When the first of the snapshots in the trash can be purged; `None`: it holds none.
+    /// Time from which the first snapshot in the trash can be purged; `None` if there is none.
     pub purge_s: Option<u64>,
 }
 
 /// A run that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectRun {
-    /// When, seconds since 1970.
+    /// End, seconds since 1970.
     pub ended_s: u64,
-    /// As what it was begun.
+    /// Urgency at its begin.
     pub urgency: Urgency,
-    /// It came to its end by itself.
+    /// It was not interrupted.
     pub is_complete: bool,
-    /// Bytes of containers that it deleted or put into the trash.
+    /// Bytes of containers that it deleted or moved to the trash.
     pub gained_bytes: u64,
-    /// Bytes of all containers then.
+    /// Bytes of all containers at its end.
     pub stored_bytes: u64,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectDecision {
-    /// Collect.
+    /// Begin a run.
     Begin(Urgency),
     /// Do nothing.
     Wait(NextCollect),
 }
 
-/// When the next run is due, whichever comes first.
+/// The events of which the first makes the next run due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextCollect {
-    /// When it is this late, seconds since 1970; `None`: not for its time alone.
+    /// Time, seconds since 1970; `None`: time alone does not make a run due.
     pub at_s: Option<u64>,
-    /// When so much is stored, bytes.
+    /// Stored bytes at or above this.
     pub stored_bytes: u64,
-    /// When less is free than this, bytes.
+    /// Free bytes below this.
     pub free_bytes: u64,
 }
 
-/// Between two runs that nobody is in a hurry for, at least.
+/// Minimum pause between two idle runs.
 const PAUSE_S: u64 = 600;
-/// Between urgent runs of which the last one gave little, at least; twice as long after each.
+/// Minimum pause after an urgent run that freed little; doubles after each.
 const IN_VAIN_S: u64 = 60;
-/// ... up to this often doubled.
+/// Maximum number of doublings.
 const DOUBLINGS_MAX: u32 = 6;
-/// Less that is perhaps not needed is not worth looking for, bytes.
+/// Less garbage than this is not worth a search, bytes.
 const UNUSED_BYTES_MIN: u64 = 64 * MIB;
-/// Of what is little, a pool that stores less than this part does not fill the disk.
+/// A pool that stores less than this part of the low-space limit does not fill the disk.
 const FILLS_PART: u64 = 8;
-/// A run that gave back less than this part of what is stored was in vain.
+/// A run that freed less than this part of the stored bytes was without effect.
 const LITTLE_PART: u64 = 64;
 
 /// See the module's head.
 #[derive(Clone, Debug)]
 pub struct CollectSchedule {
     limits: CollectLimits,
-    /// When a server began to look after the pool.
+    /// Time at which a server first managed the pool.
     since_s: u64,
     last: Option<CollectRun>,
-    /// Runs since one gave something, of each urgency.
+    /// Runs without effect since the last effective one, by urgency.
     in_vain: [u32; 3],
 }
 
 impl CollectSchedule {
-    /// Of a pool that a server looks after since then; `last` is what is known of runs before.
+    /// Creates the schedule of a pool that a server has managed since `since_s`. `last`: the last
+    /// run, if known.
     pub fn new(limits: CollectLimits, since_s: u64, last: Option<CollectRun>) -> Self {
         let mut schedule = Self {
             limits,
@@ -184,13 +190,13 @@ impl CollectSchedule {
         schedule
     }
 
-    /// Other limits from now on.
+    /// Changes the limits.
     pub fn set(&mut self, limits: CollectLimits) {
         self.limits = limits;
     }
 
-    /// It is so late. What is remembered of a later time was written by a clock that was wrong, or this one is: it
-    /// counts as if it had been now, and no run as one in vain.
+    /// Advances the time. If a remembered time is in the future, either clock was wrong: the event
+    /// counts as if it had happened now, and no run counts as without effect.
     pub fn see(&mut self, now_s: u64) {
         self.since_s = self.since_s.min(now_s);
         if let Some(last) = self.last.as_mut().filter(|last| last.ended_s > now_s) {
@@ -199,11 +205,11 @@ impl CollectSchedule {
         }
     }
 
-    /// A run has ended, whoever began it.
+    /// Records a run that has ended, of the server or of a command.
     pub fn ended(&mut self, run: CollectRun) {
         let before = self.last.replace(run).map_or(0, |last| last.stored_bytes);
         if !run.is_complete {
-            // What it saw of the pool says nothing.
+            // An interrupted run says nothing about the pool.
             self.last = Some(CollectRun {
                 stored_bytes: before,
                 ..run
@@ -222,7 +228,7 @@ impl CollectSchedule {
         }
     }
 
-    /// What to do.
+    /// Returns the next action.
     pub fn decide(&self, space: &PoolSpace) -> CollectDecision {
         if let Some(urgency) = self.pressure(space) {
             return self.decide_urgent(space, urgency);
@@ -230,7 +236,7 @@ impl CollectSchedule {
         self.decide_idle(space)
     }
 
-    /// So much is to stay free of writers, bytes: 0 when waiting would not help them.
+    /// Returns the bytes that writers must leave free; 0 if waiting would not help them.
     pub fn keep_free_bytes(&self, space: &PoolSpace) -> u64 {
         match space.room {
             Some(room) if self.in_vain[Urgency::Full as usize] == 0 && self.fills(space) => {
@@ -240,7 +246,7 @@ impl CollectSchedule {
         }
     }
 
-    /// How urgent it would be to collect now, by what is free; `None`: not urgent.
+    /// Returns the urgency by free space alone; `None` if gc is not urgent.
     pub fn pressure(&self, space: &PoolSpace) -> Option<Urgency> {
         let room = space.room.filter(|_| self.fills(space))?;
         let limits = &self.limits;
@@ -257,7 +263,7 @@ impl CollectSchedule {
         };
         let doublings = (in_vain - 1).min(DOUBLINGS_MAX);
         let at_s = last.ended_s.saturating_add(IN_VAIN_S << doublings);
-        // What was written since may have overwritten something.
+        // Writes since then may have overwritten something.
         let low = self.low(space);
         let grown = last.stored_bytes.saturating_add((low / 8) << doublings);
         if is_past(space.now_s, at_s, last.ended_s) || space.stored_bytes >= grown {
@@ -279,7 +285,7 @@ impl CollectSchedule {
         };
         let ended_s = ended_s.min(space.now_s);
         let may_s = ended_s.saturating_add(PAUSE_S << doublings);
-        // Times that are over: once a day.
+        // Overdue times start a run at most once a day.
         let a_day_later = self.last.map_or(0, |last| {
             last.ended_s.min(space.now_s).saturating_add(DAY_S)
         });
@@ -303,14 +309,14 @@ impl CollectSchedule {
         })
     }
 
-    /// Bytes of what is stored that may be there in vain.
+    /// Returns the bytes that may be garbage before a search is worthwhile.
     fn unused(&self, stored_bytes: u64) -> u64 {
         let share = u128::from(stored_bytes) * u128::from(self.limits.unused_percent) / 100;
         let share = u64::try_from(share).unwrap_or(u64::MAX);
         share.max(UNUSED_BYTES_MIN)
     }
 
-    /// False when others fill the disk: nothing that the pool could give back would help.
+    /// Returns false if other files fill the disk, so that gc of the pool would not help.
     fn fills(&self, space: &PoolSpace) -> bool {
         space.stored_bytes >= self.low(space) / FILLS_PART
     }
@@ -321,14 +327,14 @@ impl CollectSchedule {
     }
 }
 
-/// A clock that was set back keeps nobody waiting.
+/// Returns true if the time has come, or the clock was set back: nothing waits for a clock.
 fn is_past(now_s: u64, at_s: u64, began_s: u64) -> bool {
     now_s >= at_s || now_s < began_s
 }
 
-/// When a scrub begins by itself: when what was verified first in the last full pass was verified so long
-/// ago, or nothing ever was and the pool is as old. A time that is not here yet was written by a clock that was ahead: it
-/// says nothing. 0: never by itself. Times are seconds since 1970.
+/// Returns when a scrub is due by itself, seconds since 1970: `within_s` after the begin of the
+/// last complete pass, or after the pool's creation if there was none. A time in the future came
+/// from a wrong clock and is ignored. `within_s` 0: never.
 pub fn scrub_due_s(
     now_s: u64,
     began_last_s: Option<u64>,

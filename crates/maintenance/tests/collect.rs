@@ -1,7 +1,7 @@
-//! Collecting space: what goes, what stays, and what it costs.
+//! Garbage collection: what is deleted, what stays, and what it costs.
 //!
-//! Invariant: whatever was forgotten, used again or under way meanwhile, every snapshot restores and
-//! the pool checks as sound.
+//! Invariant: whatever was forgotten, used again or in progress, every snapshot restores and the
+//! pool checks as sound.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind};
 use units::UnixNanos;
 
-/// Nobody waits for anything, and containers go for any gain.
+/// No waiting in the trash, and containers are collected for any gain.
 fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
@@ -53,7 +53,7 @@ fn containers(disk: &SimDisk) -> u64 {
     container_names(disk).len() as u64
 }
 
-/// Everything restores, checks, and is counted.
+/// Every snapshot restores, the pool checks as sound, and the counts are right.
 fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
     let depth = CheckDepth::Data { part: 1, parts: 1 };
     let report = pool.check(depth, &mut |_, _| ControlFlow::Continue(()));
@@ -67,7 +67,7 @@ fn is_sound(disk: &SimDisk, pool: &Pool, truths: &[Truth]) {
     pool.space().expect("space");
 }
 
-/// A run that is told to copy no more gives up what it has copied, and the next one goes on.
+/// A run that stops copying commits its copies, and the next one continues.
 #[test]
 fn a_run_that_runs_out_of_room_keeps_what_it_has_done() {
     let specimen = Specimen::new(7, true);
@@ -131,14 +131,14 @@ fn what_is_forgotten_becomes_space() {
         assert!(pool.notes().is_empty(), "{:?}", pool.notes());
         is_sound(&disk, &pool, &specimen.truths[3..]);
     }
-    // Without an index too.
+    // Also without an index.
     media::Disk::remove(&*disk, "cache/fpi").expect("remove");
     let pool = specimen.open(&disk, 3, OpenMode::Read).expect("open");
     is_sound(&disk, &pool, &specimen.truths[3..]);
 }
 
-/// Deleting takes time where a file system gives blocks back at once: clients get their turns between two containers. A run
-/// that ends there has lost nothing.
+/// Deletion takes time where a file system discards blocks at once, so clients get I/O grants
+/// between two containers. A run that ends there loses nothing.
 #[test]
 fn one_step_deletes_no_more_than_it_may() {
     let specimen = Specimen::new(7, true);
@@ -166,7 +166,7 @@ fn one_step_deletes_no_more_than_it_may() {
     is_sound(&disk, &pool, &specimen.truths[3..]);
 }
 
-/// Garbage that lies evenly in all containers is worth nothing in any of them, but it adds up.
+/// Garbage spread evenly over all containers is worth nothing in any of them, but it adds up.
 #[test]
 fn little_garbage_stays_however_it_is_spread() {
     let mut unused = Vec::new();
@@ -188,7 +188,7 @@ fn little_garbage_stays_however_it_is_spread() {
         unused.push(pool.record().stored_bytes.saturating_sub(live) * 1000 / live);
         is_sound(&disk, &pool, &[needed]);
     }
-    // Thousandths; containers have headers and directories too. A ninth was forgotten.
+    // Thousandths, with headers and directories. A ninth was forgotten.
     let [none, some, all] = unused[..] else {
         panic!("three policies")
     };
@@ -228,7 +228,7 @@ fn nodes_are_read_once_whatever_the_snapshots() {
             ..at_once()
         };
         let counts = collect(&pool, dry);
-        // 768 chunks in four nodes of 256 at most, a fifth over them... all of them once.
+        // 768 chunks in four nodes of at most 256, a fifth above them, each once.
         assert_eq!(counts.marked.nodes, 4, "{counts:?}");
         assert!(
             counts.bit_bytes * 8 <= 2 * (chunks + 64 * counts.containers),
@@ -274,15 +274,15 @@ fn a_session_that_began_before_loses_nothing() {
     pool_forget(&disk, &pool, &gone.snapshot, session, root, &kept, bytes);
 }
 
-/// What the collector copied once and deleted long ago keeps nothing, though the process remembers where it lay:
-/// the only copy of a chunk that somebody has come to need again lies in the trash.
+/// A copy that gc made and later deleted protects nothing, though the process remembers its place:
+/// the only copy of a chunk that is needed again is in the trash.
 #[test]
 fn a_copy_that_is_gone_is_not_the_one_that_stays() {
     let (disk, pool) = new_pool();
     let bytes = noise(1, 200_000);
     let other = noise(3, 200_000);
     let kept = store_image(&pool, "kept", &noise(2, 100_000), Compression::None);
-    // Copied by the collector, and then gone.
+    // Copied by gc, then deleted.
     let both = [bytes.clone(), other].concat();
     let first = store_image(&pool, "both", &both, Compression::None);
     let second = store_image(&pool, "one", &bytes, Compression::None);
@@ -292,7 +292,8 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
             collect(&pool, at_once());
         }
     }
-    // Stored again by a writer whose containers have smaller numbers, and needed again in the trash.
+    // Stored again by a writer whose containers have smaller numbers, then needed again while in
+    // the trash.
     let gone = store_image(&pool, "gone", &bytes, Compression::None);
     let again = snapshot(&pool, SnapshotKind::Image, "again", gone.snapshot.root);
     let hold = pool.hold();
@@ -310,7 +311,7 @@ fn a_copy_that_is_gone_is_not_the_one_that_stays() {
     is_sound(&disk, &pool, &[kept, Truth::of_bytes(again, bytes)]);
 }
 
-/// What somebody's hold kept back can go as soon as that is over: who has just collected is told so.
+/// After a hold ends, a run that it blocked reports that another run is worthwhile.
 #[test]
 fn a_run_knows_when_another_one_would_give_back_more() {
     let (disk, pool) = new_pool();
@@ -325,7 +326,7 @@ fn a_run_knows_when_another_one_would_give_back_more() {
         drop(hold);
         (counts, run.is_worth_another(&pool))
     };
-    // The snapshot is not purged, and then what came into the trash stays there.
+    // The snapshot is not purged, and the trash stays.
     let (counts, is_worth_another) = run(Some(hold));
     assert_eq!((counts.snapshots_purged, is_worth_another), (0, true));
     let hold = pool.hold();
@@ -339,7 +340,8 @@ fn a_run_knows_when_another_one_would_give_back_more() {
     is_sound(&disk, &pool, &[kept]);
 }
 
-/// Forgets while a session is open that refers to the same, collects, and commits the session.
+/// Forgets a snapshot while a session is open that refers to the same chunks, collects, then
+/// commits the session.
 fn pool_forget(
     disk: &Arc<SimDisk>,
     pool: &Pool,
@@ -349,12 +351,12 @@ fn pool_forget(
     kept: &Truth,
     bytes: Vec<u8>,
 ) {
-    // The one writer of short commits is busy: what a server's other session does is done here by
-    // removing the snapshot for good.
+    // The one writer of short commits is busy. Removing the snapshot for good replaces a server's
+    // other session.
     let again = snapshot(pool, SnapshotKind::Image, "again", root);
     pool.commit(session, &[], std::slice::from_ref(gone))
         .expect("forget");
-    // Its hold went with it; another holds what it saw.
+    // The commit ended the session's hold; a new hold protects what it saw.
     let hold = pool.hold();
     for _ in 0..4 {
         let counts = collect(pool, at_once());
@@ -373,8 +375,8 @@ fn pool_forget(
     is_sound(disk, pool, &truths);
 }
 
-/// The walk over the catalog pauses while marking's queue is full, and then goes on to the end:
-/// what the last snapshots need stays.
+/// The walk over the catalog pauses while the mark's queue is full, then continues to the end:
+/// chunks of the last snapshots stay.
 #[test]
 fn a_catalog_of_many_snapshots_is_marked_to_its_end() {
     let (_, pool) = new_pool();
@@ -458,7 +460,7 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     pool.forget(std::slice::from_ref(&truth.snapshot))
         .expect("forget");
     assert!(pool.snapshots().expect("list").is_empty());
-    // Twice is no more than once.
+    // Forgetting twice changes nothing.
     pool.forget(std::slice::from_ref(&truth.snapshot))
         .expect("forget");
     assert_eq!(pool.record().catalog_entries, 0);
@@ -485,7 +487,7 @@ fn forgotten_snapshots_come_back_until_they_are_purged() {
     assert_eq!(gone.unwrap_err().kind, StoreErrorKind::NotFound);
 }
 
-/// What a dry run would delete from the trash it does not count as put there once more.
+/// A dry run does not count containers as trashed that it would delete from the trash.
 #[test]
 fn a_dry_run_counts_the_trash_once() {
     let (_, pool) = new_pool();
@@ -500,7 +502,7 @@ fn a_dry_run_counts_the_trash_once() {
     let told = collect(&pool, dry);
     assert!(trashed > 2);
     assert_eq!(told.containers_deleted, trashed);
-    // Commits leave old nodes of the catalog.
+    // Commits leave old catalog nodes.
     assert!(told.containers_discarded < 2, "{told:?}");
     assert_eq!(
         told.containers_in_trash, told.containers_discarded,
@@ -563,7 +565,7 @@ fn damage_stops_it_before_anything_goes() {
     let lost: Vec<_> = containers.filter(|(name, _)| !is_there(name)).collect();
     assert_eq!(lost.len(), 1, "{lost:?}");
     drop(run);
-    // Who forgets what is damaged gets on.
+    // Forgetting the damaged snapshot lets gc continue.
     pool.forget(&[kept.snapshot]).expect("forget");
     collect(&pool, at_once());
     assert!(collect(&pool, at_once()).containers_deleted > 0);

@@ -1,6 +1,6 @@
-//! Which regions the collector copies as they are stored, and what it looks at before it packs a chunk anew.
+//! Regions that gc copies as stored, and the checks before it packs a chunk anew.
 //!
-//! Invariant: neither makes a pool that does not restore, nor a damaged chunk one that counts as sound.
+//! Invariant: every pool restores, and no damaged chunk becomes one that counts as sound.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -52,21 +52,21 @@ fn is_sound(pool: &Pool, truths: &[Truth]) {
     }
 }
 
-/// So many chunks that shrink to a quarter, no two alike.
+/// Chunks that compress to a quarter, no two alike.
 fn squeezable(count: usize) -> Vec<u8> {
     (0..count as u64)
         .flat_map(|n| noise(100 + n, CHUNK / 4).repeat(4))
         .collect()
 }
 
-/// The chunks of some numbers.
+/// The chunks with selected numbers.
 fn chosen(bytes: &[u8], is_chosen: impl Fn(usize) -> bool) -> Vec<u8> {
     let chunks = bytes.chunks(CHUNK).enumerate();
     let chunks = chunks.filter(|(number, _)| is_chosen(*number));
     chunks.flat_map(|(_, chunk)| chunk.to_vec()).collect()
 }
 
-/// A pool of which only these chunks of `bytes` are still needed.
+/// A pool that needs only the selected chunks of `bytes`.
 fn thinned(bytes: &[u8], is_kept: impl Fn(usize) -> bool) -> (Arc<SimDisk>, Pool, Truth) {
     let (disk, pool) = new_pool();
     let all = store_image(&pool, "all", bytes, WITH);
@@ -79,8 +79,8 @@ fn is_in_even_region(number: usize) -> bool {
     (number / IN_REGION).is_multiple_of(2)
 }
 
-/// A region of which all is live is neither unpacked nor packed: it stays compressed although the collector's
-/// lane does not compress.
+/// A completely live region is neither unpacked nor packed: it stays compressed although the lane
+/// of the run does not compress.
 #[test]
 fn a_region_that_is_live_as_a_whole_is_copied_as_it_is_stored() {
     let bytes = squeezable(96);
@@ -101,7 +101,7 @@ fn a_region_that_is_live_as_a_whole_is_copied_as_it_is_stored() {
     is_sound(&pool, &truths);
 }
 
-/// Of a region of which less is live only that is copied.
+/// Of a partly live region only the live chunks are copied.
 #[test]
 fn what_is_live_in_part_is_packed_anew() {
     let bytes = noise(5, 96 * CHUNK);
@@ -114,7 +114,7 @@ fn what_is_live_in_part_is_packed_anew() {
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
 }
 
-/// Clients wait for a step at most: it ends between two regions, not two containers.
+/// Clients wait for at most a step: it ends between two regions, not two containers.
 #[test]
 fn a_step_copies_what_it_may_and_a_region_at_most() {
     let bytes = noise(9, 96 * CHUNK);
@@ -133,7 +133,8 @@ fn a_step_copies_what_it_may_and_a_region_at_most() {
     is_sound(&pool, &[kept]);
 }
 
-/// What a writer has stored again since the mark is not copied, although its region is live as a whole.
+/// Chunks that a writer has stored again since the mark are not copied, although their region is
+/// completely live.
 #[test]
 fn what_a_writer_has_stored_meanwhile_is_not_copied_with_its_region() {
     let bytes = noise(6, 96 * CHUNK);
@@ -167,7 +168,7 @@ fn first_container(disk: &SimDisk) -> (String, Vec<u8>) {
     (name, bytes)
 }
 
-/// Inverts a bit of the first chunk and makes the checksum fit.
+/// Inverts a bit of the first chunk and makes the checksum match.
 fn forge(disk: &SimDisk) {
     let (name, bytes) = first_container(disk);
     let payload_at = HEADER_BYTES + REGION_HEADER_BYTES;
@@ -186,7 +187,7 @@ fn forge(disk: &SimDisk) {
     disk.damage(&name, &damage).expect("damage");
 }
 
-/// A chunk that is packed anew is what its name says: else its container stays.
+/// A chunk with a wrong fingerprint is not packed anew: its container stays.
 #[test]
 fn a_chunk_that_is_not_what_it_is_called_is_not_packed_anew() {
     let bytes = noise(7, 96 * CHUNK);
@@ -197,8 +198,8 @@ fn a_chunk_that_is_not_what_it_is_called_is_not_packed_anew() {
     assert!(!check(&pool));
 }
 
-/// A region of which all is live is compared with its fingerprints too, whether something was found
-/// wrong in it before or not: what is not what it is called stays where it is.
+/// Completely live regions are compared with their fingerprints too, whether damage in them is
+/// known or not. Wrong chunks stay where they are.
 #[test]
 fn what_is_not_what_it_is_called_is_not_copied_as_it_is_stored() {
     let bytes = noise(8, 96 * CHUNK);

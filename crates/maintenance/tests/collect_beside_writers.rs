@@ -1,7 +1,7 @@
-//! Collecting space while backups, forgetting, volumes and readers go on, each in a thread.
+//! Garbage collection beside backups, forget commands, volumes and readers, each in a thread.
 //!
-//! Invariant: contents come from few blocks, so that what is dead comes again all the time; what is
-//! listed and what volumes hold is always what was written, and at the end nothing is over.
+//! Invariant: contents come from few blocks, so garbage is needed again all the time. Listed
+//! snapshots and volumes always have what was written, and at the end no garbage is left.
 
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
@@ -25,17 +25,17 @@ use volume::Volume;
 use volumes::Volumes;
 
 const BLOCK: usize = 4096;
-/// Blocks that all contents are made of.
+/// Number of blocks that all contents are made of.
 const BLOCKS: u64 = 200;
 const VOLUME_BLOCKS: u64 = 96;
-/// How long the threads run.
+/// Duration of the threads.
 const TIME: Duration = Duration::from_secs(6);
 
 fn block(number: u64) -> Vec<u8> {
     noise(number % BLOCKS, BLOCK)
 }
 
-/// A run of neighbouring blocks, with a few strangers.
+/// A run of neighbouring blocks, with a few others.
 fn contents(seed: &mut Seed) -> Vec<u8> {
     let first = seed.below(BLOCKS);
     let count = 10 + seed.below(60);
@@ -48,9 +48,9 @@ fn contents(seed: &mut Seed) -> Vec<u8> {
 }
 
 struct Shared {
-    /// What is listed, and its bytes.
+    /// Listed snapshots and their bytes.
     known: Mutex<Vec<(format::snapshot::Snapshot, Vec<u8>)>>,
-    /// Commands that write take turns, as a server has them do.
+    /// Lock of commands that write, as a server has one.
     turn: Mutex<()>,
     over: AtomicBool,
     counts: Mutex<GcCounts>,
@@ -70,7 +70,7 @@ fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
         let mut session = pool.begin(options(Compression::Lz4)).expect("begin");
         let root = put_image(&mut session, &bytes);
         if seed.below(4) == 0 {
-            // As long as a run of the collector takes, and longer.
+            // As long as a gc run takes, and longer.
             std::thread::sleep(Duration::from_millis(seed.below(60)));
         }
         match seed.below(8) {
@@ -86,7 +86,8 @@ fn back_up(pool: &Pool, shared: &Shared, mut seed: Seed) {
     }
 }
 
-/// Forgets, and takes some back; or refers to an old one by name only, as an unchanged file does.
+/// Forgets, and restores some; or refers to an old snapshot by name only, as an unchanged file
+/// does.
 fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         std::thread::sleep(Duration::from_millis(seed.below(12)));
@@ -103,7 +104,7 @@ fn forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
             .expect("forget");
         let (mut record, bytes) = victim;
         match seed.below(4) {
-            // The collector may have come first.
+            // Gc may have purged it first.
             0 if pool.undelete(&[record.id]).is_ok() => {
                 shared.known.lock().push((record, bytes));
             }
@@ -154,7 +155,7 @@ fn read_back(pool: &Pool, shared: &Shared, mut seed: Seed) {
         match pool.reader().read_whole(&record.root, 1 << 24) {
             Ok(found) => assert!(found == bytes, "other bytes"),
             Err(e) => {
-                // It went meanwhile, and only then.
+                // It was removed meanwhile, and only then.
                 let is_known = |id: SnapshotId| {
                     let known = shared.known.lock();
                     known.iter().any(|(record, _)| record.id == id)
@@ -213,7 +214,7 @@ fn nothing_that_is_needed_goes() {
         ];
         let user = threads.spawn(move || use_volume(volumes_ref, shared_ref, part(4)));
         let started = Instant::now();
-        // A thread that ends before it is told to has panicked.
+        // A thread that ends early has panicked.
         let all_run = || !user.is_finished() && others.iter().all(|other| !other.is_finished());
         while started.elapsed() < TIME && all_run() {
             std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! The collector takes what is in memory from there (Duet, SOSP'15, table of tasks).
+//! Gc takes chunks from memory (Duet, SOSP'15, table of tasks).
 
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
@@ -18,7 +18,7 @@ use volumes::Volumes;
 const CHUNK: usize = 4096;
 const CHUNKS: u64 = 256;
 
-/// A volume of which three quarters were overwritten; what is left of the first writing has been read.
+/// A volume of which three quarters were overwritten; the rest of the first writing has been read.
 fn mostly_gone() -> (Arc<SimDisk>, Volumes) {
     let disk = made();
     let volumes = open(&disk, 2);
@@ -38,7 +38,7 @@ fn mostly_gone() -> (Arc<SimDisk>, Volumes) {
     (disk, volumes)
 }
 
-/// What it did, and bytes read from the device.
+/// Returns the totals, and the bytes read from the device.
 fn collect(disk: &SimDisk, volumes: &Volumes, cached: &dyn CachedChunks) -> (GcCounts, u64) {
     let pool = volumes.pool();
     let policy = GcPolicy {

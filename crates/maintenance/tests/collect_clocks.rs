@@ -1,6 +1,8 @@
-//! Clocks that jump while something is in the trash: it stays at least as long as promised, and not for years.
+//! Clocks that jump while the trash is in use: its contents stay at least as long as promised, and
+//! not for years.
 //!
-//! Invariant: each process has a clock of its own; what a run saw is handed to the next one, as its callers do.
+//! Invariant: each process has its own clock. The next run gets what the last one saw, as in the
+//! program.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -15,7 +17,7 @@ use store::{Discarded, GcStep, NothingCached, OpenMode, Pool};
 use units::UnixNanos;
 
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
-/// A right clock shows about this day.
+/// The day that a right clock shows.
 const TODAY: i64 = 20_000;
 const YEARS: i64 = 10 * 365;
 
@@ -87,13 +89,14 @@ fn a_clock_that_was_ahead_keeps_nothing_for_years() {
         "seven days from then"
     );
     assert_eq!(purged(&disk, TODAY + 8, &mut seen), 1);
-    // Its containers went into the trash while the clock was right.
+    // Its containers came into the trash while the clock was right.
     let one_day = collect(&disk, TODAY + 10, GcPolicy::default(), &mut seen);
     assert!(one_day.containers_deleted > 0, "{one_day:?}");
     assert_eq!(seen, None);
 }
 
-/// What a run with such a clock puts into the trash is deleted a day after it was seen.
+/// Containers that a run with such a clock moves to the trash are deleted a day after they were
+/// seen.
 #[test]
 fn containers_do_not_stay_for_years_either() {
     let disk = forgotten_on(TODAY + YEARS);
@@ -106,7 +109,7 @@ fn containers_do_not_stay_for_years_either() {
     assert!(next_day.containers_deleted >= first.containers_discarded);
 }
 
-/// A machine that starts with the clock of 1970 before it has asked for the time.
+/// A machine that boots with the clock of 1970 before it has set the time.
 #[test]
 fn a_clock_that_is_behind_for_a_while_deletes_nothing_early() {
     let disk = forgotten_on(TODAY);

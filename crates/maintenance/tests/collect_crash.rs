@@ -1,5 +1,5 @@
-//! Power losses around collections: what is remembered of them is one that was written, or nothing, and the next
-//! server collects neither at once because of it nor never.
+//! Power losses around gc runs: the remembered run is one that was recorded, or none. The next
+//! server neither runs gc at once because of it nor never.
 
 mod backed_up;
 
@@ -16,12 +16,12 @@ use store::{GcStep, NothingCached, Pool};
 const GIB: u64 = 1 << 30;
 const DAY_S: u64 = 86_400;
 
-/// Backups and collections take turns, over restarts; the second run is one that its process does not survive.
+/// Backups and gc runs alternate, over restarts; the process of the second run dies.
 struct Collections {
     seed: u64,
 }
 
-/// What a run told of itself, and the file that says it.
+/// Writes the record of a run.
 fn write(
     pool: &Pool,
     memory: &mut CollectMemory,
@@ -60,7 +60,7 @@ impl Scenario for Collections {
             let policy = GcPolicy::with_trash_period(0);
             let mut collector =
                 Collector::new(&pool, policy, lane_options()).map_err(|e| e.to_string())?;
-            // One dies here.
+            // One process dies here.
             let is_survived = life != 1;
             while is_survived
                 && collector
@@ -91,7 +91,7 @@ impl Scenario for Collections {
         if found.is_some_and(|found| !written.any(|note| is_same(note, &found))) {
             return Err(format!("a run that nobody wrote: {found:?}"));
         }
-        // Something is in the trash whose time is over.
+        // Containers in the trash are overdue.
         let now_s = u64::try_from(pool.now().0 / 1_000_000_000).map_err(|e| e.to_string())?;
         let space = |now_s| PoolSpace {
             now_s,
@@ -117,7 +117,7 @@ impl Scenario for Collections {
 
 fn is_same(written: &CollectNote, found: &CollectNote) -> bool {
     CollectNote {
-        // Of the last run that came to its end.
+        // Of the last run that was not interrupted.
         stored_bytes: found.stored_bytes,
         ..*written
     } == *found

@@ -1,7 +1,7 @@
-//! Collections on a disk that is full, or becomes so at any write.
+//! Garbage collection on a disk that is full, or becomes full at any write.
 //!
-//! Invariant: the pool stays whole, copies that no commit entered go, and collections alone make a
-//! full disk usable again with every acknowledged byte.
+//! Invariant: the pool stays sound, uncommitted copies are removed, and gc alone makes a full disk
+//! usable again with every acknowledged byte.
 
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
@@ -28,7 +28,7 @@ fn policy() -> GcPolicy {
         live_percent_max: 100,
         unused_percent_max: 0,
         merge_ratio_min: 0,
-        // What each run's own commits leave begins no other.
+        // Garbage of each run's own commits begins no other run.
         gain_bytes_min: 60_000,
         ..GcPolicy::with_trash_period(0)
     }
@@ -40,7 +40,7 @@ fn collect(pool: &Pool, volumes: Option<&Volumes>) -> Result<GcCounts, StoreErro
     Ok(run.counts())
 }
 
-/// As long as they give something. How many it took.
+/// Runs gc while it frees something. Returns the number of runs.
 fn collect_all(pool: &Pool, volumes: Option<&Volumes>) -> usize {
     for run in 1..100 {
         let counts = collect(pool, volumes).expect("a collection of a full disk");
@@ -58,7 +58,7 @@ fn is_sound(pool: &Pool, truth: &Truth) {
     assert_eq!(truth.restore(pool).expect("as stored"), [].into());
 }
 
-/// A pool of which chunks of every container are garbage, and some containers as a whole.
+/// A pool in which every container has some garbage, and some have nothing else.
 fn half_garbage() -> (Image, Truth) {
     let (disk, pool) = specimen::new_pool();
     let bytes = noise(5, CHUNKS * CHUNK);
@@ -79,7 +79,7 @@ fn open(disk: &Arc<SimDisk>, seed: u64) -> Pool {
     specimen::open(disk, seed, None, OpenMode::Write).expect("open")
 }
 
-/// The disk becomes full at every write of a collection.
+/// The disk becomes full at every write of a run.
 #[test]
 fn a_collection_that_fills_the_disk_takes_its_copies_back() {
     let (image, kept) = half_garbage();
@@ -95,7 +95,7 @@ fn a_collection_that_fills_the_disk_takes_its_copies_back() {
             failures += 1;
         }
         is_sound(&pool, &kept);
-        // The next process goes on when there is room, or this one does.
+        // The next process continues once there is space, or this one does.
         if step % 2 == 0 {
             drop(pool);
             pool = open(&disk, 5000 + step);
@@ -114,7 +114,7 @@ fn a_collection_that_fills_the_disk_takes_its_copies_back() {
     panic!("it never succeeds");
 }
 
-/// A session that stores something new.
+/// Stores something new in a session.
 fn try_to_store(pool: &Pool, bytes: &[u8]) -> Result<(), StoreError> {
     let mut session = pool.begin(options(Compression::None))?;
     for chunk in bytes.chunks(CHUNK) {
@@ -123,7 +123,7 @@ fn try_to_store(pool: &Pool, bytes: &[u8]) -> Result<(), StoreError> {
     pool.commit(session, &[], &[]).map(drop)
 }
 
-/// Takes all but so many bytes of the disk.
+/// Takes all but `left` bytes of the disk.
 fn fill(disk: &SimDisk, left: u64) {
     let room = disk.room().expect("known");
     let foreign = disk.create_new("foreign").expect("a file");
@@ -132,7 +132,7 @@ fn fill(disk: &SimDisk, left: u64) {
     assert!(disk.room().expect("known").free_bytes <= left);
 }
 
-/// Not a byte is free, or few are: collections alone give the garbage back, and forgetting works.
+/// Few or no bytes are free: gc alone frees the garbage, and forgetting works.
 #[test]
 fn a_full_disk_is_usable_again_after_collections_alone() {
     let (image, kept) = half_garbage();
@@ -161,7 +161,7 @@ fn a_full_disk_is_usable_again_after_collections_alone() {
         is_sound(&pool, &kept);
         store_image(&pool, "new", &new, Compression::None);
         is_sound(&pool, &kept);
-        // Once more, and what is forgotten goes.
+        // Once more: forgotten snapshots are deleted too.
         disk.remove("foreign").expect("remove");
         fill(&disk, 0);
         pool.forget(&pool.snapshots().expect("snapshots"))
@@ -172,7 +172,7 @@ fn a_full_disk_is_usable_again_after_collections_alone() {
     }
 }
 
-/// A pool that somebody filled without a reserve: what nothing needs as a whole goes once a few
+/// A pool that was filled without a reserve: containers without live chunks are deleted once a few
 /// bytes are free.
 #[test]
 fn its_absence_is_harmless() {
@@ -191,15 +191,15 @@ fn its_absence_is_harmless() {
     is_sound(&open(&disk, 4), &kept);
 }
 
-/// A journal that the reserve of such a disk can take.
+/// A journal that fits into the reserve of such a disk.
 fn open_volumes(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
     let mut options = small_volumes::small();
     options.journal.bytes_max = 256 << 10;
     Volumes::open(Arc::new(open(disk, seed)), &options).expect("volumes")
 }
 
-/// A volume that is written until no byte more is taken: what was acknowledged is there, trims
-/// work, and what they give back can be written again.
+/// A volume is written until no byte more is accepted. Acknowledged data is there, trims work, and
+/// trimmed space can be written again.
 #[test]
 fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
     let content = noise(31, 8 << 20);
@@ -257,8 +257,8 @@ fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
     }
 }
 
-/// The journal holds more than there is room for, and nothing is free: it is folded in parts, and each
-/// collection makes the room for the next one.
+/// The journal has more than the free space. It is checkpointed in parts, and each gc run frees the
+/// space for the next part.
 #[test]
 fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
     const BYTES: usize = 3 << 20;
@@ -287,7 +287,7 @@ fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
     fill(&disk, 0);
     let reserved = volumes.pool().reserved().expect("known");
     assert!(reserved.held_bytes < BYTES as u64, "{reserved:?}");
-    // A killed process takes nothing with it.
+    // A killed process loses nothing.
     drop((volume, volumes));
     let disk = disk.kill();
     let volumes = open(&disk, 3);
@@ -322,8 +322,8 @@ fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
     small_volumes::is_sound(&volumes);
 }
 
-/// The disk becomes full during large writes, at any byte: no later commit names a container that was
-/// not stored.
+/// The disk becomes full during large writes, at any byte: no later commit names a container that
+/// was not stored.
 #[test]
 fn large_writes_that_find_no_room_leave_no_name_behind() {
     let context = small_volumes::CONTEXT;
@@ -340,7 +340,7 @@ fn large_writes_that_find_no_room_leave_no_name_behind() {
         }
         refused += usize::from(volume.flush(context).is_err());
         disk.heal();
-        // Whatever of it can be committed is.
+        // Commits whatever can be committed.
         let _ = volumes.checkpoint();
         let _ = volumes.create("w", 1 << 20, 12);
         drop((volume, volumes));

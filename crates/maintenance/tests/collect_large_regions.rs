@@ -1,6 +1,6 @@
-//! Regions so large that another thread looks into them while the collector packs those before.
+//! Regions so large that another thread opens them while earlier ones are packed.
 //!
-//! Invariant: they are packed in their order, each for its own container, and what is wrong in one keeps that
+//! Invariant: they are packed in order, each for its own container. Damage in one keeps that
 //! container and no other.
 
 #[path = "../../store/tests/specimen/mod.rs"]
@@ -19,7 +19,7 @@ use store::{CheckDepth, GcStep, LaneOptions, NothingCached, OpenMode, Pool};
 const CHUNK: usize = 4096;
 const IN_REGION: usize = 64;
 const REGIONS: usize = 12;
-/// Of a few regions each.
+/// A container has a few regions.
 const CONTAINER_BYTES: usize = 1 << 20;
 
 fn options() -> LaneOptions {
@@ -39,7 +39,7 @@ fn store_image(pool: &Pool, name: &str, bytes: &[u8]) -> Truth {
     Truth::of_bytes(snapshot, bytes.to_vec())
 }
 
-/// A pool of whose regions every second one is live as a whole, and the others in part.
+/// A pool in which every second region is completely live, and the others in part.
 fn thinned() -> (Arc<SimDisk>, Pool, Truth) {
     let (disk, pool) = new_pool();
     let bytes = noise(11, REGIONS * IN_REGION * CHUNK);
@@ -93,7 +93,7 @@ fn large_regions_are_copied_whatever_a_step_may_do() {
     }
 }
 
-/// What was read and is not packed is given up with the rest.
+/// Regions that were read but not packed are abandoned with the rest.
 #[test]
 fn who_is_told_to_copy_no_more_packs_nothing_that_it_has_read() {
     let (_disk, pool, kept) = thinned();
@@ -115,14 +115,15 @@ fn who_is_told_to_copy_no_more_packs_nothing_that_it_has_read() {
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
 }
 
-/// The container of a region that cannot be read stays; those whose regions come after it go.
+/// The container of an unreadable region stays; later ones are collected.
 #[test]
 fn damage_keeps_its_container_and_no_other() {
     let (disk, pool, _) = thinned();
     let files = disk.image().files().into_iter().map(|(name, _)| name);
     let is_container = |name: &String| name.starts_with("containers/");
     let name = files.into_iter().find(is_container).expect("a container");
-    // The first region of the first one, which is copied last but for what comes after it in there.
+    // The first region of the first container, which is copied last except for the regions after it
+    // there.
     let damage = Damage::Overwrite {
         offset: (HEADER_BYTES + REGION_HEADER_BYTES + 100) as u64,
         bytes: vec![0x55; 16],

@@ -1,5 +1,5 @@
-//! What a session left that did not commit is found by the next run of the collector, in the same process and in
-//! another one: no later backup is needed for its space to come back.
+//! Leftovers of a session that did not commit: the next gc run finds them, in the same process and
+//! in another one. Freeing their space takes no later backup.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -19,7 +19,7 @@ fn at_once() -> GcPolicy {
     }
 }
 
-/// As often as one `gc` does.
+/// As many runs as one `gc` makes.
 fn collect(pool: &Pool) {
     for _ in 0..3 {
         let mut collector =
@@ -101,8 +101,8 @@ fn what_an_open_session_has_stored_stays() {
     assert!(report.expect("check").is_sound());
 }
 
-/// Entering leftovers takes sessions of its own: a writer waits for them and is not told that
-/// another one is open.
+/// Entering leftovers takes sessions of its own: a writer waits for them and gets no error that
+/// another session is open.
 #[test]
 fn a_writer_is_not_refused_while_they_are_entered() {
     let specimen = Specimen::new(9, true);
@@ -118,7 +118,7 @@ fn a_writer_is_not_refused_while_they_are_entered() {
             }
         });
         while runs.load(Ordering::Relaxed) < RUNS {
-            // What this one leaves is entered by the next run.
+            // The next run enters what this session leaves.
             pool.begin(options(Compression::None)).expect("begin");
         }
     });

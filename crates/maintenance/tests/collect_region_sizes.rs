@@ -1,7 +1,7 @@
-//! In how large regions the collector packs what it has unpacked.
+//! Size of the regions into which gc packs chunks.
 //!
-//! Invariant: what is read here and there stays in small regions, whatever the collector's own options are; what lay
-//! in large ones, to be restored, is packed into large ones.
+//! Invariant: chunks that are read at random stay in small regions, whatever the options of the
+//! run. Chunks from large regions, which serve restores, are packed into large ones.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -18,7 +18,7 @@ use specimen::{new_pool, noise, put_image, snapshot};
 use store::{GcStep, LaneOptions, NothingCached, Pool};
 
 const CHUNK: usize = 4096;
-/// What volumes are written with, and backups.
+/// Region sizes of volumes and of backups.
 const SMALL: usize = 16 << 10;
 const LARGE: usize = 1 << 20;
 
@@ -39,7 +39,7 @@ fn store(pool: &Pool, bytes: &[u8], region_bytes: usize) -> Truth {
     Truth::of_bytes(snapshot, bytes.to_vec())
 }
 
-/// Stores an image with such regions, needs every second chunk of it only, and collects twice.
+/// Stores an image with such regions, keeps every second chunk of it, and collects twice.
 fn store_and_thin(pool: &Pool, seed: u64, region_bytes: usize) -> Truth {
     let bytes = noise(seed, 6 << 20);
     let half: Vec<u8> = bytes
@@ -64,7 +64,7 @@ fn collect(pool: &Pool) -> u64 {
     run.counts().copied_bytes
 }
 
-/// Bytes of the regions that hold nothing but data, container by container.
+/// Sizes of the regions that have only data, container by container.
 fn regions(disk: &SimDisk) -> Vec<Vec<usize>> {
     let files = disk.image().files();
     let names = files.iter().map(|(name, _)| name);
@@ -77,7 +77,7 @@ fn regions(disk: &SimDisk) -> Vec<Vec<usize>> {
                 break;
             };
             let chunks = header.chunk_count as usize;
-            // A length stands with each.
+            // Each chunk has a length field.
             if header.raw_bytes as usize == chunks * (CHUNK + 4) {
                 found.push(chunks * CHUNK);
             }

@@ -1,7 +1,7 @@
-//! Thousands of small commits leave as many small containers: they are merged, once there are enough of
-//! them, and then no more.
+//! Thousands of small commits leave as many small containers. They are merged once there are enough
+//! of them, and then no more.
 //!
-//! Invariant: everything restores whatever was merged, and a run after one that merged copies nothing.
+//! Invariant: everything restores whatever was merged, and a run after a merge copies nothing.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -35,7 +35,7 @@ fn finish(pool: &Pool, collector: &mut Collector) -> GcCounts {
     collector.counts()
 }
 
-/// Copies for 64 KiB of what is unused, or for many small containers.
+/// Copies for 64 KiB of garbage, or for many small containers.
 fn usual() -> GcPolicy {
     GcPolicy {
         gain_bytes_min: 64 << 10,
@@ -100,7 +100,7 @@ fn they_become_few_and_the_next_run_copies_nothing() {
     assert!(after.stored_bytes < before.stored_bytes);
     let third = collect(&pool, usual());
     assert_eq!((third.copied_bytes, third.containers_discarded), (0, 0));
-    // Bits are of chunks again, not of containers.
+    // Mark bits are for chunks again, not for containers.
     assert!(third.bit_bytes * 8 <= 2 * third.live_chunks, "{third:?}");
     is_sound(&disk, &pool, &truths);
     assert_eq!(pool.space().expect("space").duplicate_bytes, 0);
@@ -110,7 +110,7 @@ fn they_become_few_and_the_next_run_copies_nothing() {
     is_sound(&disk, &pool, &truths);
 }
 
-/// A run every few commits, as nights do.
+/// A run every few commits, as if nightly.
 #[test]
 fn over_a_life_everything_is_copied_a_few_times() {
     let (disk, pool) = new_pool();
@@ -121,8 +121,8 @@ fn over_a_life_everything_is_copied_a_few_times() {
         most = most.max(collect(&pool, usual()).containers);
     }
     let counts = collect(&pool, usual());
-    // From 4 KiB to an eighth of 2 MiB, eight times as large each time: twice; and nodes of the catalog, which
-    // die and are copied while they live.
+    // From 4 KiB to an eighth of 2 MiB, eight times as large each time: twice. Catalog nodes are
+    // copied too while they live.
     assert!(copied <= 4 * counts.live_bytes, "{copied}: {counts:?}");
     assert!(copied >= counts.live_bytes / 2, "{copied}: {counts:?}");
     assert!(most <= 120, "{most} containers");
@@ -157,8 +157,8 @@ fn a_few_stay_and_a_limit_is_kept_to() {
     is_sound(&disk, &pool, &truths);
 }
 
-/// Who deduplicates against a small container while it is merged loses nothing; what is stored meanwhile is not
-/// against what goes.
+/// A writer that deduplicates against a small container during its merge loses nothing. New chunks
+/// are not deduplicated against a container that is moved to the trash.
 #[test]
 fn writers_beside_a_merge_lose_nothing() {
     for stage in [GcStage::Choosing, GcStage::Copying, GcStage::Done] {

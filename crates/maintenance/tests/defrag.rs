@@ -1,4 +1,4 @@
-//! Defragmentation of real volumes: what it moves, what that brings, and what stays.
+//! Defragmentation of real volumes: what it moves, what it gains, and what stays.
 //!
 //! Invariant: whatever is moved, every byte reads as it was written.
 
@@ -67,7 +67,7 @@ fn traced(disk: &Arc<SimDisk>, reads: &[(u64, u64)], passes: u64) {
     }
 }
 
-/// What FragPicker has to reach (SOSP'21, section 5): the cost of reading after it and after rewriting
+/// The goals of FragPicker (SOSP'21, section 5): the cost of reading after it and after rewriting
 /// everything, and the bytes of each.
 struct Against {
     report: DefragReport,
@@ -99,7 +99,7 @@ fn against_rewriting(reads: &[(u64, u64)], hot_percent: u8, blocks: u64) -> Agai
     let before = read_cost(&disk, &bytes, reads);
     let whole = SimDisk::unrecorded(disk.image());
     traced(&disk, reads, 2);
-    // Another process has the trace from the pool.
+    // Another process reads the trace from the pool.
     let volumes = open(&disk, 5);
     let heat = volumes.heat();
     let options = DefragOptions {
@@ -169,7 +169,7 @@ fn of_a_load_by_zipf_only_what_is_hot_is_moved() {
         .collect();
     let a = against_rewriting(&reads, 80, 64);
     a.copies_at_most(34);
-    // Nearly one for each request, where they needed nearly three.
+    // Nearly one read for each request, after nearly three before.
     let (before, after) = (a.report.before.reads(), a.report.after.reads());
     let requests = a.report.after.requests();
     assert!(
@@ -179,13 +179,13 @@ fn of_a_load_by_zipf_only_what_is_hot_is_moved() {
     assert!(before > 2.5 * after, "{before} and {after} reads");
 }
 
-/// A clone keeps what was overwritten in the volume since: moving the volume's windows would tear its own
-/// apart.
+/// A clone keeps data that was overwritten in the volume since: moving the volume's windows would
+/// fragment its own.
 #[test]
 fn who_is_hurt_keeps_the_place_unless_nobody_reads_there() {
     let (disk, _) = made(4);
     let volumes = open(&disk, 5);
-    // A volume whose windows are whole, a clone of it, and then pieces of the volume anew.
+    // A volume whose windows are unfragmented, a clone of it, and then new pieces of the volume.
     let old = volumes.create("old", 4 * BLOCK, 12).expect("create");
     write(&old, 0, &noise(8, 4 * BLOCK));
     volumes.checkpoint().expect("checkpoint");
@@ -242,7 +242,7 @@ fn who_is_hurt_keeps_the_place_unless_nobody_reads_there() {
     );
 }
 
-/// What is in memory is not read from the device, and goes first.
+/// Cached ranges are not read from the device, and go first.
 #[test]
 fn what_is_cached_goes_first_and_costs_no_read() {
     let (disk, bytes) = made(BLOCKS);
@@ -270,7 +270,7 @@ fn what_is_cached_goes_first_and_costs_no_read() {
     is_sound(&volumes);
 }
 
-/// The caches of defragmentation may vanish, be torn, or be another time's.
+/// The cache files of defragmentation may be missing, torn, or old.
 #[test]
 fn lost_and_torn_caches_cost_heat_and_time_only() {
     let (disk, bytes) = made(8);
@@ -292,7 +292,7 @@ fn lost_and_torn_caches_cost_heat_and_time_only() {
     assert_eq!(read_cost(&disk, &bytes, &sequential(8)), best);
 }
 
-/// Who shares the device waits for a step, whatever it does: it looks, asks or copies.
+/// Other users of the device wait for at most a step, whatever the step does.
 #[test]
 fn a_step_takes_of_the_device_what_it_may() {
     const BUDGET: u64 = 256 * KIB;
@@ -302,7 +302,7 @@ fn a_step_takes_of_the_device_what_it_may() {
     let source = DefragSource::Volumes(Arc::clone(&volumes));
     let objects = [key(&volumes, "disk")];
     let mut run = Defragmenter::new(source, &objects, None, options()).expect("begin");
-    // Buckets of the index, directories and regions: as small as they are here.
+    // Index buckets, directories and regions, at their sizes here.
     let read_bytes = || {
         let (lookups, reads) = (volumes.pool().lookup_counts(), volumes.pool().read_counts());
         lookups.index_probes * 4 * KIB + (lookups.directory_reads + reads.region_reads) * 16 * KIB
@@ -320,7 +320,7 @@ fn a_step_takes_of_the_device_what_it_may() {
         }
     }
     println!("{most} of {all} bytes in a step, {copied} copied");
-    // The last chunk that was looked up, and the buckets of a window's 32 chunks, which were read before.
+    // The last looked-up chunk, and the buckets of a window's 32 chunks, which were read before.
     let last = (4 + 16) * KIB + 32 * 4 * KIB;
     assert!(most <= BUDGET + last, "{most}");
     assert!(copied <= BUDGET, "{copied}");

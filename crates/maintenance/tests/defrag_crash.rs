@@ -1,5 +1,6 @@
-//! Power losses under a defragmentation: its record is one that was written, or none; whoever goes on from it brings what
-//! a run without a loss brings, so nothing that it calls copied was not; and every byte is as it was.
+//! Power losses during defragmentation. Its record is one that was written, or none. A run that
+//! resumes from it reaches the same result as a run without a loss, so every copy that the record
+//! counts was made. Every byte is unchanged.
 
 mod fragmented;
 
@@ -12,14 +13,14 @@ use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
 use volumes::Volumes;
 
-/// Of two windows of 128 KiB one lies in pieces.
+/// One of two windows of 128 KiB is fragmented.
 const BLOCKS: u64 = 2;
 const STEP_BYTES: u64 = 64 * KIB;
 
-/// What a record says: what it does, in which stage, how far.
+/// Contents of a record: phase, stage, and progress.
 type Said = (TaskPhase, u8, u64);
 
-/// Processes begin a run, and leave it behind; the next one takes it up, pauses it, or ends it.
+/// Processes begin a run and die; the next one resumes, pauses or ends it.
 struct Runs {
     seed: u64,
 }
@@ -144,7 +145,7 @@ fn a_power_loss_under_a_run_costs_work_only() {
     assert!(states > 600, "{states}");
 }
 
-/// Each sync by which a commit is durable before a record calls its copies done.
+/// Each sync that makes a commit durable before a record counts its copies.
 #[test]
 fn without_the_syncs_of_a_commit_a_record_says_too_much() {
     use media::Barrier::{BlobBeforeName, ContainersBeforeRoot, RootBeforeAck};

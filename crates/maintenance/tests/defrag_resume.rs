@@ -1,6 +1,7 @@
-//! Runs of defragmentation that processes leave behind: the next one goes on where the record says.
+//! Defragmentation runs whose processes die: the next one continues at the record.
 //!
-//! Invariant: whenever a process dies, the run finds and copies what one process would have, and reads as it was written.
+//! Invariant: whenever a process dies, the run finds and copies what one process would have, and
+//! the data reads as it was written.
 
 mod fragmented;
 
@@ -26,13 +27,13 @@ fn begin(volumes: &Arc<Volumes>, names: &[&str], heat: Option<Heat>) -> Defragme
     Defragmenter::new(source(volumes), &keys, heat, options()).expect("begin")
 }
 
-/// What another process has left.
+/// Resumes the run of another process.
 fn taken_up(volumes: &Arc<Volumes>) -> Defragmenter {
     let recorded = RecordedDefrag::read(volumes.pool()).expect("a record");
     Defragmenter::resume(source(volumes), recorded, lane()).expect("resume")
 }
 
-/// What does not depend on who did it when.
+/// Results that do not depend on the processes.
 fn found(
     report: &DefragReport,
 ) -> (
@@ -55,7 +56,8 @@ fn found(
     )
 }
 
-/// How processes end: after so many steps of so many bytes; each so manyth is followed by a commit, soon.
+/// Lifetimes of processes: number and bytes of the steps; one in `settle_every` is followed by a
+/// commit.
 #[derive(Clone, Copy, Debug)]
 struct Lives {
     steps: usize,
@@ -68,11 +70,11 @@ struct Ended {
     /// Bytes that all processes copied.
     copied: u64,
     processes: u64,
-    /// In which a process died.
+    /// Stages in which a process died.
     stages: BTreeSet<u8>,
 }
 
-/// To the end, over as many processes as it takes.
+/// Runs to the end, over as many processes as it takes.
 fn killed_again_and_again(
     disk: &Arc<SimDisk>,
     first: impl Fn(&Arc<Volumes>) -> Defragmenter,
@@ -139,7 +141,7 @@ fn a_run_that_is_killed_after_any_step_does_nothing_twice() {
         let disk = SimDisk::unrecorded(disk.image());
         let lives = Lives {
             steps,
-            // A move, whatever it takes of the device.
+            // A move, whatever it reads from the device.
             bytes: 16 << 20,
             settle_every: 1,
         };
@@ -176,7 +178,7 @@ fn what_was_done_since_the_last_record_is_all_that_is_done_again() {
     let ended = killed_again_and_again(&disk, |volumes| begin(volumes, &["disk"], None), lives);
     assert_eq!(found(&ended.report), found(&one));
     let interval = lives.settle_every as u64 * STEP;
-    // The move that was not whole is begun anew.
+    // The incomplete move is begun anew.
     let again = ended.processes * (interval + 128 * KIB);
     println!(
         "{} of {} bytes, {} processes",
@@ -186,7 +188,7 @@ fn what_was_done_since_the_last_record_is_all_that_is_done_again() {
     assert!(ended.copied <= one.moved.bytes + again);
 }
 
-/// A clone of a volume shares leaves of its recipe with it: who is asked by two processes is asked once.
+/// A clone of a volume shares leaves of its recipe. An owner that two processes judge counts once.
 #[test]
 fn owners_are_asked_once_whoever_asks_them() {
     let (disk, _) = made(1);
@@ -197,7 +199,8 @@ fn owners_are_asked_once_whoever_asks_them() {
     for clone in ["a", "b", "z"] {
         volumes.clone_volume(clone, "old").expect("clone");
     }
-    // Of each window, in turn, one page of a region or two: the windows lie in two runs, or in three.
+    // In turn one page of each window in one region or two: the windows lie in two runs, or in
+    // three.
     for pages in 0..2 {
         for window in (0..32).filter(|window| pages == 0 || window % 2 == 1) {
             let offset = window * 128 * KIB + (1 + 2 * pages) * 4 * KIB;
@@ -210,7 +213,7 @@ fn owners_are_asked_once_whoever_asks_them() {
     let volumes = open(&whole, 5);
     let one = finish(begin(&volumes, &["old"], None));
     assert!(one.unfair > 0 && one.fragmented > one.unfair, "{one:?}");
-    // Moves are larger than such steps: only what is asked is compared.
+    // Moves are larger than such steps: only the judging is compared.
     let mut unfair = None;
     for process in 0..10_000 {
         let volumes = open(&disk, 300 + process);
@@ -218,7 +221,7 @@ fn owners_are_asked_once_whoever_asks_them() {
             0 => begin(&volumes, &["old"], None),
             _ => taken_up(&volumes),
         };
-        // Enough to take the moves up again, and a little more.
+        // Enough steps to add the moves again, and a little more.
         for _ in 0..1 + process {
             if run.report().stage != DefragStage::Moving {
                 run.step(0, 1).expect("step");
@@ -241,7 +244,7 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
     let volumes = open(&disk, 5);
     let mut run = begin(&volumes, &["disk"], None);
     while run.report().moved.bytes == 0 {
-        // In the midst of a move.
+        // In the middle of a move.
         run.step(0, 16 * KIB).expect("step");
     }
     run.pause().expect("pause");
@@ -264,7 +267,7 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
     while run.report().moved.bytes == moved.bytes {
         run.step(0, 16 * KIB).expect("step");
     }
-    // Who goes on after that copies nothing twice either.
+    // A run that continues after that copies nothing twice either.
     run.settle().expect("commit");
     while run.report().moved.bytes < 3 * 128 * KIB {
         run.step(0, 16 << 20).expect("step");
@@ -277,13 +280,14 @@ fn a_pause_is_a_pause_and_an_end_is_an_end_whoever_comes_next() {
         .run();
     assert_eq!(ended.phase, TaskPhase::AtRest);
     assert!(ended.ended.0 >= ended.began.0 && ended.report.stage != DefragStage::Done);
-    // What is left of it is found by the next run.
+    // The next run finds the rest.
     let next = defragment(&volumes, None, options());
     assert_eq!(next.wanted + moved.bytes / (128 * KIB), BLOCKS);
     is_sound(&volumes);
 }
 
-/// Objects that are gone, are smaller, or were overwritten; owners that are gone while they are asked.
+/// Objects that were deleted, truncated or overwritten; owners that were deleted while they were
+/// judged.
 #[test]
 fn a_record_of_objects_that_have_changed_costs_work_only() {
     let (disk, _) = made(BLOCKS);
@@ -320,7 +324,8 @@ fn a_record_of_objects_that_have_changed_costs_work_only() {
         volume::Volume::read(&volume, CONTEXT, 0, &mut into).expect("read");
         assert!(into == bytes, "{stage:?}");
         drop(volume);
-        // Whatever was not looked at, because it was smaller then, or had moved away, the next run finds.
+        // The next run finds everything that was not examined because it was smaller then, or had
+        // moved.
         let next = defragment(&volumes, None, options());
         assert_eq!(
             next.after.runs,

@@ -1,5 +1,5 @@
-//! Defragmentation of streams, which are read from begin to end: short runs are put together once, long ones stay,
-//! and no run brings work for the next one.
+//! Defragmentation of streams, which are read from begin to end: short runs are joined once, long
+//! ones stay, and no run makes work for the next one.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -35,7 +35,7 @@ fn store(pool: &Pool, bytes: &[u8]) -> Snapshot {
     snapshot
 }
 
-/// A pool, and the last of some generations of a stream: in each of them a few other pieces were new.
+/// A pool, and the last of several generations of a stream; a few other pieces are new in each.
 fn aged(generations: u64) -> (Arc<SimDisk>, Snapshot, Vec<u8>) {
     let disk = SimDisk::unrecorded(Image::new());
     let init = InitOptions {
@@ -116,7 +116,7 @@ fn what_lies_in_order_is_left_alone() {
     is_the_same(&pool, &snapshot, &bytes);
 }
 
-/// Who restores reads regions in the order of their places: fewer reads go elsewhere, and none comes twice.
+/// A restore reads regions in the order of their places: fewer seeks, and no region twice.
 #[test]
 fn a_restore_reads_each_region_once() {
     let (disk, snapshot, bytes) = aged(6);

@@ -1,4 +1,4 @@
-//! Repairs from a replica between real pools on simulated disks: what comes back, and what does not.
+//! Repairs from a replica between real pools on simulated disks: what is repaired, and what is not.
 
 mod copies;
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
@@ -43,7 +43,7 @@ impl World {
         Arc::new(specimen::open(&self.replica, 9, None, OpenMode::Read).unwrap())
     }
 
-    /// Names that cannot be read.
+    /// Number of names that cannot be read.
     fn lost(&self, pool: &Pool) -> usize {
         let lost = |truth: &Truth| truth.restore(pool).unwrap().len();
         self.of.truths.iter().map(lost).sum()
@@ -61,7 +61,7 @@ fn check(pool: &Pool, depth: CheckDepth) -> CheckReport {
         .unwrap()
 }
 
-/// Finds the damage and sets it aside.
+/// Finds the damage and puts it into quarantine.
 fn set_aside(pool: &Pool) {
     pool.repair(ALL, options(WITH), &mut |_, _| ControlFlow::Continue(()))
         .unwrap();
@@ -73,7 +73,7 @@ fn mend(pool: &Arc<Pool>, replica: &Arc<Pool>) -> ReplicaCounts {
     mending.run(options(WITH), go_on).unwrap()
 }
 
-/// Data, recipe nodes, directories: whatever a damaged region or a lost container held.
+/// Data, recipe nodes, directories: whatever a damaged region or a lost container had.
 #[test]
 fn what_is_lost_comes_back_whatever_it_was() {
     let world = World::new(1);
@@ -89,7 +89,7 @@ fn what_is_lost_comes_back_whatever_it_was() {
         disk.damage(&file, &damage).unwrap();
         let pool = world.open(&disk);
         if pool.snapshots().map(|all| all.len()).unwrap_or(0) < world.of.truths.len() {
-            // The catalog is nothing that a replica knows.
+            // A replica cannot repair the catalog.
             continue;
         }
         set_aside(&pool);
@@ -115,7 +115,7 @@ fn what_is_lost_comes_back_whatever_it_was() {
         };
         directories += usize::from(affected.iter().any(is_directory));
         drop(pool);
-        // Durable, and found without what the process knew.
+        // Durable, and found without the state of the process.
         let pool = world.open(&disk);
         let report = check(&pool, ALL);
         assert!(report.affected.is_empty(), "{} {report:?}", case());
@@ -176,7 +176,7 @@ fn live_volumes_come_back_from_a_pool_with_the_same_keys() {
     assert_eq!(check(&pool, ALL).affected, []);
 }
 
-/// What no snapshot of the replica has stays lost, and is named; the rest comes back.
+/// Chunks that no snapshot of the replica has stay lost, and are named; the others are repaired.
 #[test]
 fn what_the_replica_never_had_stays_lost() {
     let world = World::new(3);
@@ -204,7 +204,7 @@ fn what_the_replica_never_had_stays_lost() {
     assert_eq!(affected, [newer.snapshot.id]);
 }
 
-/// A damaged replica gives what it can, and is told; no byte of it is believed.
+/// A damaged replica gives what it can, and its error is reported. No byte of it is trusted.
 #[test]
 fn a_damaged_replica_gives_what_it_has() {
     let world = World::new(4);
@@ -229,7 +229,7 @@ fn a_damaged_replica_gives_what_it_has() {
             continue;
         };
         let counts = mend(&pool, &Arc::new(replica));
-        // Whatever is read is what was stored: `lost` fails otherwise.
+        // Everything readable equals what was stored: `lost` fails otherwise.
         let after = world.lost(&pool);
         assert!(after <= before, "{before} {after}");
         if counts.snapshots_common == world.of.truths.len() as u64 {

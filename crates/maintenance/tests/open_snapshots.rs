@@ -1,7 +1,8 @@
-//! Snapshots that clients of this process have open, while they are forgotten, purged and collected.
+//! Snapshots that clients of this process have open, while they are forgotten, purged and
+//! collected.
 //!
-//! Invariant: what a client has open restores from the disk alone, byte for byte; what nobody has
-//! open any more goes with the next collection.
+//! Invariant: an open snapshot restores from the disk alone, byte for byte. The next gc run deletes
+//! snapshots that no client has open any more.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -38,7 +39,7 @@ fn finish(pool: &Pool, run: &mut Collector) -> GcCounts {
     run.counts()
 }
 
-/// Enough runs for everything that nobody needs to go.
+/// Runs gc until all garbage is deleted.
 fn collect(pool: &Pool) -> GcCounts {
     let mut counts = GcCounts::default();
     for _ in 0..4 {
@@ -51,7 +52,7 @@ fn open(pool: &Pool, snapshot: &Snapshot) -> Option<OpenSnapshot> {
     pool.open_snapshot(&SnapshotRoot::from(snapshot), HolderKind::Nbd, "a client")
 }
 
-/// What of it cannot be read from the disk by a process that has nothing in memory.
+/// Counts the names that a process with an empty cache cannot read from the disk.
 fn lost(disk: &SimDisk, truth: &Truth) -> usize {
     let copy = SimDisk::unrecorded(disk.image());
     let fresh = specimen::open(&copy, 77, None, OpenMode::Read).expect("open");
@@ -88,7 +89,7 @@ fn what_clients_have_open_stays_until_the_last_of_them_lets_go() {
     for truth in &specimen.truths {
         assert_eq!(lost(&disk, truth), 0, "{}", truth.name());
     }
-    // Every other one is let go; of the rest, one is opened twice.
+    // Closes every other snapshot, and opens one of the rest twice.
     let mut opened: Vec<_> = opened.into_iter().map(Some).collect();
     let again = open(&pool, &all[0]).expect("another client has it open");
     for number in [1, 3] {
@@ -144,7 +145,7 @@ fn holders_are_counted_by_who_they_are() {
     assert!(held[0].since.0 > 0 && held[0].since < pool.now());
     drop(two);
     assert_eq!(pool.snapshot_holders(), []);
-    // A process that reads holds by its file.
+    // A process that only reads is protected by its own file.
     let reader = specimen.open(&disk, 2, OpenMode::Read).expect("open");
     assert!(
         reader
@@ -153,17 +154,18 @@ fn holders_are_counted_by_who_they_are() {
     );
 }
 
-/// When the client opens what the collector may be about to take.
+/// The time at which the client opens a snapshot that gc may be about to purge.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Case {
     /// Listed when it is opened, and forgotten right after that.
     ForgottenAfter,
-    /// In the trash, its time over, before the run begins.
+    /// In the trash and overdue before the run begins.
     ForgottenBefore,
 }
 
-/// A run of the collector that a client comes into after so many steps. What was opened is whole
-/// after that run and all others. The steps that the run took, and whether the snapshot was opened.
+/// A client opens the snapshot after `steps` steps of a gc run. If it was opened, it is complete
+/// after that run and all others. Returns the steps of the run, and whether the snapshot was
+/// opened.
 fn comes_after(steps: usize, case: Case) -> (usize, bool) {
     let disk = SimDisk::unrecorded(sim::Image::new());
     let init = store::InitOptions {
@@ -229,7 +231,7 @@ fn a_client_that_comes_during_a_run_is_safe_at_every_step() {
     }
 }
 
-/// What clients have open, and what the others make of the snapshots meanwhile.
+/// Snapshots that clients open while other threads change them.
 struct Shared {
     listed: Mutex<Vec<Truth>>,
     over: AtomicBool,
@@ -244,7 +246,7 @@ impl Shared {
     }
 }
 
-/// Opens any snapshot, which somebody else forgets before, while or after; reads all of it, twice.
+/// Opens any snapshot, which another thread forgets before, while or after; reads all of it, twice.
 fn be_client(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
         let chosen = {
@@ -273,7 +275,7 @@ fn be_client(pool: &Pool, shared: &Shared, mut seed: Seed) {
 
 fn make_and_forget(pool: &Pool, shared: &Shared, mut seed: Seed) {
     while shared.goes_on() {
-        // From few blocks, so that what is dead comes again.
+        // From few blocks, so that garbage is needed again.
         let first = seed.below(60);
         let blocks = first..first + 8 + seed.below(24);
         let bytes: Vec<u8> = blocks.flat_map(|block| noise(block, 4096)).collect();
@@ -340,7 +342,8 @@ fn clients_writers_and_collections_side_by_side() {
     assert_eq!(pool.snapshot_holders(), []);
 }
 
-/// Nobody can read below the damage, and nothing else needs what only the client has open.
+/// Damage makes part of a snapshot unreadable, and nothing else needs what only the client has
+/// open.
 #[test]
 fn damage_to_what_only_a_client_has_open_stops_nothing() {
     let (disk, pool) = specimen::new_pool();
@@ -353,7 +356,7 @@ fn damage_to_what_only_a_client_has_open_stops_nothing() {
     let open_one = store_image(&pool, "open", &noise(2, 90_000), Compression::None);
     let added = names(&disk);
     drop(pool);
-    // The largest of them: data of the second. Recipes and the catalog are elsewhere.
+    // The largest of them: data of the second snapshot. Recipes and the catalog are elsewhere.
     let len = |name: &String| disk.image().contents(name).map_or(0, |bytes| bytes.len());
     let added = added.into_iter().filter(|name| !before.contains(name));
     let victim = added.max_by_key(len).expect("a container");
@@ -381,7 +384,7 @@ fn damage_to_what_only_a_client_has_open_stops_nothing() {
     assert_eq!(lost(&disk, &kept), 0);
 }
 
-/// A clock that does something once, when it is asked for the so many-th time from now on.
+/// A clock that runs a function once, at a given query from now on.
 struct Interrupting {
     now: UnixNanos,
     left: AtomicU64,
@@ -403,8 +406,8 @@ impl Clock for Interrupting {
     }
 }
 
-/// A hold that begins when the collector has looked for holds, and before it purges: what is
-/// forgotten after that is not purged.
+/// A hold that begins after gc looked for holds, and before it purges: snapshots forgotten after
+/// that are not purged.
 #[test]
 fn what_is_forgotten_under_a_hold_that_the_purge_has_not_seen_stays() {
     let mut forgotten_under_hold = 0;

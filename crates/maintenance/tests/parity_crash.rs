@@ -1,5 +1,5 @@
-//! Power losses while damaged containers are put back: each is the damaged one or the whole one, and
-//! the next scrub ends with all of them whole.
+//! Power losses while damaged containers are restored from parity. Each container is the damaged
+//! one or the restored one, and the next scrub restores all of them.
 
 mod backed_up;
 
@@ -14,7 +14,7 @@ struct PutsBack {
     seed: u64,
 }
 
-/// To the end; how many containers it put back.
+/// Scrubs to the end; returns the number of containers that were restored.
 fn scrub(pool: &Arc<Pool>) -> Result<usize, String> {
     let mut scrubber = Scrubber::alone(Arc::clone(pool));
     scrubber.start(None).map_err(|e| e.to_string())?;

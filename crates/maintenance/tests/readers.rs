@@ -1,7 +1,7 @@
-//! Readers in other processes, and a collector that does not wait for the trash.
+//! Readers in other processes, and gc that does not wait for the trash.
 //!
-//! Invariant: while a reader lives, everything that the commit it opened reaches can be read; when it
-//! is gone, however that came, nothing of it keeps anything.
+//! Invariant: while a reader lives, everything that the commit it opened reaches can be read. Once
+//! it has ended, in whatever way, nothing of it protects anything.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -70,7 +70,7 @@ fn a_reader_outlives_trash_and_collection() {
     assert_eq!(held[0].reader.generation, reader.generation());
     assert_eq!(held[0].snapshots, all.len() as u64);
     is_whole(&reader, &specimen);
-    // One that opens now needs nothing of what was forgotten.
+    // A reader that opens now needs nothing of the forgotten snapshots.
     let late = reads(&disk, 3);
     drop(reader);
     let counts = collect(&writer);
@@ -85,7 +85,8 @@ fn a_reader_outlives_trash_and_collection() {
     assert_eq!((writer.readers(), files(&disk)), (Vec::new(), 0));
 }
 
-/// The same by a reader without a hold: it loses what it reads. So the test above can fail.
+/// The same with a reader without a hold: it loses what it reads. This proves that the test above
+/// can fail.
 #[test]
 fn who_holds_nothing_loses_what_it_reads() {
     let specimen = Specimen::new(7, false);
@@ -100,7 +101,7 @@ fn who_holds_nothing_loses_what_it_reads() {
     assert!(report.is_err() || !report.unwrap().is_sound());
 }
 
-/// Its file is there and nobody has it locked: after a kill, and in a copy of a pool.
+/// Its file exists but is not locked: after a kill, and in a copy of a pool.
 #[test]
 fn what_a_dead_reader_leaves_holds_nothing() {
     let specimen = Specimen::new(7, false);

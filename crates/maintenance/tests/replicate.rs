@@ -1,4 +1,4 @@
-//! Copies between real pools on simulated disks: what is sent, what is read, what arrives.
+//! Replication between real pools on simulated disks: what is sent, what is read, what arrives.
 
 mod copies;
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
@@ -36,7 +36,7 @@ fn open_source((of, disk): &(Specimen, Arc<SimDisk>)) -> Arc<Pool> {
     Arc::new(of.open(disk, 7, OpenMode::Write).unwrap())
 }
 
-/// Every byte, name and attribute; fingerprints are each pool's own.
+/// Compares every byte, name and attribute. Fingerprints are each pool's own.
 fn assert_same(pools: [&Pool; 2], roots: [&ObjectRoot; 2], is_tree: bool) {
     let [here, there] = [0, 1].map(|n| pools[n].reader());
     if !is_tree {
@@ -69,7 +69,7 @@ fn assert_same(pools: [&Pool; 2], roots: [&ObjectRoot; 2], is_tree: bool) {
     }
 }
 
-/// All snapshots are there, with their names and contents, and the pool is sound.
+/// Asserts that all snapshots are there, with names and contents, and the pool is sound.
 fn assert_copied(from: &Pool, to: &Pool) {
     let there = to.snapshots().unwrap();
     for here in from.snapshots().unwrap() {
@@ -108,7 +108,7 @@ fn a_pool_with_other_keys_gets_all_of_it_once() {
     let copied = copy_all(&from, &to);
     assert_eq!(copied.len(), world.0.truths.len());
     assert_copied(&from, &to);
-    // The recipe is the one that storing it there would give: a backup of the same finds all of it.
+    // The recipe equals the one of storing it there: a backup of the same data finds all of it.
     let before = to.record().stored_bytes;
     world.0.store_again(&to);
     let added = to.record().stored_bytes - before;
@@ -129,7 +129,7 @@ fn what_did_not_change_since_the_last_copy_is_not_read() {
     changed[1_500_000] ^= 1;
     changed.truncate((2 << 20) + 100);
     store_image(&from, "large", &changed, WITH);
-    // Longer than it was, with zeroes at the end.
+    // Longer than before, with zeroes at the end.
     changed.resize(5 << 20, 0);
     store_image(&from, "large", &changed, WITH);
     let inserted = [&stream[..700_000], b"inserted", &stream[700_000..]].concat();
@@ -147,7 +147,7 @@ fn what_did_not_change_since_the_last_copy_is_not_read() {
 fn a_pool_of_the_same_domain_is_asked_for_chunks() {
     let world = source(3);
     let from = open_source(&world);
-    // As the pool was one commit earlier, copied to another disk.
+    // The pool as it was one commit earlier, copied to another disk.
     let disk = SimDisk::unrecorded(world.0.older.clone());
     let to = Arc::new(world.0.open(&disk, 9, OpenMode::Write).unwrap());
     assert!(from.shares_fingerprints_with(&to));
@@ -200,7 +200,7 @@ fn what_was_sent_before_an_interruption_is_found() {
         for _ in 0..=n {
             let _ = run.step(0, 10_000).unwrap();
         }
-        // Half of them are killed: what is in containers is found.
+        // Half of them are killed: data in containers is found.
         if n % 2 == 0 {
             run.give_up().unwrap();
         }
@@ -214,7 +214,7 @@ fn what_was_sent_before_an_interruption_is_found() {
     copy_all(&from, &undisturbed);
     let (a, b) = (to.space().unwrap(), undisturbed.space().unwrap());
     assert_eq!(a.duplicate_bytes, 0);
-    // But for the catalog, which names more containers.
+    // Except for the catalog, which names more containers.
     assert!(a.live_bytes.abs_diff(b.live_bytes) < 1000, "{a:?} {b:?}");
 }
 
@@ -240,7 +240,7 @@ fn what_was_damaged_there_is_stored_anew() {
     copy_all(&from, &open_receiver(&disk, 111));
     flip(&disk);
     let to = open_receiver(&disk, 112);
-    // Nobody knows yet.
+    // The damage is not known yet.
     assert!(copy_all(&from, &to).is_empty());
     let all = CheckDepth::Data { part: 1, parts: 1 };
     let go_on = &mut |_, _| ControlFlow::Continue(());
@@ -281,7 +281,7 @@ fn newer_states_do_not_lean_on_what_is_damaged_there() {
         let all = CheckDepth::Data { part: 1, parts: 1 };
         let go_on = &mut |_, _| ControlFlow::Continue(());
         to.repair(all, options(WITH), go_on).unwrap();
-        // Of all that is there something newer, and nothing else is copied again.
+        // For everything there is a newer state, and nothing else is copied again.
         let newer = store_stream(&from, "long", &changed).snapshot;
         let mut run = replication(&from, &to);
         let copied = copy(&mut run, &newer).unwrap().snapshot;
@@ -291,7 +291,7 @@ fn newer_states_do_not_lean_on_what_is_damaged_there() {
         assert_eq!(from.snapshots().unwrap().pop().unwrap(), last);
         copy_all(&from, &to);
         drop((run, to));
-        // A commit that was lost is told for the last time by who makes the next one.
+        // The next writer reports a lost commit for the last time.
         assert_copied(&from, &open_receiver(&disk, 153));
     }
 }
@@ -330,7 +330,8 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     write(&held.volume("disk").unwrap(), 0, &old);
     let snapshot = held.snapshot("disk", "monday").unwrap();
     drop(held);
-    // A new process has nothing in memory; then somebody reads the last MiB and overwrites the first.
+    // A new process has nothing in memory. Then a client reads the last MiB and overwrites the
+    // first.
     let pool = Arc::new(specimen::open(&disk, 4, None, OpenMode::Write).unwrap());
     let held = Arc::new(Volumes::open(pool, &small()).unwrap());
     let live = held.volume("disk").unwrap();
@@ -352,7 +353,7 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     let all = from.snapshots().unwrap();
     let mut run = Replication::new(Arc::clone(&from), all, Arc::clone(&to), options).unwrap();
     run.begin(&snapshot).unwrap();
-    // The part that is in memory is the first.
+    // The part in memory is copied first.
     let mut steps = 0;
     while run.counts().0.cached_bytes < 1 << 20 {
         assert!(matches!(
@@ -377,7 +378,7 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     assert!(arrived.unwrap() == old);
 }
 
-/// A disk of 1100 MiB with three levels of nodes, of which little is no hole.
+/// A disk of 1100 MiB with three levels of nodes, mostly holes.
 fn wide(pool: &Pool, seed: u64, base: Option<&Snapshot>) -> Snapshot {
     const LEN: u64 = 1100 << 20;
     let mut session = pool.begin(options(WITH)).unwrap();
@@ -387,7 +388,7 @@ fn wide(pool: &Pool, seed: u64, base: Option<&Snapshot>) -> Snapshot {
     };
     let mut runs: Vec<_> = (0..300)
         .map(|n| {
-            // Every third is alike, as are the nodes around it.
+            // Every third chunk is alike, as are the nodes around it.
             let bytes = noise(if n % 3 == 0 { 1 } else { seed + n }, 4096);
             ChunkRun {
                 first: n * 900 + n % 2,

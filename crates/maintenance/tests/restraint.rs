@@ -1,4 +1,4 @@
-//! Writers that wait for room on the disk, beside a collector that makes it.
+//! Back-pressure: writers that wait for free space on the disk, beside a gc run that frees it.
 
 #[path = "../../volumes/tests/small_volumes/mod.rs"]
 mod small_volumes;
@@ -18,7 +18,7 @@ use store::GcStep;
 use volumes::Volumes;
 
 const SIZE: u64 = 4 << 20;
-/// More than the reserve of such a disk: writers who need not wait are not refused.
+/// More than the reserve of such a disk: writers that need not wait get no error.
 const KEPT: u64 = 1 << 30;
 
 fn room(free_bytes: u64) -> Option<Room> {
@@ -28,7 +28,8 @@ fn room(free_bytes: u64) -> Option<Room> {
     })
 }
 
-/// A volume that was written once, with little room on its disk, and no writer may take that.
+/// A volume that was written once, with so little free space on its disk that no writer may take
+/// it.
 fn nearly_full() -> (Arc<SimDisk>, Volumes) {
     let disk = made();
     let volumes = open(&disk, 2);
@@ -40,7 +41,7 @@ fn nearly_full() -> (Arc<SimDisk>, Volumes) {
     (disk, volumes)
 }
 
-/// Returns when the count has not changed for a while.
+/// Returns once the count has not changed for a while.
 fn stands_still(count: &AtomicU64) -> u64 {
     let (mut last, mut since) = (count.load(Relaxed), Instant::now());
     while since.elapsed() < Duration::from_millis(300) {
@@ -53,8 +54,8 @@ fn stands_still(count: &AtomicU64) -> u64 {
     last
 }
 
-/// Overwrites the volume in parts of so many bytes, beside a collector; what was written with little
-/// room, and whether the collector came to its end then.
+/// Overwrites the volume in parts of `part_bytes`, beside a gc run. Returns the bytes written while
+/// space was short.
 fn overwrite_beside_a_collector(part_bytes: usize) -> u64 {
     let (disk, volumes) = nearly_full();
     let volume = volumes.volume("v").expect("volume");
@@ -74,7 +75,7 @@ fn overwrite_beside_a_collector(part_bytes: usize) -> u64 {
         let stood = stands_still(&written);
         assert_eq!(volumes.checkpoint_counts().rounds, rounds);
         assert_eq!(volumes.direct_bytes(), direct, "past the journal");
-        // Would wait for ever for a writer that waits with something in its hands.
+        // It would wait forever for a writer that waits while it holds a session.
         let pool = volumes.pool();
         let policy = GcPolicy::with_trash_period(0);
         let lane = options(Compression::None);
@@ -112,7 +113,7 @@ fn large_writes_take_the_journal_then() {
     assert!(stood <= small().journal.bytes_max, "{stood} bytes");
 }
 
-/// Whoever makes room says whether waiting is worth it.
+/// The caller of `keep_free` decides whether waiting is worthwhile.
 #[test]
 fn nobody_waits_who_need_not() {
     for (free, keep) in [(Some(KEPT - 1), 0), (Some(KEPT), KEPT), (None, KEPT)] {
@@ -123,7 +124,7 @@ fn nobody_waits_who_need_not() {
         write(&volume, 0, &noise(3, SIZE as usize));
         assert_eq!(volumes.restraint_counts().waits, 0);
     }
-    // One that waits already goes on.
+    // A writer that waits already continues.
     let (_disk, volumes) = nearly_full();
     let volume = volumes.volume("v").expect("volume");
     std::thread::scope(|scope| {

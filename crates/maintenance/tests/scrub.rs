@@ -1,4 +1,4 @@
-//! The scrub over real pools on a simulated disk: what it reads, what it finds, how it goes on.
+//! The scrub over real pools on a simulated disk: what it reads, what it finds, how it resumes.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -42,7 +42,7 @@ fn duet() -> Arc<Duet> {
     })
 }
 
-/// Steps to the end, in small steps.
+/// Runs to the end, in small steps.
 fn run(scrubber: &mut Scrubber) -> ScrubFindings {
     let mut found = ScrubFindings::default();
     for _ in 0..1_000_000 {
@@ -79,7 +79,7 @@ fn every_region_of_every_container_is_read_once() {
     let last = status.last;
     assert_eq!(last.containers, pool.record().containers);
     assert_eq!((last.cached_bytes, last.damaged), (0, 0));
-    // All that check reads, and a description of each container.
+    // All that check reads, and the metadata of each container.
     let described = last.read_bytes - data_bytes(&pool);
     assert_eq!(described % last.containers, 0);
     assert!(described / last.containers <= 3 * 4096);
@@ -120,7 +120,7 @@ fn what_a_reader_has_verified_is_not_read_again() {
     let all_bytes = alone.status().last.read_bytes;
 
     let mut scrubber = Scrubber::new(Arc::clone(&pool), Arc::clone(&duet));
-    // Read before it began: does not count.
+    // Reads before the pass began do not count.
     let reads_before = pool.read_counts().region_reads;
     assert!(reads_before > 0, "the catalog");
     scrubber.start(None).unwrap();
@@ -137,7 +137,7 @@ fn what_a_reader_has_verified_is_not_read_again() {
         "{} of {all_bytes} bytes were verified by readers",
         last.cached_bytes
     );
-    // A second pass believes none of it.
+    // A second pass relies on none of them.
     scrubber.start(None).unwrap();
     run(&mut scrubber);
     assert_eq!(scrubber.status().last.read_bytes, all_bytes);
@@ -172,7 +172,7 @@ fn a_pause_and_a_restart_go_on_where_it_was() {
     assert_eq!(last.containers, whole.containers);
     let left = last.read_bytes - before;
     assert!(left < whole.read_bytes, "{left} of {}", whole.read_bytes);
-    // One container was begun and is begun anew, at most.
+    // At most one container that was in progress is begun anew.
     assert!(last.read_bytes <= whole.read_bytes + (60 << 10));
 }
 
@@ -189,7 +189,7 @@ fn a_lost_or_torn_record_costs_work_only() {
     scrubber.step(0, 10_000).unwrap();
     scrubber.record().unwrap();
     let slots = ["cache/scrub.1", "cache/scrub.0"];
-    // The newer one is torn: the older one says what the last pass did.
+    // The newer one is torn: the older one has the result of the last pass.
     world
         .disk
         .damage(slots[1], &Damage::FlipBit(8 * 60))
@@ -205,7 +205,7 @@ fn a_lost_or_torn_record_costs_work_only() {
     assert_eq!(none.status().last.read_bytes, whole.read_bytes);
 }
 
-/// Files of containers that came since.
+/// Files of new containers.
 fn new_containers(disk: &SimDisk, before: &[(String, u64)]) -> Vec<(String, u64)> {
     let mut files = disk.image().files();
     files.retain(|file| !before.contains(file) && file.0.starts_with("containers/"));
@@ -233,7 +233,7 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
     assert!(!damaged.is_known && !damaged.is_repaired() && damaged.chunks > 0);
     assert_eq!(damaged.chunks_elsewhere, 0);
     assert_eq!(scrubber.status().last.damaged, 1);
-    // Not in the catalog yet, and believed by nobody in this process any more.
+    // Not in the catalog yet, but this process already ignores the region.
     assert_eq!(pool.set_aside(), [damaged.place]);
     pool.note_damage(&[], options(WITH)).unwrap();
     drop((scrubber, pool));
@@ -247,14 +247,14 @@ fn damage_without_a_duplicate_is_set_aside_named_and_never_deduplicated_against(
     store_image(&pool, "again", &bytes, WITH);
     assert!(truth.restore(&pool).unwrap().is_empty(), "whole again");
 
-    // Now there is a duplicate: nothing is lost with what is damaged, and it is no news.
+    // Now there is a duplicate: the damage loses nothing, and it is known.
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
     scrubber.start(None).unwrap();
     let found = run(&mut scrubber);
     assert_eq!(found.damaged.len(), 1);
     assert!(found.damaged[0].is_known && found.damaged[0].is_repaired());
 
-    // The device gives the right bytes again.
+    // The device returns the right bytes again.
     world
         .disk
         .damage(&file, &Damage::FlipBit(8 * (len / 2)))
@@ -275,7 +275,7 @@ fn a_damaged_duplicate_hurts_nobody() {
     let truth = store_image(&pool, "new", &bytes, WITH);
     let (file, len) = new_containers(&world.disk, &before).pop().unwrap();
     let flip = Damage::FlipBit(8 * (len / 2));
-    // Twice in the pool: set aside once, stored anew, and whole again.
+    // Twice in the pool: once quarantined, stored anew, and intact again.
     world.disk.damage(&file, &flip).unwrap();
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
     scrubber.start(None).unwrap();

@@ -1,5 +1,5 @@
-//! Power losses under a scrub: its record is one that was written, or none; the next scrub goes on
-//! from it, verifies everything, and finds no damage that is none.
+//! Power losses during a scrub. Its record is one that was written, or none. The next scrub
+//! continues there, verifies everything, and reports no false damage.
 
 mod backed_up;
 
@@ -15,10 +15,11 @@ use store::Pool;
 
 const STEP_BYTES: u64 = 4096;
 
-/// What a record says.
+/// Contents of a record.
 type Said = (TaskPhase, Pass, Pass);
 
-/// Backups and scrubs take turns; passes are paused, left behind by dead processes, and ended.
+/// Backups and scrubs alternate; passes are paused, interrupted by the death of the process, and
+/// ended.
 struct Scrubs {
     seed: u64,
 }
@@ -35,7 +36,7 @@ fn record(scrubber: &mut Scrubber, history: &History<Said>) -> Result<(), String
     Ok(())
 }
 
-/// Steps, each followed by a record; true when the pass is over.
+/// Does steps, each followed by a record; returns true at the end of the pass.
 fn steps(scrubber: &mut Scrubber, count: usize, history: &History<Said>) -> Result<bool, String> {
     for _ in 0..count {
         let step = scrubber.step(0, STEP_BYTES).map_err(|e| e.to_string())?;

@@ -1,5 +1,5 @@
-//! A scrub verifies the medium: what readers had from the system's page cache is read again, and what
-//! is damaged is put back as it was written, where there is parity.
+//! A scrub verifies the medium: regions that readers got from the system's page cache are read
+//! again, and damaged containers are restored where there is parity.
 
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
@@ -16,10 +16,10 @@ use units::UnixNanos;
 
 const PAGE: u64 = 4096;
 
-/// Pages of files as they were when they were read first.
+/// Pages of files as they were when first read.
 type Cache = Arc<Mutex<BTreeMap<(String, u64), Vec<u8>>>>;
 
-/// A disk below a page cache that never forgets, but for what is renamed or removed.
+/// A disk below a page cache that forgets only renamed or removed files.
 struct Warm {
     below: Arc<SimDisk>,
     cache: Cache,
@@ -98,7 +98,7 @@ impl DiskFile for WarmFile {
             self.file.read_at(offset, into)?;
             return Ok(ReadFrom::Device);
         }
-        // The device says what it has to say, at the end of the file too.
+        // The device is asked in any case, at the end of the file too.
         self.file.read_at(offset, into)?;
         let len = self.file.len()?;
         let mut cache = self.cache.lock().unwrap();
@@ -179,10 +179,10 @@ fn rot_beneath_a_warm_cache_is_found() {
         below: Arc::clone(&below),
         cache: Arc::clone(&cache),
     });
-    // Somebody has read all of it before.
+    // A reader has read all of it before.
     read_all(&of, &open(&of, Arc::clone(&disk) as _));
     let pool = open(&of, disk);
-    // The medium rots; nobody above the cache sees it.
+    // The medium rots; no reader above the cache sees it.
     let data: Vec<_> = of.image.files();
     let data = data
         .iter()
@@ -199,7 +199,7 @@ fn rot_beneath_a_warm_cache_is_found() {
     pool.tell_of_reads(&duet);
     let mut scrubber = Scrubber::new(Arc::clone(&pool), duet);
     scrubber.start(None).unwrap();
-    // Readers while it is under way, all from the cache.
+    // Readers during the pass, all from the cache.
     read_all(&of, &pool);
     let found = run(&mut scrubber);
     assert_eq!(
@@ -256,7 +256,8 @@ fn a_scrub_puts_damaged_containers_back() {
         "{}",
         found.damaged.len()
     );
-    // What lies between regions a scrub does not look at: it comes back with the rest, or harms nobody.
+    // A scrub does not read the gaps between regions: they are restored with the rest, or harm
+    // nothing.
     let mut differ = 0;
     for (path, _) in &containers {
         differ += usize::from(disk.image().contents(path) != of.image.contents(path));

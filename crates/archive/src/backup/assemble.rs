@@ -1,4 +1,6 @@
-//! A directory whose entries are still coming in.
+//! Directories whose entries are still incomplete. The walker and the workers fill them in.
+//!
+//! Invariant: a directory is stored exactly once, when its last entry is complete.
 
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
@@ -7,26 +9,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use store::{Lane, StoreError};
 
-/// Where a finished entry goes.
+/// Place of an entry in its directory.
 #[derive(Clone)]
 pub struct Slot {
     directory: Arc<Pending>,
     number: usize,
 }
 
-/// A directory whose entries are still coming in.
+/// A directory whose entries are still incomplete.
 pub struct Pending {
-    /// Itself as an entry of its parent; the top has none.
+    /// Its own entry and the place in its parent; `None` for the top.
     own: Mutex<Option<(Slot, Entry)>>,
     entries: Mutex<Vec<Option<Entry>>>,
-    /// Entries that are missing, plus one while the walker is still listing.
+    /// Number of incomplete entries, plus one while the walker is still listing.
     missing: AtomicUsize,
-    /// Contents of the top once all is done.
+    /// Contents of the top once everything is done.
     top: Mutex<Option<ObjectRoot>>,
 }
 
 impl Pending {
-    /// A directory; `own` says where its own entry goes.
+    /// Creates a directory. `own`: the place of its own entry.
     pub fn new(own: Option<(Slot, Entry)>) -> Arc<Self> {
         Arc::new(Self {
             own: Mutex::new(own),
@@ -36,7 +38,7 @@ impl Pending {
         })
     }
 
-    /// A place for one more entry. Places are in the order of names.
+    /// Adds a place for one more entry. Places are in the order of names.
     pub fn slot(self: &Arc<Self>) -> Slot {
         let mut entries = self.entries.lock();
         entries.push(None);
@@ -52,13 +54,14 @@ impl Pending {
         Self::one_less(Arc::clone(self), lane)
     }
 
-    /// The top's contents, once everything below is stored.
+    /// Contents of the top, once everything below is stored.
     pub fn root(&self) -> Option<ObjectRoot> {
         *self.top.lock()
     }
 
     fn one_less(mut directory: Arc<Self>, lane: &mut Lane) -> Result<(), StoreError> {
-        // A loop, not a recursion: a chain of directories may close as long as paths may be.
+        // A loop instead of recursion: a chain of directories as long as a path may complete at
+        // once.
         while directory.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             let entries: Vec<_> = std::mem::take(&mut *directory.entries.lock())
                 .into_iter()
@@ -89,7 +92,7 @@ impl Slot {
         }
     }
 
-    /// Puts the finished entry, or nothing when it could not be read.
+    /// Completes an entry; `None` if it could not be read.
     pub fn fill(self, entry: Option<Entry>, lane: &mut Lane) -> Result<(), StoreError> {
         self.put(entry);
         Pending::one_less(self.directory, lane)

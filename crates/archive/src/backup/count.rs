@@ -1,4 +1,6 @@
-//! A walk that only counts: what a backup would do, without reading any file.
+//! Counts what a backup would store, without reading any file. `backup --dry-run` calls this.
+//!
+//! Invariant: it selects files as [`super::back_up_trees`] does.
 
 use super::walk::TreeOutcome;
 use crate::filesystem::capture::{Captured, Directory};
@@ -26,7 +28,8 @@ pub fn count_trees(
         observer: &observer,
         outcome: TreeOutcome::default(),
     };
-    // Directories above the paths are stored with what leads to them; the root is no entry.
+    // Directories above the paths are stored too, with only the entries that lead to a path. The
+    // root is no entry.
     let above: BTreeSet<&Path> = paths
         .iter()
         .flat_map(|path| path.ancestors().skip(1))
@@ -50,7 +53,7 @@ struct Count<'c> {
     outcome: TreeOutcome,
 }
 
-/// A directory to look into, and what the parent snapshot has there.
+/// A directory to list, and its contents in the parent snapshot.
 struct Waiting {
     directory: Directory,
     old: Option<ObjectRoot>,
@@ -58,7 +61,7 @@ struct Waiting {
 }
 
 impl Count<'_> {
-    /// Everything at and below one path that the user gave.
+    /// Counts everything at and below one path of the command line.
     fn path(&mut self, path: &Path, parent: Option<ObjectRoot>) -> Result<(), StoreError> {
         let above = path.parent().unwrap_or(path);
         let old = self.descend(parent, above);
@@ -173,7 +176,7 @@ impl Count<'_> {
         self.observer.add_files(1);
     }
 
-    /// The directory object at `path` in the parent snapshot.
+    /// Returns the directory object at `path` in the parent snapshot.
     fn descend(&self, root: Option<ObjectRoot>, path: &Path) -> Option<ObjectRoot> {
         let mut at = root?;
         for name in path.iter().filter(|name| *name != "/") {
@@ -183,7 +186,7 @@ impl Count<'_> {
         Some(at)
     }
 
-    /// A parent that cannot be read is no parent.
+    /// An unreadable parent counts as no parent.
     fn old_entries(&self, directory: Option<ObjectRoot>) -> Vec<Entry> {
         let entries = directory.map(|root| self.reader.directory(&root));
         entries.and_then(Result::ok).unwrap_or_default()

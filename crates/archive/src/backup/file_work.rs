@@ -1,7 +1,9 @@
-//! Files on their way through a lane: opened, read, stored, looked at again, entered.
+//! Reads, stores and enters files, on a lane. The walker creates this work.
+//!
+//!     open -> read -> store -> stat again (changed?) -> enter into the directory
 //!
 //! Invariant: an entry whose file changed while it was read is marked so that the next run reads it
-//! again. The walker makes them.
+//! again.
 
 use super::assemble::Slot;
 use crate::filesystem::PathError;
@@ -16,12 +18,12 @@ use std::sync::Arc;
 use store::{Lane, StoreError};
 
 /// Small files are handed over in groups, so that threads do not wake each other for every file and
-/// neighbours are stored beside each other: at most this many ...
+/// neighbours are stored together: at most this many files
 const GROUP_FILES: usize = 32;
-/// ... or this many bytes.
+/// or this many bytes.
 const GROUP_BYTES: u64 = BATCH_BYTES as u64;
 
-/// Files to be read whole by one lane, one after another.
+/// Files that one lane reads completely, one after another.
 #[derive(Default)]
 pub(super) struct FileGroup {
     files: Vec<FileWork>,
@@ -29,14 +31,14 @@ pub(super) struct FileGroup {
 }
 
 impl FileGroup {
-    /// One more file. True when it is time to hand them over.
+    /// Adds a file. Returns true if the group is full.
     pub fn add(&mut self, file: FileWork) -> bool {
         self.bytes += file.captured.len;
         self.files.push(file);
         self.files.len() >= GROUP_FILES || self.bytes >= GROUP_BYTES
     }
 
-    /// No files.
+    /// Returns true if there are no files.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -44,7 +46,7 @@ impl FileGroup {
 
 impl Work for FileGroup {
     fn run(self: Box<Self>, lane: &mut Lane, context: &Context<'_>) -> Result<(), StoreError> {
-        // One for all: it stays in this processor's cache.
+        // One buffer for all files stays in this processor's cache.
         let longest = self.files.iter().map(FileWork::room).max().unwrap_or(0);
         let mut buffer = context.buffer(longest);
         for file in self.files {
@@ -58,7 +60,7 @@ impl Work for FileGroup {
     }
 }
 
-/// A file to be read: with others by one lane, or a long one piece by piece.
+/// A file to read: in a group by one lane, or a large one piece by piece.
 pub(super) struct FileWork {
     pub directory: Arc<Directory>,
     pub name: CString,
@@ -67,12 +69,12 @@ pub(super) struct FileWork {
 }
 
 impl FileWork {
-    /// Opens it, in its directory.
+    /// Opens the file in its directory.
     pub fn open(&self) -> Result<OpenFile, PathError> {
         self.directory.open_file(&self.name)
     }
 
-    /// Enters it with its content, after the last byte was read.
+    /// Enters the file with its content, after the last byte was read.
     pub fn finish(
         self,
         opened: &OpenFile,
@@ -92,7 +94,7 @@ impl FileWork {
         if changed {
             let warning = Warning::Changed(opened.path());
             context.observer.warning(&warning);
-            // The next run must read it again.
+            // Forces the next run to read it again.
             entry.changed.nanos = entry.changed.nanos.wrapping_add(1) % 1_000_000_000;
         }
         entry.kind = EntryKind::File { content, sparse };
@@ -100,12 +102,12 @@ impl FileWork {
         slot.fill(Some(entry), lane)
     }
 
-    /// Bytes to read it with: one more than expected, so that a file that grew is noticed.
+    /// Size of the buffer: one byte more than expected, so that growth is noticed.
     fn room(&self) -> usize {
         usize::try_from(self.captured.len).unwrap_or(0) + 1
     }
 
-    /// Reads it whole, stores it and enters it.
+    /// Reads the file completely, stores it and enters it.
     fn run(
         self,
         buffer: &mut Vec<u8>,
@@ -119,7 +121,7 @@ impl FileWork {
             }
             let into = buffer.get_mut(..room).unwrap_or_default();
             let mut count = opened.read_at(0, into)?;
-            // Grown since it was listed: to its new end.
+            // The file has grown since it was listed: read to its new end.
             while count >= room {
                 buffer.truncate(count);
                 buffer.resize(count * 2, 0);

@@ -1,7 +1,7 @@
-//! A walk beside the backup that finds out how much there is to do, so that progress has an end.
+//! Counts files and bytes beside a running backup, so that progress has a total.
 //!
-//! Invariant: says nothing and fails at nothing: the backup itself meets the same errors and tells
-//! them. Runs only while somebody looks.
+//! Invariant: it reports nothing and never fails: the backup itself meets the same errors and
+//! reports them. It runs only while progress is displayed.
 
 use crate::filesystem::capture::Directory;
 use crate::observer::Observer;
@@ -10,7 +10,7 @@ use format::tree::EntryKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Counts files and bytes of these paths and tells `observer`; stops when `done` is set.
+/// Counts files and bytes of these paths for `observer`. Stops when `done` is set.
 pub fn scan_trees(
     paths: &[PathBuf],
     selection: &BackupSelection,

@@ -1,4 +1,8 @@
-//! The walker: lists, compares with the parent snapshot, and hands files out.
+//! The walker of a backup: lists directories, compares them with the parent snapshot, and hands
+//! files to lanes.
+//!
+//! Invariant: symbolic links below a path of the command line are not followed. Names are visited
+//! in ascending order, as in the parent's directories.
 
 use super::assemble::Pending;
 use super::file_work::{FileGroup, FileWork};
@@ -17,36 +21,36 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use store::{Lane, LaneOptions, Pool, Reader, StoreError, StoreErrorKind, WriteSession};
 
-/// Files longer than this are read here and cut into pieces for all lanes; shorter ones are read
-/// whole by one lane.
+/// The walker itself reads longer files and cuts them into pieces for all lanes. One lane reads a
+/// shorter file completely.
 const LARGE_FILE_BYTES: u64 = 2 * BATCH_BYTES as u64;
 
-/// What to back up.
+/// Parameters of a backup.
 pub struct TreePlan<'a> {
     /// Absolute paths without `.` and `..`.
     pub paths: &'a [PathBuf],
-    /// What is left out.
+    /// Files to leave out.
     pub selection: &'a BackupSelection,
-    /// Root of the tree to compare with; none reads everything.
+    /// Root of the tree to compare with; `None` reads everything.
     pub parent: Option<ObjectRoot>,
     /// Number of lanes.
     pub workers: usize,
-    /// How lanes pack.
+    /// Packing of the lanes.
     pub lane: LaneOptions,
 }
 
-/// What came of it.
+/// Result of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeOutcome {
     /// Files, links, devices.
     pub files: u64,
     /// Directories.
     pub directories: u64,
-    /// Their bytes.
+    /// Bytes of the files.
     pub bytes: u64,
     /// Files taken over from the parent without opening them.
     pub files_unchanged: u64,
-    /// Files that are in the parent but differ.
+    /// Files that the parent has in another state.
     pub files_changed: u64,
     /// Entries that could not be read.
     pub failures: u64,
@@ -55,7 +59,7 @@ pub struct TreeOutcome {
 }
 
 impl TreeOutcome {
-    /// What of the source is not in the snapshot.
+    /// Returns the parts of the source that the snapshot lacks.
     pub fn missed(&self) -> Missed {
         Missed {
             unread: self.failures,
@@ -109,11 +113,11 @@ pub fn back_up_trees(
     Ok((root, outcome))
 }
 
-/// The paths to back up as a trie of components: directories above them keep only their metadata
-/// and what leads to a path.
+/// The paths to back up as a trie of components. Directories above a path keep only their metadata
+/// and the entries that lead to it.
 #[derive(Default)]
 struct Tops {
-    /// The path itself is to be backed up, all of it.
+    /// The path itself is to be backed up, with everything below.
     whole: bool,
     below: BTreeMap<CString, Tops>,
 }
@@ -148,7 +152,7 @@ struct Walker<'w, 'a> {
     group: FileGroup,
 }
 
-/// A directory being walked.
+/// A directory on the walked path.
 struct Level {
     directory: Arc<Directory>,
     names: std::vec::IntoIter<CString>,
@@ -163,11 +167,11 @@ impl Walker<'_, '_> {
     }
 
     fn old_entries(&self, root: &ObjectRoot) -> Vec<Entry> {
-        // A parent that cannot be read is no parent: everything is read instead.
+        // An unreadable parent counts as no parent: everything is read.
         self.reader.directory(root).unwrap_or_default()
     }
 
-    /// A directory above the paths: only what leads to them.
+    /// Stores a directory above the paths, with only the entries that lead to them.
     fn virtual_directory(
         &mut self,
         tops: &Tops,
@@ -202,7 +206,7 @@ impl Walker<'_, '_> {
             let old = old.iter().find(|e| e.name == name.to_bytes()).cloned();
             let path = directory.path_of(name);
             let is_directory = matches!(captured.entry.kind, EntryKind::Directory { .. });
-            // A path given through a link is what the link leads to.
+            // If a path is given through a link, its target is backed up.
             if is_directory || path.is_dir() {
                 let (entry, below_old) = match self.directory_entry(&directory, name, captured, old)
                 {
@@ -220,7 +224,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// The entry of a directory with its attributes, and its old entries.
+    /// Returns the entry of a directory with its attributes, and its old entries.
     fn directory_entry(
         &mut self,
         directory: &Directory,
@@ -248,7 +252,7 @@ impl Walker<'_, '_> {
         Some((entry, old_entries))
     }
 
-    /// False when the pool has lost part of the file: then it is read again, and whole again.
+    /// Returns false if the pool has lost a part of the file: reading it again repairs it.
     fn is_whole(&self, old: &Entry) -> bool {
         match &old.kind {
             EntryKind::File { content, .. } => self.reader.is_believed_whole(content),
@@ -265,7 +269,8 @@ impl Walker<'_, '_> {
         xattrs
     }
 
-    /// Everything below a directory, with a stack of our own: depth is bounded by open files.
+    /// Walks everything below a directory with an explicit stack: the number of open files limits
+    /// the depth.
     fn walk(
         &mut self,
         top: Directory,
@@ -280,7 +285,7 @@ impl Walker<'_, '_> {
             }
         };
         let mut levels = Vec::new();
-        // The caller closes the top; each level below is closed here.
+        // The caller closes the top; this loop closes each level below.
         if let Some(level) = self.level(top, pending, old, device) {
             levels.push(level);
         }
@@ -298,7 +303,7 @@ impl Walker<'_, '_> {
             let captured = match level.directory.stat(&name) {
                 Ok(captured) => captured,
                 Err(e) => {
-                    // Gone between listing and looking is no failure: it is just not there.
+                    // A file deleted between listing and stat is no failure.
                     if !e.is_gone() {
                         self.context.observer.path_failed(&e);
                     }
@@ -359,7 +364,7 @@ impl Walker<'_, '_> {
         match directory.names() {
             Ok(mut names) => Some(Level {
                 names: {
-                    // A marked directory keeps itself and its marker.
+                    // Of a marked directory only itself and the marker are kept.
                     let marker = self.plan.selection.marker_in(&directory, &names);
                     if let Some(marker) = marker.map(CStr::to_owned) {
                         names = vec![marker];
@@ -378,7 +383,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// A file, link or special file.
+    /// Stores a file, link or special file.
     fn entry(
         &mut self,
         directory: &Arc<Directory>,
@@ -420,7 +425,7 @@ impl Walker<'_, '_> {
             slot,
         };
         if len > LARGE_FILE_BYTES || file.captured.may_have_holes() {
-            // This thread is busy with it for a while.
+            // This thread will be busy with it for a while.
             self.hand_out();
             return self.large_file(file);
         }
@@ -430,7 +435,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Submits the small files collected so far.
+    /// Submits the collected small files.
     fn hand_out(&mut self) {
         let group = std::mem::take(&mut self.group);
         if !group.is_empty() {
@@ -438,7 +443,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Reads a long or sparse file here and hands its pieces out.
+    /// Reads a long or sparse file here and hands its pieces to lanes.
     fn large_file(&mut self, file: FileWork) -> Result<(), StoreError> {
         let context = self.context;
         context.observer.set_current(
@@ -472,7 +477,7 @@ impl Walker<'_, '_> {
     }
 }
 
-/// The old entry of a name; names come in order on both sides.
+/// Returns the old entry of a name; names are ascending on both sides.
 fn take_old(old: &mut OldEntries, name: &[u8]) -> Option<Entry> {
     while old.next_if(|e| e.name.as_slice() < name).is_some() {}
     old.next_if(|e| e.name.as_slice() == name)

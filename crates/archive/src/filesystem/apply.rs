@@ -1,9 +1,8 @@
-//! Making a tree look as it did: directories, files, links and special files in a target.
+//! Applies a tree to a target: directories, files, links and special files. Restore calls this.
 //!
-//! Invariant: everything is made and changed relative to an open directory, one name at a time and
-//! without following links, so nothing outside the target is touched. A file that is replaced is
-//! old or new, never half. Directories get their metadata after their contents. The restore
-//! driver calls this.
+//! Invariant: everything is created and changed relative to an open directory, one name at a time
+//! and without following links, so nothing outside the target is touched. A replaced file is old or
+//! new, never half. Directories get their metadata after their contents.
 
 mod remove;
 mod special;
@@ -25,11 +24,11 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// Nobody else looks into what is not finished.
+/// Other users have no access to unfinished directories.
 const PRIVATE_DIRECTORY: Mode = Mode::RWXU;
 pub(super) const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Which file it is, whatever its name means by now.
+/// Device and inode of a file: they identify it even after its name was reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -50,7 +49,7 @@ impl Identity {
     }
 }
 
-/// An open directory of the target. Shared by the files that are being written in it.
+/// An open directory of the target. Files that are being written in it share it.
 #[derive(Debug)]
 pub struct TargetDirectory {
     fd: OwnedFd,
@@ -58,8 +57,8 @@ pub struct TargetDirectory {
 }
 
 impl TargetDirectory {
-    /// Opens the top of the target, made with its parents when it is not there. Links on the way
-    /// to it are the user's and are followed.
+    /// Opens the top of the target; creates it and its parents if necessary. Links on the path to
+    /// it are the user's and are followed.
     pub fn create_top(path: &Path) -> Result<Arc<Self>, PathError> {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -69,7 +68,7 @@ impl TargetDirectory {
         Self::open_at(path).map_err(|e| PathError::new("open directory", path, e))
     }
 
-    /// Opens the top of the target as it is; `None` when it is not there.
+    /// Opens the top of the target; `None` if it does not exist.
     pub fn open_top(path: &Path) -> Result<Option<Arc<Self>>, PathError> {
         match Self::open_at(path) {
             Ok(top) => Ok(Some(top)),
@@ -85,7 +84,7 @@ impl TargetDirectory {
         Ok(Arc::new(Self { fd, path }))
     }
 
-    /// Opens a directory in this one as it is; fails when it is a link.
+    /// Opens a directory in this one; fails for a link.
     pub fn open_child(&self, name: &CStr) -> Result<Arc<Self>, PathError> {
         let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty())
             .map_err(|e| self.error("open directory", name, e))?;
@@ -93,12 +92,12 @@ impl TargetDirectory {
         Ok(Arc::new(Self { fd, path }))
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         as_path(&self.path)
     }
 
-    /// Where `name` in it is.
+    /// Returns the path of `name` in it.
     pub fn path_of(&self, name: &CStr) -> PathBuf {
         as_path(&join(&self.path, name.to_bytes())).to_owned()
     }
@@ -134,7 +133,7 @@ impl TargetDirectory {
         }
     }
 
-    /// What is there under `name`, links not followed.
+    /// Returns what exists under `name`; links are not followed.
     pub fn existing(&self, name: &CStr) -> Result<Option<Existing>, PathError> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         match rustix::fs::statx(&self.fd, name, flags, StatxFlags::BASIC_STATS) {
@@ -155,8 +154,8 @@ impl TargetDirectory {
         }
     }
 
-    /// A directory with that name: made, or opened when it is there. A file in its place is
-    /// removed when `replace_others` allows it. Metadata come last: [`Self::finish`].
+    /// Creates a directory, or opens an existing one. With `replace_others` it removes a file in
+    /// its place. Metadata come last: [`Self::finish`].
     pub fn make_directory(
         &self,
         name: &CStr,
@@ -181,24 +180,25 @@ impl TargetDirectory {
         Ok(Arc::new(Self { fd, path }))
     }
 
-    /// An existing directory may forbid its owner to write; its mode is set again at the end.
+    /// The owner may lack permission to write into an existing directory. Its mode is set again at
+    /// the end.
     fn make_writable(&self, fd: &OwnedFd) {
         if let Ok(stat) = rustix::fs::fstat(fd) {
             let mode = Mode::from_raw_mode(stat.st_mode);
             if !mode.contains(Mode::RWXU) {
-                // When it fails, making files in it fails too and says so.
+                // On failure, creating files in it fails too and is reported.
                 let _ = rustix::fs::fchmod(fd, mode | Mode::RWXU);
             }
         }
     }
 
-    /// Owner, attributes, mode and times of this directory, after everything in it.
+    /// Sets owner, attributes, mode and times of this directory, after everything in it.
     pub fn finish(&self, entry: &Entry, privileges: Privileges, shortfalls: &mut Shortfalls) {
         let to = Reached::Opened(self.fd.as_fd());
         metadata::apply(to, self.path(), entry, privileges, shortfalls);
     }
 
-    /// Moves a finished file to its name, over a file or an empty directory.
+    /// Renames a finished file over a file or an empty directory.
     pub(super) fn rename_over(&self, from: &CStr, to: &CStr) -> Result<(), PathError> {
         let rename = || rustix::fs::renameat(&self.fd, from, &self.fd, to);
         let renamed = match rename() {
@@ -213,7 +213,7 @@ impl TargetDirectory {
         })
     }
 
-    /// Calls `make` with names that nobody uses until one is free.
+    /// Calls `make` with unusual names until one is free.
     pub(super) fn with_free_name<T>(
         &self,
         make: impl Fn(&CStr) -> rustix::io::Result<T>,

@@ -1,8 +1,9 @@
-//! Looking at a source tree: directory by directory, one `statx` and one `listxattr` an entry.
+//! Captures a source tree: directory by directory, one `statx` and one `listxattr` for each entry.
+//! Backup calls this.
 //!
 //! Invariant: everything below a top directory is reached through directory handles, one name at a
-//! time, without following links. Nothing is read but metadata; contents go through
-//! [`super::open_file`]. The backup driver calls this.
+//! time, without following links. Only metadata are read here; contents go through
+//! [`super::open_file`].
 
 pub use super::captured::Captured;
 
@@ -28,7 +29,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens a top directory: a path that the user gave, so links in it are followed.
+    /// Opens a top directory: a path of the command line, so links in it are followed.
     pub fn open(path: &Path) -> Result<Self, PathError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty())
@@ -37,7 +38,7 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
-    /// The directory that somebody has open already.
+    /// Wraps a directory that is open already.
     pub fn of_handle(directory: BorrowedFd<'_>, path: &Path) -> Result<Self, PathError> {
         let fd = directory
             .try_clone_to_owned()
@@ -46,7 +47,7 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
-    /// Opens a directory in this one; fails when it is a link.
+    /// Opens a directory in this one; fails for a link.
     pub fn open_child(&self, name: &CStr) -> Result<Self, PathError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = without_atime(flags, |flags| {
@@ -57,33 +58,34 @@ impl Directory {
         Ok(Self { fd, path })
     }
 
-    /// Where it is, as it was reached.
+    /// The path by which it was reached.
     pub fn path(&self) -> &Path {
         as_path(&self.path)
     }
 
-    /// Path of an entry, as its directory was reached.
+    /// Returns the path of an entry.
     pub fn path_of(&self, name: &CStr) -> PathBuf {
         as_path(&join(&self.path, name.to_bytes())).to_owned()
     }
 
-    /// All names but `.` and `..`, sorted by bytes.
+    /// All names except `.` and `..`, sorted by bytes.
     pub fn names(&self) -> Result<Vec<CString>, PathError> {
         names_in(self.fd.as_fd()).map_err(|e| PathError::new("list", self.path(), e))
     }
 
-    /// Metadata of an entry without its extended attributes: one system call, two for links.
+    /// Returns the metadata of an entry without extended attributes: one system call, two for
+    /// links.
     pub fn stat(&self, name: &CStr) -> Result<Captured, PathError> {
         let stat = rustix::fs::statx(&self.fd, name, STAT_FLAGS, StatxFlags::BASIC_STATS)
             .map_err(|e| self.error("stat", name, e))?;
         self.captured(name, name.to_bytes().to_vec(), &stat)
     }
 
-    /// All metadata of an entry, read by name. `unreadable` collects attributes that could not
-    /// be read; the entry then lacks them.
+    /// Returns all metadata of an entry, read by name. `unreadable` collects errors of attributes;
+    /// the entry then lacks these.
     ///
-    /// Files whose content is read anyway are cheaper and safer with [`Directory::stat`] and
-    /// [`OpenFile::xattrs`].
+    /// For files whose content is read anyway, [`Directory::stat`] and [`OpenFile::xattrs`] are
+    /// cheaper and safer.
     pub fn capture(
         &self,
         name: &CStr,
@@ -94,14 +96,14 @@ impl Directory {
         Ok(captured)
     }
 
-    /// Extended attributes of an entry, read by name, sorted by name.
+    /// Returns the extended attributes of an entry, read by name, sorted by name.
     pub fn xattrs(&self, name: &CStr, unreadable: &mut Vec<PathError>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let holder = XattrHolder::beneath(&self.fd, &self.path, name);
         xattrs::read_all(&holder, unreadable)
     }
 
-    /// All metadata of this directory itself under a name of the caller's choice: for tops that
-    /// have no parent in the snapshot.
+    /// Returns all metadata of this directory under the given name: for tops that have no parent in
+    /// the snapshot.
     pub fn capture_self(
         &self,
         name: &[u8],
@@ -116,9 +118,9 @@ impl Directory {
         Ok(captured)
     }
 
-    /// Opens a regular file for reading, without touching its access time where that is allowed.
+    /// Opens a regular file for reading, without changing its access time where that is allowed.
     pub fn open_file(&self, name: &CStr) -> Result<OpenFile, PathError> {
-        // Not to wait for a writer when somebody put a pipe in the file's place.
+        // If a pipe has replaced the file, opening it must not wait for a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fd = without_atime(flags, |flags| {
             rustix::fs::openat(&self.fd, name, flags, Mode::empty())
@@ -179,7 +181,7 @@ impl AsFd for Directory {
     }
 }
 
-/// Only the owner of a file (and root) may open it without touching its access time.
+/// Only the owner of a file (and root) may open it without changing its access time.
 fn without_atime(
     flags: OFlags,
     open: impl Fn(OFlags) -> rustix::io::Result<OwnedFd>,

@@ -1,14 +1,15 @@
-//! What is known of an entry of a source tree without reading its content.
+//! Metadata of an entry of a source tree. [`super::capture`] creates it.
 //!
-//! Invariant: of one moment: what is read later is compared with it. Made by [`super::capture`].
+//! Invariant: all fields are of one moment; later reads are compared with them.
 
 use format::tree::{Entry, EntryKind};
 
-/// What is known of an entry without reading its content.
+/// Metadata of an entry, before its content is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// All metadata. The content of files and directories is [`format::recipe::ObjectRoot::EMPTY`], `sparse` is
-    /// false and, after [`super::capture::Directory::stat`], `xattrs` is empty: the driver fills them in.
+    /// All metadata. The content of files and directories is [`format::recipe::ObjectRoot::EMPTY`],
+    /// `sparse` is false and, after [`super::capture::Directory::stat`], `xattrs` is empty: the
+    /// backup fills them in.
     pub entry: Entry,
     /// Length in bytes.
     pub len: u64,
@@ -17,13 +18,13 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// The entry is a regular file that may have holes: worth asking for its data map.
+    /// Returns true for a regular file that may have holes, so that its data map is worth reading.
     pub fn may_have_holes(&self) -> bool {
         matches!(self.entry.kind, EntryKind::File { .. }) && self.allocated_bytes < self.len
     }
 
-    /// Nothing that the file system records of a change differs from an earlier snapshot's entry:
-    /// same inode, type, length, modification and change time.
+    /// Returns true if the file equals an earlier snapshot's entry as far as the file system
+    /// records changes: same inode, type, length, modification time and change time.
     pub fn unchanged_since(&self, earlier: &Entry) -> bool {
         let now = &self.entry;
         let same_kind = match (&now.kind, &earlier.kind) {

@@ -1,14 +1,14 @@
-//! Where a file has data and where it has holes.
+//! Data and holes of a file. Backup and import use it.
 //!
 //! Invariant: segments cover the file from 0 to its length in order, without gaps, and neighbours
-//! differ. A file system that knows no holes has data everywhere.
+//! differ. Without support by the file system, everything is data.
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// A run of data, or of zeroes that take no space.
+/// A run of data, or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// First byte.
@@ -19,14 +19,15 @@ pub struct Segment {
     pub hole: bool,
 }
 
-/// The segments of the first `len` bytes of a file or block device. Moves the file's position.
+/// Returns the segments of the first `len` bytes of a file or block device. Moves the file's
+/// position.
 pub fn of(file: BorrowedFd<'_>, len: u64) -> io::Result<Vec<Segment>> {
     let mut segments = Vec::new();
     let mut at = 0;
     while at < len {
         let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(data) => data.min(len),
-            // Nothing but a hole from here on.
+            // Only a hole from here on.
             Err(Errno::NXIO) => len,
             // Devices, pipes and old file systems.
             Err(Errno::INVAL | Errno::NOTSUP | Errno::SPIPE) => at,
@@ -37,7 +38,7 @@ pub fn of(file: BorrowedFd<'_>, len: u64) -> io::Result<Vec<Segment>> {
             break;
         }
         at = match rustix::fs::seek(file, SeekFrom::Hole(data)) {
-            // The file may shrink and change while we ask: always move on.
+            // The file may shrink or change meanwhile: always advance.
             Ok(hole) if hole > data => hole.min(len),
             Ok(_) | Err(Errno::NXIO | Errno::INVAL | Errno::NOTSUP | Errno::SPIPE) => len,
             Err(e) => return Err(e.into()),

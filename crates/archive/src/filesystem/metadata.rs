@@ -1,8 +1,9 @@
-//! Giving a restored file its owner, attributes, mode and times, in the order that keeps them.
+//! Sets owner, attributes, mode and times of a restored file. The order keeps them.
+//! [`super::apply`] calls this.
 //!
-//! Invariant: owner first (it clears set-user-ID bits and capabilities), then attributes (they need
-//! write permission), then mode, and times last. Reached by handle only: whoever renames things in
-//! the target meanwhile cannot turn a change to another file.
+//! Invariant: owner first (setting it clears set-user-ID bits and capabilities), then attributes
+//! (they need write permission), then mode, then times. Files are reached by handle only, so
+//! renaming in the target does not redirect a change to another file.
 
 use super::PathError;
 use super::xattrs::{self, XattrHolder, handle_path};
@@ -15,15 +16,15 @@ use std::path::Path;
 
 const SET_ID_BITS: u32 = 0o6000;
 
-/// Runs a program with more than its user's rights, as set-user-ID does.
+/// Lets a program run with more than its user's rights, as set-user-ID does.
 const CAPABILITIES: &[u8] = b"security.capability";
 
-/// What this process may do to the files that it makes, and what the user wants of it.
+/// Rights of this process on restored files, and the user's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privileges {
-    /// May give files away (root, or `CAP_CHOWN` in effect as far as we know: user id 0).
+    /// The process may give files away (root, or `CAP_CHOWN`; detected by user id 0).
     pub change_owner: bool,
-    /// Files get their stored owner and group; else they belong to who restores.
+    /// Files get their stored owner and group; else they belong to the restoring user.
     pub owner: bool,
     /// Programs keep set-user-ID and set-group-ID bits and capabilities.
     pub set_id: bool,
@@ -32,7 +33,7 @@ pub struct Privileges {
 }
 
 impl Privileges {
-    /// Of this process, to restore everything.
+    /// Rights of this process, to restore everything.
     pub fn of_process() -> Self {
         Self {
             change_owner: rustix::process::geteuid().is_root(),
@@ -40,7 +41,7 @@ impl Privileges {
         }
     }
 
-    /// Those of a user who may not give files away, to restore everything.
+    /// Rights of a user who may not give files away, to restore everything.
     pub const NONE: Self = Self {
         change_owner: false,
         owner: true,
@@ -49,27 +50,27 @@ impl Privileges {
     };
 }
 
-/// What could not be made as it was. The files are there with their content.
+/// Metadata that could not be set. The files exist with their content.
 #[derive(Debug, Default)]
 pub struct Shortfalls {
-    /// One a path and piece of metadata.
+    /// One for each path and piece of metadata.
     pub warnings: Vec<PathError>,
     /// Files that belong to the restoring user because only root may give files away.
     pub owners_not_set: u64,
 }
 
 impl Shortfalls {
-    /// Adds another's.
+    /// Adds the shortfalls of another thread.
     pub fn absorb(&mut self, other: Self) {
         self.warnings.extend(other.warnings);
         self.owners_not_set += other.owners_not_set;
     }
 }
 
-/// How the file at hand is reached.
+/// The way to reach a file.
 #[derive(Clone, Copy)]
 pub(super) enum Reached<'a> {
-    /// Opened for real: files and directories.
+    /// Opened for reading or writing: files and directories.
     Opened(BorrowedFd<'a>),
     /// By an `O_PATH` handle: devices, pipes, sockets.
     Handle(BorrowedFd<'a>),
@@ -77,7 +78,7 @@ pub(super) enum Reached<'a> {
     Link(BorrowedFd<'a>),
 }
 
-/// Sets everything of `entry` but its content.
+/// Sets all metadata of `entry`.
 pub(super) fn apply(
     to: Reached<'_>,
     path: &Path,
@@ -94,7 +95,7 @@ pub(super) fn apply(
         let wanted = wanted_xattrs(entry, privileges);
         xattrs::bring_to(&holder, &wanted, &mut shortfalls.warnings);
     }
-    // A program that runs as its owner must not run as somebody else instead.
+    // A program that runs as its owner must not run as another user instead.
     let mode = match owned && privileges.set_id {
         true => entry.mode,
         false => entry.mode & !SET_ID_BITS | directory_bits(entry),
@@ -104,7 +105,7 @@ pub(super) fn apply(
             shortfalls.warnings.push(PathError::new(operation, path, e));
         }
     };
-    // Who asked for neither knows.
+    // Users who restore without these need no warning.
     if mode != entry.mode && privileges.set_id && privileges.owner {
         warn("keep set-user-ID bits", Err(Errno::PERM));
     }
@@ -120,7 +121,7 @@ fn wanted_xattrs(entry: &Entry, privileges: Privileges) -> Cow<'_, [(Vec<u8>, Ve
     }
 }
 
-/// Set-group-ID on a directory only says who owns its files.
+/// On a directory, set-group-ID only determines the group of its files.
 fn directory_bits(entry: &Entry) -> u32 {
     match entry.kind {
         EntryKind::Directory { .. } => entry.mode & SET_ID_BITS,
@@ -128,7 +129,7 @@ fn directory_bits(entry: &Entry) -> u32 {
     }
 }
 
-/// True when the file has the owner and group of `entry` afterwards.
+/// Returns true if the file has the owner and group of `entry` afterwards.
 fn set_owner(
     to: Reached<'_>,
     path: &Path,
@@ -153,7 +154,7 @@ fn set_owner(
     if !privileges.owner {
         return false;
     }
-    // Without privileges the group may still be one of ours.
+    // An unprivileged user may still set one of its own groups.
     let uid = privileges.change_owner.then(|| Uid::from_raw(entry.uid));
     let gid = Some(Gid::from_raw(entry.gid));
     let changed = match to {

@@ -1,6 +1,6 @@
-//! A source file opened for reading.
+//! A source file opened for reading. Backup and verification use it.
 //!
-//! Invariant: it is a regular file, whatever its name has come to mean since it was listed.
+//! Invariant: it is a regular file, even if its name was reused since it was listed.
 
 use super::PathError;
 use super::captured::Captured;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// See the module's head. Reads may come from many threads.
+/// See the module's head. Many threads may read.
 #[derive(Debug)]
 pub struct OpenFile {
     file: File,
@@ -34,7 +34,7 @@ impl OpenFile {
         Ok(Self { file, path, len })
     }
 
-    /// Where it was opened.
+    /// The path at which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -44,12 +44,12 @@ impl OpenFile {
         self.len
     }
 
-    /// It had no bytes when it was opened.
+    /// Returns true if it was empty when it was opened.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills as much of `into` as the file has from `offset`: less only at its end.
+    /// Fills `into` from `offset`. Returns fewer bytes only at the end of the file.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -58,7 +58,7 @@ impl OpenFile {
                 Ok(count) => {
                     let asked = rest.len();
                     done += count;
-                    // The kernel gives less only at the end, and that is where the end was.
+                    // The kernel returns less only at the end, and the end is where it was.
                     if count < asked && offset + done as u64 == self.len {
                         break;
                     }
@@ -70,25 +70,26 @@ impl OpenFile {
         Ok(done)
     }
 
-    /// Data and holes up to the length it had when it was opened.
+    /// Data and holes up to the length at opening.
     pub fn data_map(&self) -> Result<Vec<Segment>, PathError> {
         data_map::of(self.file.as_fd(), self.len)
             .map_err(|e| PathError::new("find holes", &self.path, e))
     }
 
-    /// Extended attributes, sorted by name; those that cannot be read go to `unreadable`.
+    /// Extended attributes, sorted by name; errors go to `unreadable`.
     pub fn xattrs(&self, unreadable: &mut Vec<PathError>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let holder = XattrHolder::opened(self.file.as_fd(), &self.path);
         xattrs::read_all(&holder, unreadable)
     }
 
-    /// Tells the kernel that it will be read once from the front. Best effort.
+    /// Tells the kernel that the file is read once from the front. Best effort.
     pub fn expect_sequential(&self) {
-        // Only a hint: a file system that does not take it reads just as well.
+        // Only a hint: without it the file reads as well.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
-    /// Someone wrote to the file since `captured` was taken: what was read may mix old and new.
+    /// Returns true if the file was written since `captured` was taken: the bytes read may mix old
+    /// and new.
     pub fn changed_since(&self, captured: &Captured) -> Result<bool, PathError> {
         let stat =
             rustix::fs::fstat(&self.file).map_err(|e| PathError::new("stat", &self.path, e))?;

@@ -1,45 +1,45 @@
-//! What restoring does about files that are there already.
+//! Options for files that exist in the target. The restore asks for each file.
 //!
-//! Pure decisions; [`super::apply`] carries them out. The restore driver asks for each file.
+//! Invariant: pure decisions; [`super::apply`] carries them out.
 
 use format::tree::{Entry, EntryKind, Timestamp};
 
-/// Which existing files are written again.
+/// Selects existing files to write again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Overwrite {
     /// All.
     #[default]
     Always,
-    /// Those whose length or modification time differs.
+    /// Files whose length or modification time differs.
     IfChanged,
-    /// Those that are older than the snapshot's.
+    /// Files older than the snapshot's.
     IfNewer,
     /// None.
     Never,
 }
 
-/// How a file that is there gets its new content.
+/// How an existing file gets its new content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// Under another name first, renamed when it is complete: readers see old or new.
+    /// Under another name first, renamed when complete: readers see old or new.
     #[default]
     Replace,
-    /// Into the existing file: keeps its inode and its hard links, writes only what differs.
+    /// Into the existing file: keeps its inode and its hard links, writes only differences.
     Rewrite,
 }
 
-/// What is there under a name.
+/// An existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Existing {
     /// Its type.
     pub kind: ExistingKind,
     /// Length in bytes.
     pub len: u64,
-    /// When it was modified.
+    /// Modification time.
     pub modified: Timestamp,
 }
 
-/// Type of an existing file, as far as restoring cares.
+/// Type of an existing file, as far as a restore distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingKind {
     /// Regular file.
@@ -51,7 +51,8 @@ pub enum ExistingKind {
 }
 
 impl Overwrite {
-    /// True when `entry`, with `len` bytes of content, is to be written over what is there.
+    /// Returns true if `entry`, with `len` bytes of content, is to be written over the existing
+    /// file.
     pub fn writes_over(self, existing: &Existing, entry: &Entry, len: u64) -> bool {
         let is_file = matches!(entry.kind, EntryKind::File { .. });
         match self {

@@ -1,7 +1,7 @@
-//! A regular file being restored.
+//! A regular file that is being restored. Workers of a restore use it.
 //!
-//! Invariant: until [`TargetFile::finish`] the name leads to what was there before (unless the file
-//! is rewritten in place, or was not there); a file that is dropped unfinished leaves nothing behind.
+//! Invariant: until [`TargetFile::finish`] the name leads to the previous file (unless the file is
+//! rewritten in place, or did not exist). A file dropped unfinished leaves nothing behind.
 
 use super::PathError;
 use super::apply::{Identity, PRIVATE_FILE, TargetDirectory};
@@ -20,22 +20,21 @@ use std::sync::Arc;
 
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
-/// See the module's head. Writes may come from many threads, in any order.
+/// See the module's head. Many threads may write, in any order.
 #[derive(Debug)]
 pub struct TargetFile {
     directory: Arc<TargetDirectory>,
     name: CString,
-    /// The name it has until it is finished, when its own is taken.
+    /// Its name until it is finished, if its own is taken.
     unfinished: Option<CString>,
     file: File,
-    /// It was there before and is rewritten: what is not written keeps its bytes.
+    /// The file existed and is rewritten: ranges that are not written keep their bytes.
     rewritten: bool,
     finished: bool,
 }
 
 impl TargetDirectory {
-    /// Starts a regular file. It has its name (or keeps what was there) until
-    /// [`TargetFile::finish`].
+    /// Creates a regular file. An existing file keeps the name until [`TargetFile::finish`].
     pub fn create_file(
         self: &Arc<Self>,
         name: &CStr,
@@ -57,7 +56,7 @@ impl TargetDirectory {
             Err(e) => return Err(fail(e)),
         }
         if placement == Placement::Rewrite {
-            // Read-only, running and special files are replaced instead.
+            // Read-only, executing and special files are replaced instead.
             let opened =
                 rustix::fs::openat(self.as_fd(), name, flags | OFlags::NONBLOCK, Mode::empty());
             if let Some(fd) = opened.ok().filter(is_regular) {
@@ -100,12 +99,13 @@ impl TargetFile {
         file
     }
 
-    /// Where it will be.
+    /// The final path.
     pub fn path(&self) -> PathBuf {
         self.directory.path_of(&self.name)
     }
 
-    /// It has bytes from before: compare before writing, and [`TargetFile::zero_at`] its holes.
+    /// Returns true if it has old bytes: compare before writing, and call [`TargetFile::zero_at`]
+    /// for its holes.
     pub fn is_rewritten(&self) -> bool {
         self.rewritten
     }
@@ -117,7 +117,8 @@ impl TargetFile {
             .map_err(|e| self.error("write", e))
     }
 
-    /// Fills as much of `into` as there is from `offset`: what a rewritten file holds already.
+    /// Fills `into` from `offset` with the present bytes of a rewritten file, as far as there are
+    /// any.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, PathError> {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -131,8 +132,8 @@ impl TargetFile {
         Ok(done)
     }
 
-    /// Makes a range read as zeroes that takes no space where the file system can do that. Costs
-    /// nothing in a new file, where what is not written is a hole.
+    /// Makes a range read as zeroes, as a hole where the file system supports that. Does nothing in
+    /// a new file, where unwritten ranges are holes.
     pub fn zero_at(&self, offset: u64, len: u64) -> Result<(), PathError> {
         if !self.rewritten || len == 0 {
             return Ok(());
@@ -151,7 +152,8 @@ impl TargetFile {
         Ok(())
     }
 
-    /// Cuts the file to `len`, gives it the metadata of `entry` and its name. Says which file it is.
+    /// Truncates the file to `len`, sets the metadata of `entry` and the name. Returns its
+    /// identity.
     pub fn finish(
         mut self,
         entry: &Entry,
@@ -176,7 +178,7 @@ impl TargetFile {
         Ok(identity)
     }
 
-    /// Says in the file itself that it is not whole: an attribute for programs and people.
+    /// Marks the file itself as incomplete: an attribute for programs and users.
     pub fn mark(&self, name: &CStr, value: &[u8]) -> Result<(), PathError> {
         let set = rustix::fs::fsetxattr(&self.file, name, value, XattrFlags::empty());
         set.map_err(|e| self.error("set attribute", e.into()))
@@ -193,7 +195,7 @@ impl Drop for TargetFile {
             return;
         }
         let name = self.unfinished.as_ref().unwrap_or(&self.name);
-        // Best effort: the reason why it is unfinished is being reported already.
+        // Best effort: the cause of the unfinished file is being reported already.
         let _ = rustix::fs::unlinkat(&self.directory, name, AtFlags::empty());
     }
 }

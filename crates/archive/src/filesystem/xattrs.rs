@@ -1,7 +1,8 @@
-//! Extended attributes (ACLs and capabilities included) of one file, read and brought to a wanted set.
+//! Extended attributes (including ACLs and capabilities) of one file: reads them, and changes them
+//! to a wanted set. Backup and restore call this.
 //!
-//! Invariant: lists are sorted by name, as a directory object wants them; what is not permitted is
-//! reported, one error an attribute, and the rest is done.
+//! Invariant: lists are sorted by name, as a directory object requires. Each denied attribute is
+//! reported, and the others are processed.
 
 use super::{PathError, as_path, join};
 use rustix::fs::XattrFlags;
@@ -14,13 +15,13 @@ use std::path::Path;
 /// Names and values, sorted by name.
 pub type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// First guesses: most lists are empty and most values are short.
+/// First buffer sizes: most lists are empty and most values are short.
 const LIST_BYTES: usize = 512;
 const VALUE_BYTES: usize = 256;
 /// The kernel's limit for a list and for a value.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// Whose attributes.
+/// The file that has the attributes.
 pub struct XattrHolder<'a> {
     access: Access<'a>,
     /// For messages.
@@ -44,9 +45,9 @@ impl<'a> XattrHolder<'a> {
         }
     }
 
-    /// An entry of an open directory, `path` for messages. The kernel has no `*xattrat` that we can
-    /// call; the way through `/proc` leads to this directory also when somebody has put a link to
-    /// another one in its place: else a file could get another file's capabilities.
+    /// An entry of an open directory, `path` for messages. There is no `*xattrat` call to use. The
+    /// path through `/proc` leads to this directory even if a link has replaced it; otherwise a
+    /// file could get another file's capabilities.
     pub fn beneath(directory: &impl AsFd, path: &[u8], name: &CStr) -> Self {
         Self {
             access: Access::Named(in_proc(directory.as_fd(), name)),
@@ -54,7 +55,7 @@ impl<'a> XattrHolder<'a> {
         }
     }
 
-    /// What an `O_PATH` handle stands for, a symbolic link itself included.
+    /// The file of an `O_PATH` handle, including a symbolic link itself.
     pub fn handle(fd: BorrowedFd<'_>, path: &'a Path) -> Self {
         Self {
             access: Access::Handle(handle_path(fd)),
@@ -100,7 +101,7 @@ impl<'a> XattrHolder<'a> {
     }
 }
 
-/// All attributes that this process may read; those that fail go to `unreadable`.
+/// Reads all attributes that this process may read; errors go to `unreadable`.
 pub fn read_all(holder: &XattrHolder<'_>, unreadable: &mut Vec<PathError>) -> Xattrs {
     let mut short = [0; LIST_BYTES];
     let mut long = Vec::new();
@@ -130,8 +131,8 @@ pub fn read_all(holder: &XattrHolder<'_>, unreadable: &mut Vec<PathError>) -> Xa
     xattrs
 }
 
-/// Makes the attributes equal to `wanted`: sets what differs, removes what is too much (inherited
-/// ACLs above all), but leaves labels that the system gives to every file.
+/// Makes the attributes equal to `wanted`: sets those that differ, removes others (inherited ACLs
+/// above all), but keeps labels that the system gives to every file.
 pub fn bring_to(
     holder: &XattrHolder<'_>,
     wanted: &[(Vec<u8>, Vec<u8>)],
@@ -162,12 +163,12 @@ pub fn bring_to(
     }
 }
 
-/// `/proc/self/fd/N`: a path that means the handle itself.
+/// `/proc/self/fd/N`: a path of the handle itself.
 pub(super) fn handle_path(fd: BorrowedFd<'_>) -> CString {
     c_string(format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes())
 }
 
-/// Calls with the short buffer, then with one that is large enough.
+/// Calls with the short buffer, then with a sufficient one.
 fn fetch<'b>(
     short: &'b mut [u8],
     long: &'b mut Vec<u8>,
@@ -190,7 +191,7 @@ fn in_proc(directory: BorrowedFd<'_>, name: &CStr) -> CString {
     c_string(path)
 }
 
-/// Paths come from the kernel or from checked names: no NUL in them.
+/// Paths come from the kernel or from checked names: they have no NUL.
 fn c_string(bytes: Vec<u8>) -> CString {
     CString::new(bytes).unwrap_or_default()
 }

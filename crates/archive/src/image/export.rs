@@ -1,4 +1,7 @@
-//! An object out to a file, on all cores.
+//! Writes an object to a file on all cores, or to a stream in order. The commands `export` and
+//! `dump` call this.
+//!
+//! Invariant: each piece is written exactly once, by the thread whose range it starts in.
 
 use crate::error::ArchiveError;
 use crate::filesystem::PathError;
@@ -16,12 +19,11 @@ use units::Fingerprint;
 
 /// Bytes of the object that one thread takes at a time.
 const STEP_BYTES: u64 = 8 << 20;
-/// Shorter objects are in the page cache before writing past it could be worth anything.
+/// Shorter objects fit into the page cache before direct writes would gain anything.
 const DIRECT_BYTES_MIN: u64 = 16 << 20;
 
-/// Writes an object to `file`, which is empty, and sets its length.
-/// Zeroes are left out, so they become holes. `read_next` says that somebody reads the file right
-/// away: it then goes through the page cache.
+/// Writes an object to `file`, which is empty, and sets its length. Skips zeroes, so they become
+/// holes. `read_next`: the file is read right away, so it is written through the page cache.
 pub fn export_object(
     reader: &Reader,
     root: &ObjectRoot,
@@ -34,7 +36,7 @@ pub fn export_object(
     let target = ExportTarget::new(file, blocks);
     let fail = |operation| move |e| ArchiveError::Target(PathError::new(operation, path, e));
     if blocks {
-        // Writes that make a file longer would wait for each other.
+        // Writes that extend a file would wait for each other.
         file.set_len(root.len).map_err(fail("set length of"))?;
     }
     let next = AtomicU64::new(0);
@@ -56,7 +58,7 @@ pub fn export_object(
         }
     };
     std::thread::scope(|scope| {
-        // One more than cores, since one of them waits for the target.
+        // One thread more than cores, because one of them waits for the target.
         for _ in 0..threads.max(1) {
             scope.spawn(work);
         }
@@ -68,14 +70,15 @@ pub fn export_object(
     if observer.stop_requested() {
         return Err(StoreError::new(StoreErrorKind::Interrupted, String::new()).into());
     }
-    // Zeroes at the end are not written, and a last chunk may be longer than what is left for it.
+    // Zeroes at the end are not written, and the last chunk may be longer than its part of the
+    // file.
     match file.metadata() {
         Ok(meta) if meta.len() == root.len => Ok(()),
         _ => file.set_len(root.len).map_err(fail("set length of")),
     }
 }
 
-/// All chunks are whole blocks and stand at multiples of them.
+/// Returns true if all chunks are whole blocks at multiples of the block size.
 fn whole_blocks(root: &ObjectRoot) -> bool {
     matches!(root.layout, Layout::Fixed(log2) if 1usize << log2 >= BLOCK_BYTES)
 }
@@ -90,12 +93,12 @@ fn export_range(
 ) -> Result<(), ArchiveError> {
     let mut written = Ok(());
     reader.visit_pieces(root, from, to, &mut |offset, len, fingerprint| {
-        // A piece belongs to the range that it starts in, so that each is written once.
+        // A piece belongs to the range in which it starts, so that each is written once.
         if offset < from || fingerprint.is_hole() {
             return Ok(ControlFlow::Continue(()));
         }
         let chunk = reader.piece(root, &fingerprint, len)?;
-        // The zeroes after a last chunk that was padded are cut off at the end.
+        // The padding of a last chunk is truncated at the end.
         written = window.push(offset, &chunk);
         Ok(match written {
             Ok(()) => ControlFlow::Continue(()),
@@ -108,7 +111,7 @@ fn export_range(
         .map_err(|e| ArchiveError::Target(PathError::new("write", path, e)))
 }
 
-/// Writes an object from `from` to its end into a pipe or terminal, in order.
+/// Writes an object from begin to end into a pipe or terminal, in order.
 pub fn stream_object(
     reader: &Reader,
     root: &ObjectRoot,

@@ -1,9 +1,9 @@
-//! The file that an image goes to: long writes, past the page cache where that is faster.
+//! The target file of an export: long writes, past the page cache where that is faster. The export
+//! calls this, with one [`Window`] for each thread.
 //!
-//! Invariant: every byte is written at its place, whichever way the kernel takes it. A write past
-//! the cache (`O_DIRECT`) needs neither a copy nor fresh memory, does not wait for the file's lock,
-//! and leaves no work behind; file systems that refuse it and devices slower than memory get
-//! ordinary writes. Called by the export, with one [`Window`] a thread.
+//! Invariant: every byte is written at its place, by either kind of write. A write past the cache
+//! (`O_DIRECT`) needs neither a copy nor new memory, does not wait for the file's lock, and leaves
+//! no dirty page. File systems that refuse it and devices slower than memory get ordinary writes.
 
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
@@ -14,31 +14,31 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes that are collected and written at once.
+/// Bytes that are collected into one write.
 const WINDOW_BYTES: usize = 2 << 20;
-/// What addresses, offsets and lengths of writes past the page cache are multiples of: no device
-/// in use wants more.
+/// Alignment of addresses, offsets and lengths of direct writes: no device in use needs more.
 pub const BLOCK_BYTES: usize = 4096;
-/// A device that is slower than this, or takes longer to begin, is better written behind our back.
+/// Devices that are slower than this, or take longer to begin, are better written through the page
+/// cache.
 const FAST_BYTES_PER_MS: u32 = 200 << 10;
 const FAST_START: Duration = Duration::from_micros(200);
-/// Writes in a row of which none was fast before a device counts as slow: on a busy machine most
-/// writes wait for the processor.
+/// Number of direct writes, none of them fast, after which a device counts as slow. On a busy
+/// machine most writes wait for the processor.
 const TRIAL_WRITES: usize = 32;
 
-/// The target. Shared by all threads.
+/// The target. All threads share it.
 pub struct ExportTarget<'a> {
     file: &'a File,
     direct: AtomicBool,
     direct_writes: AtomicUsize,
     /// One of the last [`TRIAL_WRITES`] was fast.
     fast: AtomicBool,
-    /// One ordinary write at a time: the kernel locks the file anyway, and waits for it by spinning.
+    /// One ordinary write at a time: the kernel locks the file anyway, and spins while it waits.
     writing: Mutex<()>,
 }
 
 impl<'a> ExportTarget<'a> {
-    /// `blocks` says that all writes will be whole blocks at multiples of [`BLOCK_BYTES`].
+    /// `blocks`: all writes will be whole blocks at multiples of [`BLOCK_BYTES`].
     pub fn new(file: &'a File, blocks: bool) -> Self {
         let direct = blocks && set_direct(file, true).is_ok();
         Self {
@@ -61,7 +61,7 @@ impl<'a> ExportTarget<'a> {
                     done += count;
                     self.judge(count, started.elapsed())?;
                 }
-                // Refused as such, or the rest of a write that ended between two blocks.
+                // Direct writes are refused, or the rest of a short write is not aligned.
                 Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                     self.leave_direct()?;
                 }
@@ -77,7 +77,7 @@ impl<'a> ExportTarget<'a> {
         self.file.write_all_at(rest, offset + done as u64)
     }
 
-    /// Counts a write past the page cache, and makes it the last one when all are slow.
+    /// Measures a direct write, and ends direct writes if all were slow.
     fn judge(&self, count: usize, took: Duration) -> io::Result<()> {
         if took <= FAST_START + Duration::from_millis(count as u64) / FAST_BYTES_PER_MS {
             self.fast.store(true, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl<'a> ExportTarget<'a> {
 
     fn leave_direct(&self) -> io::Result<()> {
         set_direct(self.file, false)?;
-        // Only now: who sees false makes ordinary writes of any length.
+        // Only now: threads that see `false` make ordinary writes of any length.
         self.direct.store(false, Ordering::Release);
         Ok(())
     }
@@ -97,7 +97,7 @@ impl<'a> ExportTarget<'a> {
 
 impl Drop for ExportTarget<'_> {
     fn drop(&mut self) {
-        // The file lives on with its owner. One that cannot go back is only slower.
+        // The owner keeps the file. If the flag cannot be cleared, the file is only slower.
         let _ = self.leave_direct();
     }
 }
@@ -108,10 +108,10 @@ fn set_direct(file: &File, on: bool) -> rustix::io::Result<()> {
     rustix::fs::fcntl_setfl(file, flags)
 }
 
-/// Neighbouring bytes that wait to be written together.
+/// Adjacent bytes that wait for one write.
 pub struct Window<'t> {
     target: &'t ExportTarget<'t>,
-    /// From `start` on, which stands at a multiple of a block in memory.
+    /// Used from `start` on, which is aligned to a block in memory.
     bytes: Vec<u8>,
     start: usize,
     len: usize,
@@ -119,7 +119,7 @@ pub struct Window<'t> {
 }
 
 impl<'t> Window<'t> {
-    /// Nothing yet.
+    /// Creates an empty window.
     pub fn new(target: &'t ExportTarget<'t>) -> Self {
         let bytes = vec![0; WINDOW_BYTES + BLOCK_BYTES];
         let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
@@ -132,7 +132,8 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Takes bytes for `offset` of the target; writes what they do not follow, or do not fit.
+    /// Adds bytes for `offset` of the target. First writes the waiting ones, if the new ones are
+    /// not adjacent or do not fit.
     pub fn push(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let follows = offset == self.offset + self.len as u64;
         if !follows || self.len + bytes.len() > WINDOW_BYTES {
@@ -151,7 +152,7 @@ impl<'t> Window<'t> {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the waiting bytes.
     pub fn flush(&mut self) -> io::Result<()> {
         let waiting = self.bytes.get(self.start..self.start + self.len);
         self.len = 0;
@@ -172,9 +173,10 @@ mod tests {
         (0..LEN).map(|n| (n / 7 + n / BLOCK_BYTES) as u8).collect()
     }
 
-    /// Writes the pattern in pieces of `step` bytes, without number `hole`: does the file hold it?
+    /// Writes the pattern in pieces of `step` bytes, without number `hole`. Returns true if the
+    /// file has it.
     fn written(blocks: bool, step: usize, hole: usize) -> bool {
-        // In the directory of the build: temporary directories are often in memory.
+        // In the directory of the build, because temporary directories are often in memory.
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.set_len(LEN as u64).unwrap();
         let mut expected = pattern();
@@ -205,7 +207,7 @@ mod tests {
 
     #[test]
     fn refused_writes_are_made_the_ordinary_way() {
-        // No whole blocks, against what was promised.
+        // No whole blocks, contrary to `blocks`.
         assert!(written(true, BLOCK_BYTES + 1, 7));
     }
 
@@ -213,7 +215,7 @@ mod tests {
     fn a_device_that_is_never_fast_is_written_behind_our_back() {
         let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let target = ExportTarget::new(&file, true);
-        // Whether or not the file system takes it.
+        // Whether or not the file system supports it.
         target.direct.store(true, Ordering::Relaxed);
         let judge = |len: usize, ms| target.judge(len, Duration::from_millis(ms)).unwrap();
         let direct = || target.direct.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! A file that has its name only when it is complete.
+//! A file that gets its name only when it is complete. Export and dump write through this.
 //!
-//! Invariant: until [`UnfinishedFile::finish`] it has another name in the same directory, which tells what it is;
-//! one that is dropped before that is removed. Whoever is killed leaves that name and never the real one.
-//! Export and dump write through this.
+//! Invariant: until [`UnfinishedFile::finish`] it has another name in the same directory, which
+//! says what it is. Dropping it removes it. A killed process leaves that name and never the real
+//! one.
 
 use crate::filesystem::PathError;
 use rustix::fs::RenameFlags;
@@ -13,13 +13,13 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Names that are tried.
+/// Maximum number of names to try.
 const TRIES_MAX: u32 = 1000;
 
-/// Why a file could not be begun.
+/// Reason why a file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum UnfinishedError {
-    /// What has the name now cannot be replaced at once.
+    /// A file of this type cannot be replaced atomically.
     #[error(
         "{}: is not a regular file, so a failure would leave it half written: write to a \
          file and copy it there, or serve the image over NBD and copy from that",
@@ -38,15 +38,15 @@ pub enum UnfinishedError {
 pub struct UnfinishedFile {
     file: File,
     path: PathBuf,
-    /// What it will be called, links followed.
+    /// Its final name, links followed.
     name: PathBuf,
     replaces: bool,
     finished: bool,
 }
 
 impl UnfinishedFile {
-    /// Starts the file that will be `path`: one that is not there, unless it is to be replaced. What is
-    /// no regular file cannot be replaced at all.
+    /// Creates the file that will be `path`. Fails if `path` exists, unless `replace` is set.
+    /// Special files cannot be replaced at all.
     pub fn create(path: &Path, replace: bool) -> Result<Self, UnfinishedError> {
         let fail = |e: io::Error| PathError::new("create", path, e);
         let name = match path.metadata() {
@@ -55,7 +55,7 @@ impl UnfinishedFile {
             }
             Ok(_) if !replace => return Err(UnfinishedError::Exists(path.to_owned())),
             Ok(_) => path.canonicalize().map_err(fail)?,
-            // A link that leads nowhere is somebody's.
+            // A dangling link belongs to the user.
             Err(_) if path.symlink_metadata().is_ok() => {
                 return Err(fail(io::ErrorKind::AlreadyExists.into()).into());
             }
@@ -98,12 +98,12 @@ impl UnfinishedFile {
         &self.file
     }
 
-    /// Where it is now: for programs that write it.
+    /// Its present path: for programs that write it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it its name.
+    /// Renames it to its name.
     pub fn finish(mut self) -> Result<(), PathError> {
         let named = match self.replaces {
             true => self.replace(),
@@ -114,7 +114,7 @@ impl UnfinishedFile {
         Ok(())
     }
 
-    /// The file that goes keeps its mode, as it did when it was written over.
+    /// The new file gets the mode of the replaced one, as if that had been overwritten.
     fn replace(&self) -> io::Result<()> {
         if let Ok(meta) = self.name.symlink_metadata() {
             let mode = meta.permissions().mode() & 0o777;
@@ -128,7 +128,7 @@ impl UnfinishedFile {
         let (from, to) = (&self.path, &self.name);
         let here = rustix::fs::CWD;
         match rustix::fs::renameat_with(here, from, here, to, RenameFlags::NOREPLACE) {
-            // File systems that do not know it.
+            // File systems without this operation.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 std::fs::hard_link(from, to)?;
                 std::fs::remove_file(from)
@@ -141,7 +141,7 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if !self.finished {
-            // The reason why it is unfinished is being reported already.
+            // The cause of the unfinished file is being reported already.
             let _ = std::fs::remove_file(&self.path);
         }
     }

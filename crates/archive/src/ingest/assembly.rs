@@ -1,7 +1,7 @@
-//! Putting the chunks of one object back in order as workers finish them.
+//! Restores the order of an object's chunks, which workers complete in any order. Streams use it.
 //!
-//! Invariant: pieces are numbered by the reader; whoever completes the next one drains what
-//! waits, so memory is bounded by the queue, and the object is the same whatever the order.
+//! Invariant: the reader numbers the pieces. The worker that completes the next piece also takes
+//! the waiting ones, so the queue bounds the memory. The object does not depend on the order.
 
 use format::recipe::{Layout, ObjectRoot};
 use parking_lot::Mutex;
@@ -24,7 +24,7 @@ struct State {
 pub struct Assembly(Mutex<State>);
 
 impl Assembly {
-    /// For an object cut like this.
+    /// Creates the assembly of an object with this layout.
     pub fn new(layout: Layout) -> Self {
         Self(Mutex::new(State {
             next: 0,
@@ -34,7 +34,7 @@ impl Assembly {
         }))
     }
 
-    /// Adds a piece; the object when it was the last one missing.
+    /// Adds a piece. Returns the object if this was the last missing one.
     pub fn add(
         &self,
         number: u64,
@@ -46,7 +46,7 @@ impl Assembly {
         Self::drain(&mut state, lane)
     }
 
-    /// The reader has handed out `total` pieces; the object when all are there already.
+    /// The reader has handed out `total` pieces. Returns the object if all are complete.
     pub fn end(&self, total: u64, lane: &mut Lane) -> Result<Option<ObjectRoot>, StoreError> {
         let mut state = self.0.lock();
         state.total = Some(total);

@@ -1,6 +1,9 @@
-//! One long object through all lanes: read and cut here, fingerprint and compress there.
+//! Stores one long object through all lanes: this thread reads and cuts, workers fingerprint and
+//! compress. Backups of large files and imports call this.
 //!
-//! Invariant: boundaries do not depend on how reads are sized: a cut is made only when the largest
+//!     source --read, cut--> pieces --> workers (store chunks) --> Assembly --> root
+//!
+//! Invariant: boundaries do not depend on the sizes of reads: a cut is made only when the largest
 //! chunk is in the buffer or the object ends. Holes are not read.
 
 use super::assembly::Assembly;
@@ -14,16 +17,16 @@ use std::sync::Arc;
 use store::{Lane, StoreError};
 use units::Fingerprint;
 
-/// Where the bytes come from. Fills as much as there is; less only at the end.
+/// Source of the bytes. It returns fewer than requested only at the end.
 pub trait Source {
-    /// Reads on from where the last call ended, or from `offset` when it seeks.
+    /// Continues where the last call ended, or at `offset` if it can seek.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<usize, PathError>;
 }
 
-/// How to cut.
+/// Chunk boundaries.
 #[derive(Clone, Copy, Debug)]
 pub enum Cutting {
-    /// At places that the content decides.
+    /// Content-defined.
     Content(Splitter),
     /// Every 2^n bytes; the last chunk is padded with zeroes.
     Fixed(u8),
@@ -38,7 +41,7 @@ impl Cutting {
     }
 }
 
-/// Called with the finished object, on whichever thread completes it.
+/// Called with the finished object, on the thread that completes it.
 pub type OnDone<'a> =
     Box<dyn FnOnce(ObjectRoot, &mut Lane, &Context<'_>) -> Result<(), StoreError> + Send + 'a>;
 
@@ -63,13 +66,13 @@ impl Object<'_> {
     }
 }
 
-/// What a worker does with one piece.
+/// A piece for a worker.
 enum Piece {
-    /// A buffer and the lengths that its front is cut into; what follows means nothing.
+    /// A buffer and the lengths of the chunks at its front; the rest is unused.
     Data { bytes: Vec<u8>, cuts: Vec<usize> },
     /// A run of zeroes.
     Hole { len: u64 },
-    /// No more pieces: their number.
+    /// No more pieces; its number is their count.
     End,
 }
 
@@ -138,7 +141,7 @@ fn store_cuts(
     Ok(stored.into_iter().zip(lens).collect())
 }
 
-/// A hole as chunks: fixed layout needs one entry for each.
+/// Returns a hole as chunks: fixed layout needs one entry for each.
 fn hole(cutting: Cutting, len: u64) -> Vec<(Fingerprint, u64)> {
     match cutting {
         Cutting::Content(_) => vec![(Fingerprint::HOLE, len)],
@@ -152,7 +155,7 @@ fn hole(cutting: Cutting, len: u64) -> Vec<(Fingerprint, u64)> {
     }
 }
 
-/// Bytes of a hole handed over at a time in fixed layout: an entry each chunk takes memory.
+/// Bytes of a hole handed over together in fixed layout: each chunk's entry takes memory.
 const HOLE_BYTES: u64 = 1 << 30;
 
 /// Reads an object piece by piece and submits the pieces.
@@ -164,7 +167,7 @@ pub struct StreamRun<'c, 'a> {
 }
 
 impl<'c, 'a> StreamRun<'c, 'a> {
-    /// For one object; `done` gets its root.
+    /// Reads one object; `done` gets its root.
     pub fn new(context: &'c Context<'a>, cutting: Cutting, done: OnDone<'a>) -> Self {
         let object = Object {
             assembly: Assembly::new(cutting.layout()),
@@ -191,7 +194,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
     }
 
     /// Reads `source` along `segments` (all of an object, in order, holes not read), or to its end
-    /// when there are none. Returns the object's length.
+    /// if there are none. Returns the object's length.
     ///
     /// A source that ends early gives a shorter object; the caller compares.
     pub fn read(
@@ -228,7 +231,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
                 break;
             }
         }
-        // Numbered by the pieces before it.
+        // Its number is the count of the pieces before it.
         self.submit(Piece::End);
         Ok(total)
     }
@@ -261,7 +264,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
         }
     }
 
-    /// Lengths of the chunks that can be told already, and the bytes they take.
+    /// Returns the lengths of the chunks that are certain, and the bytes they take.
     fn cut(&self, bytes: &[u8], ended: bool) -> (Vec<usize>, usize) {
         let mut cuts = Vec::with_capacity(64);
         let mut used = 0;
@@ -280,8 +283,7 @@ impl<'c, 'a> StreamRun<'c, 'a> {
     }
 }
 
-/// Holes shrunk to whole chunks: fixed layout cuts on a grid, and a chunk that is partly data is
-/// read as data.
+/// Shrinks holes to whole chunks: in fixed layout a chunk that is partly data is read as data.
 fn on_grid(segments: &[Segment], chunk: u64) -> Vec<Segment> {
     let end = segments
         .last()

@@ -1,41 +1,41 @@
-//! What a restore does with one name: the one place where a dry run and a real one decide.
+//! Decides what a restore does with one name, for dry runs and real ones. The walk calls this.
 //!
-//! Invariant: pure: the answer depends on what is there and on the flags only, so that what was
-//! planned is what is done unless the target changes meanwhile. The walk asks here.
+//! Invariant: pure: the decision depends only on what exists and on the flags. Unless the target
+//! changes meanwhile, a restore does what its dry run has shown.
 
 use crate::filesystem::overwrite::{Existing, ExistingKind, Overwrite};
 use format::tree::{Entry, EntryKind};
 
-/// What is done with a name.
+/// Action on a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing is there: it is made.
+    /// The name is free: create the entry.
     Create,
-    /// A directory is there and stays; it gets its metadata, and its contents are gone through.
+    /// A directory exists and stays; it gets its metadata, and its contents are visited.
     Enter,
-    /// What is there goes, or is written into.
+    /// The existing file is replaced or rewritten.
     Replace,
-    /// What is there stays, as `--overwrite` says.
+    /// The existing file stays, according to `--overwrite`.
     Leave,
     /// A device, which `--no-devices` leaves out.
     Skip,
-    /// It is not in the snapshot, and `--delete` removes it, with all that is in it.
+    /// The snapshot does not have it, and `--delete` removes it with its contents.
     Remove,
     /// It cannot be restored.
     Refuse(Refusal),
 }
 
-/// Why a name cannot be restored.
+/// Reason why a name cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A file is to go where a directory with something in it is.
+    /// A directory that is not empty exists in place of a file.
     DirectoryInTheWay,
-    /// A directory is to go where something else is, that `--overwrite never` leaves.
+    /// Another file exists in place of a directory, and `--overwrite never` keeps it.
     FileInTheWay,
 }
 
 impl Refusal {
-    /// In words.
+    /// The reason as text.
     pub fn text(self) -> &'static str {
         match self {
             Self::DirectoryInTheWay => "a directory that is not empty is in the way",
@@ -45,7 +45,7 @@ impl Refusal {
 }
 
 impl Action {
-    /// As programs read it.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -59,8 +59,8 @@ impl Action {
     }
 }
 
-/// Decides about an entry that is no directory. `holds_names` says of a directory that is there
-/// whether something is in it.
+/// Decides about an entry that is no directory. `holds_names`: whether an existing directory has
+/// entries.
 pub fn of_file(
     overwrite: Overwrite,
     devices: bool,

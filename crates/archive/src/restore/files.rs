@@ -1,4 +1,7 @@
-//! One file's bytes and metadata into the target.
+//! Writes one file's bytes and metadata to the target. Workers of a restore call this.
+//!
+//! Invariant: damage never replaces bytes of an intact existing file, unless that is rewritten in
+//! place.
 
 use super::partial::{DAMAGED_ATTRIBUTE, DamagedRanges};
 use super::pending::{FirstName, PendingDirectory};
@@ -19,7 +22,7 @@ use units::Fingerprint;
 
 static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
 
-/// What workers share.
+/// State that workers share.
 pub(super) struct Shared<'a> {
     pub reader: &'a Reader,
     pub observer: &'a dyn Observer,
@@ -30,7 +33,7 @@ pub(super) struct Shared<'a> {
     pub partial: bool,
 }
 
-/// A file to be restored.
+/// A file to restore.
 pub(super) struct FileJob {
     pub parent: Arc<PendingDirectory>,
     pub target: Arc<TargetDirectory>,
@@ -38,27 +41,27 @@ pub(super) struct FileJob {
     pub entry: Entry,
     pub content: ObjectRoot,
     pub sparse: bool,
-    /// Something else has the name.
+    /// The name belongs to another file.
     pub replaces: bool,
-    /// It has other names too.
+    /// The file has further names.
     pub first: Option<Arc<FirstName>>,
 }
 
 enum Failure {
-    /// What became of the name, and why.
+    /// State of the name, and the cause.
     Pool(&'static str, StoreError),
     Target(PathError),
 }
 
 impl FileJob {
-    /// Restores it and counts it off its directory.
+    /// Restores the file and completes its entry in the directory.
     pub fn run(self, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
         let mut lost = DamagedRanges::default();
         let path = self.target.path_of(&self.name);
         match self.restore(&mut lost, shared, shortfalls) {
             Ok(made) => {
                 if let Some(first) = &self.first {
-                    // Only this job knows the name.
+                    // Only this job creates the name.
                     let _ = first.made.set(made);
                 }
                 let len = self.content.len.saturating_sub(lost.bytes());
@@ -130,7 +133,8 @@ impl FileJob {
         failed.map_or(Ok(()), |e| Err(Failure::Target(e)))
     }
 
-    /// All but what is damaged, which becomes holes. What is damaged replaces nothing that is whole.
+    /// Writes everything except damaged ranges, which become holes. An intact existing file is not
+    /// replaced by a damaged one.
     fn write_what_is_left(
         &self,
         file: &TargetFile,
@@ -195,7 +199,7 @@ impl FileJob {
     }
 }
 
-/// A rewritten file keeps the blocks that are right already.
+/// A rewritten file keeps blocks that are equal already.
 fn write_bytes(file: &TargetFile, offset: u64, bytes: &[u8]) -> Result<(), PathError> {
     if file.is_rewritten() {
         let mut present = vec![0; bytes.len()];

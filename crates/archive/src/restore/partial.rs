@@ -1,7 +1,8 @@
-//! Which parts of a file are damaged, and how a file that lacks them is marked.
+//! Damaged ranges of a file, and the marks of a file that lacks them. Restores with `--partial` use
+//! them.
 //!
-//! Invariant: a file that is not whole can be told from a whole one: by an attribute that names what
-//! it lacks, and by a modification time that no later backup or restore takes for the stored one.
+//! Invariant: an incomplete file differs from a complete one by an attribute that names the missing
+//! ranges, and by a modification time that no later backup or restore takes for the stored one.
 
 use format::tree::{Entry, Timestamp};
 use std::ffi::CStr;
@@ -10,17 +11,18 @@ use std::ops::Range;
 /// The attribute that names the damaged ranges: OFFSET+LENGTH, with commas.
 pub const DAMAGED_ATTRIBUTE: &CStr = c"user.quintet.damaged";
 
-/// Bytes of the attribute's value: some file systems have 4 KiB for all attributes of a file.
+/// Maximum bytes of the attribute's value: some file systems have 4 KiB for all attributes of a
+/// file.
 const ATTRIBUTE_BYTES_MAX: usize = 1024;
-/// Ranges that a message names.
+/// Maximum number of ranges in a message.
 const RANGES_SHOWN: usize = 8;
 
-/// Ascending, with something between any two.
+/// Ascending, with gaps between any two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DamagedRanges(Vec<Range<u64>>);
 
 impl DamagedRanges {
-    /// Adds a range that lies behind the others.
+    /// Adds a range after the others.
     pub fn add(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len);
         match self.0.last_mut() {
@@ -29,22 +31,22 @@ impl DamagedRanges {
         }
     }
 
-    /// Nothing is damaged.
+    /// Returns true if nothing is damaged.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How much is damaged.
+    /// Number of damaged bytes.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// Each of them, ascending.
+    /// The ranges, ascending.
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.0
     }
 
-    /// In words, shortened.
+    /// The ranges as text, shortened.
     pub fn text(&self) -> String {
         let shown = self.0.iter().take(RANGES_SHOWN);
         let shown: Vec<String> = shown.map(|r| format!("{}..{}", r.start, r.end)).collect();
@@ -72,10 +74,10 @@ impl DamagedRanges {
         value.into_bytes()
     }
 
-    /// What a file without these parts gets of metadata.
+    /// Returns the metadata of a file without these ranges.
     pub fn mark(&self, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
-        // Older than anything that is stored: it is neither "unchanged" nor "newer".
+        // Older than any stored time: neither "unchanged" nor "newer".
         entry.modified = Timestamp::default();
         let name = DAMAGED_ATTRIBUTE.to_bytes();
         entry.xattrs.retain(|(given, _)| given != name);

@@ -1,4 +1,7 @@
-//! Directories of the target whose contents are still coming, and names of files with several.
+//! Directories of the target whose contents are incomplete, and first names of files with hard
+//! links. The walk and the workers use them.
+//!
+//! Invariant: a directory gets its metadata exactly once, after its last entry.
 
 use crate::filesystem::apply::{Identity, TargetDirectory};
 use crate::filesystem::metadata::{Privileges, Shortfalls};
@@ -9,11 +12,11 @@ use std::sync::{Arc, OnceLock};
 
 /// See the module's head.
 pub(super) struct PendingDirectory {
-    /// Open; `None` in a dry run where it is not there yet.
+    /// The open directory; `None` in a dry run if it does not exist.
     pub target: Option<Arc<TargetDirectory>>,
     entry: Option<Entry>,
     parent: Option<Arc<Self>>,
-    /// Entries not done yet, plus one while the walk is in it.
+    /// Number of incomplete entries, plus one while the walk is in it.
     missing: AtomicUsize,
 }
 
@@ -34,12 +37,12 @@ impl PendingDirectory {
         })
     }
 
-    /// One more entry has to be done.
+    /// Adds an incomplete entry.
     pub fn one_more(&self) {
         self.missing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One entry is done; the last one gives the directory its metadata, unless this is a dry run.
+    /// Completes an entry. The last one gives the directory its metadata, unless this is a dry run.
     pub fn one_less(
         at: Arc<Self>,
         dry_run: bool,
@@ -59,13 +62,13 @@ impl PendingDirectory {
     }
 }
 
-/// The first name of a file that has several.
+/// The first name of a file with hard links.
 pub(super) struct FirstName {
-    /// Where it is.
+    /// Its directory.
     pub directory: Arc<TargetDirectory>,
-    /// What it is called there.
+    /// Its name there.
     pub name: CString,
-    /// Which file it is, once it is there.
+    /// Identity of the file, once it exists.
     pub made: OnceLock<Identity>,
 }
 

@@ -1,7 +1,6 @@
-//! What to restore, and how.
+//! Parameters of a restore. The command creates them; the walk and the verification read them.
 //!
-//! Invariant: checked before it is made; nothing in a restore changes it. Made by the command; the walk
-//! and the comparison read it.
+//! Invariant: they were checked before, and a restore does not change them.
 
 use super::decide::Action;
 use crate::filesystem::apply::TargetDirectory;
@@ -13,36 +12,36 @@ use format::tree::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What to restore, and how.
+/// Parameters of a restore.
 pub struct RestorePlan<'a> {
-    /// Directory object to restore the contents of.
+    /// Directory object whose contents are restored.
     pub root: ObjectRoot,
-    /// Metadata of that directory, given to the target itself; none leaves the target's alone.
+    /// Metadata of that directory, for the target itself; `None` leaves the target's unchanged.
     pub root_entry: Option<Entry>,
-    /// Where to; `None` only in a dry run, when it is not there yet.
+    /// The target; `None` only in a dry run if it does not exist.
     pub top: Option<Arc<TargetDirectory>>,
-    /// What it is called.
+    /// Path of the target.
     pub target: &'a Path,
-    /// Which entries are meant.
+    /// Selected entries.
     pub selection: &'a SnapshotSelection,
-    /// Remove what is in restored directories and not in the snapshot.
+    /// Remove names from restored directories that the snapshot does not have.
     pub delete: bool,
-    /// Which existing files are written again.
+    /// Selects existing files to write again.
     pub overwrite: Overwrite,
-    /// How.
+    /// How existing files are written again.
     pub placement: Placement,
-    /// Make holes of all runs of zeroes, not only of those that were holes.
+    /// Make holes of all runs of zeroes, not only of former holes.
     pub all_sparse: bool,
-    /// Restore what is left of damaged files.
+    /// Restore the intact parts of damaged files.
     pub partial: bool,
-    /// Which metadata files get.
+    /// Selects the metadata to set.
     pub privileges: Privileges,
     /// Restore devices.
     pub devices: bool,
-    /// Threads that write files.
+    /// Number of threads that write files.
     pub workers: usize,
     /// Change nothing, only count.
     pub dry_run: bool,
-    /// Hears what is decided about each name.
+    /// Called with the decision about each name.
     pub tell: &'a dyn Fn(Action, &Path),
 }

@@ -1,7 +1,6 @@
-//! What came of a restore, and what went wrong with single names.
+//! Result of a restore, and failures of single names. The walk and the workers count here.
 //!
 //! Invariant: a name is counted once: restored, restored in part, left, lost to damage, or failed.
-//! The walk and the workers count here.
 
 use super::partial::DamagedRanges;
 use crate::filesystem::PathError;
@@ -10,34 +9,34 @@ use parking_lot::Mutex;
 use std::path::Path;
 use store::StoreError;
 
-/// What came of a restore; of a dry run: what would, if nothing fails.
+/// Result of a restore; of a dry run: the result if nothing fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreOutcome {
-    /// Files, links, devices that were restored, in part or whole.
+    /// Files, links, devices that were restored, in part or completely.
     pub files: u64,
-    /// Directories that were made, or were there.
+    /// Directories that were created or existed.
     pub directories: u64,
     /// Bytes of restored files.
     pub bytes: u64,
-    /// Names that the snapshot and the patterns mean, but for directories.
+    /// Selected names, without directories.
     pub files_meant: u64,
     /// Bytes of the files among them.
     pub bytes_meant: u64,
-    /// Of what was restored: names under which something else was.
+    /// Restored names that replaced something else.
     pub replaced: u64,
     /// Names that were removed because the snapshot does not have them.
     pub deleted: u64,
-    /// Left alone because of the overwrite mode.
+    /// Names left unchanged because of the overwrite mode.
     pub skipped: u64,
-    /// Devices that were left out because the user wanted it so.
+    /// Devices that were left out on request.
     pub devices_skipped: u64,
-    /// Of what was restored: files without their damaged parts.
+    /// Files restored without their damaged parts.
     pub partial: u64,
     /// Names that were not restored because of damage.
     pub damaged: u64,
-    /// Names that were not restored, or not removed, because the target did not allow it.
+    /// Names that were not restored, or not removed, because the target refused.
     pub failed: u64,
-    /// What else could not be done, and was said: attributes, owners.
+    /// Other reported failures: attributes, owners.
     pub warnings: u64,
 }
 
@@ -54,12 +53,12 @@ struct TallyState {
 }
 
 impl Tally {
-    /// Counts.
+    /// Changes a count.
     pub fn count(&self, count: impl FnOnce(&mut RestoreOutcome)) {
         count(&mut self.state.lock().outcome);
     }
 
-    /// A file, link or device is there.
+    /// Counts a restored file, link or device.
     pub fn restored(&self, len: u64, replaced: bool) {
         self.count(|outcome| {
             outcome.files += 1;
@@ -68,8 +67,8 @@ impl Tally {
         });
     }
 
-    /// Reports an error of the pool about one name: damage is reported and counted, other errors
-    /// end the run. `outcome` is what became of the name.
+    /// Handles an error of the pool about one name: damage is reported and counted, other errors
+    /// end the run. `outcome`: state of the name in the target.
     pub fn lost(
         &self,
         path: &Path,
@@ -90,26 +89,26 @@ impl Tally {
         });
     }
 
-    /// Reports a file of which only a part is there.
+    /// Reports a file that was restored in part.
     pub fn partial(&self, path: &Path, lost: &DamagedRanges, observer: &dyn Observer) {
         let mut state = self.state.lock();
         state.outcome.partial += 1;
         observer.warning(&Warning::Partial { path, lost });
     }
 
-    /// Reports a name that the target did not take, or that could not be removed.
+    /// Reports a name that the target refused, or that could not be removed.
     pub fn failed(&self, error: &PathError, observer: &dyn Observer) {
         let mut state = self.state.lock();
         state.outcome.failed += 1;
         observer.path_failed(error);
     }
 
-    /// True when the run cannot go on.
+    /// Returns true if the run cannot continue.
     pub fn is_fatal(&self) -> bool {
         self.state.lock().fatal.is_some()
     }
 
-    /// What came of it with so many other warnings, or the error that ended the run.
+    /// Returns the result with this number of other warnings, or the error that ended the run.
     pub fn finish(self, warnings: u64) -> Result<RestoreOutcome, StoreError> {
         let state = self.state.into_inner();
         let outcome = RestoreOutcome {

@@ -1,4 +1,7 @@
-//! One restore from begin to end: the walk, its workers, and the links that come last.
+//! One restore from begin to end: the walk, its workers, and the hard links that come last. The
+//! command `restore` calls this.
+//!
+//! Invariant: hard links are created after all workers have ended, so that every first name exists.
 
 use super::files::{FileJob, Shared};
 use super::pending::{HardLink, PendingDirectory};
@@ -12,7 +15,7 @@ use crate::observer::{Observer, Warning};
 use std::io;
 use store::{Reader, StoreError, StoreErrorKind};
 
-/// Files that may wait for a worker.
+/// Maximum number of files that wait for a worker.
 const QUEUE_MAX: usize = 256;
 
 /// Restores the contents of `plan.root` into the target.
@@ -51,7 +54,7 @@ pub fn restore_tree(
                 shortfalls.absorb(theirs);
             }
         }
-        // Every first name is there now; directories with links were kept waiting for them.
+        // Every first name exists now. Directories with links have waited for them.
         for link in links {
             add_name(link, &shared, &mut shortfalls);
         }
@@ -93,7 +96,7 @@ fn add_name(link: HardLink, shared: &Shared<'_>, shortfalls: &mut Shortfalls) {
     } = link;
     let linked = match from.made.get() {
         Some(made) => target.link(&name, &from.directory, &from.name, *made),
-        // The name may still lead to something older.
+        // The name may still lead to an older file.
         None => {
             let first = from.directory.path_of(&from.name);
             let why = format!("its first name {} was not restored", first.display());

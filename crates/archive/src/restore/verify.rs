@@ -1,4 +1,6 @@
-//! Reading a restored tree back and comparing it with the pool.
+//! Reads a restored tree and compares it with the pool. `restore --verify` calls this.
+//!
+//! Invariant: it visits the entries that the restore selects. Each difference is reported once.
 
 use super::plan::RestorePlan;
 use crate::filesystem::PathError;
@@ -15,8 +17,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use store::{Reader, StoreError};
 
-/// Compares the contents of every selected file below `top` with the snapshot's. Returns the
-/// number of files that differ, each reported by name.
+/// Compares the contents of every selected file below `top` with the snapshot's. Returns the number
+/// of files that differ, each reported by name.
 pub fn verify_tree(
     reader: &Reader,
     top: &TargetDirectory,
@@ -36,7 +38,7 @@ pub fn verify_tree(
     let mut rest = vec![(top, Vec::new(), plan.root, selected)];
     while let Some((directory, path, content, parent_selected)) = rest.pop() {
         let entries = match reader.directory(&content) {
-            // Said when it was to be restored.
+            // The restore has reported it.
             Err(e) if e.is_corruption() => {
                 different += 1;
                 continue;
@@ -63,7 +65,7 @@ pub fn verify_tree(
                         rest.push((Arc::new(child), path.clone(), *content, selected));
                         Ok(true)
                     }
-                    // Only on the way to something that was selected, which was not there.
+                    // The directory was only on the path to selected entries, which did not exist.
                     Err(_) if !selected => Ok(true),
                     Err(e) => Err(e),
                 },

@@ -1,8 +1,7 @@
-//! The walk over a snapshot's directories, beside those of the target.
+//! Walks a snapshot's directories beside those of the target. `restore_tree` calls this.
 //!
-//! Invariant: what happens to a name is decided here, by [`super::decide`], from what is there; a dry
-//! run comes the same way and only leaves out the doing. Everything is reached by the handles of
-//! directories that are open.
+//! Invariant: [`super::decide`] decides about each name, from what exists. A dry run takes the same
+//! path and leaves out the changes. Everything is reached through handles of open directories.
 
 use super::decide::{self, Action};
 use super::files::{FileJob, Shared};
@@ -21,11 +20,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A directory of the snapshot being walked.
+/// A directory of the snapshot on the walked path.
 struct Level {
-    /// Its place in the target: made when the first selected entry needs it.
+    /// Its place in the target: created when the first selected entry needs it.
     pending: Option<Arc<PendingDirectory>>,
-    /// Itself; none for the top.
+    /// Its own entry; `None` for the top.
     entry: Option<Entry>,
     path: Vec<u8>,
     selected: bool,
@@ -37,7 +36,7 @@ pub(super) struct Walk<'w, 'a> {
     shared: &'w Shared<'a>,
     jobs: crossbeam_channel::Sender<FileJob>,
     first_names: HashMap<(u64, u64), Arc<FirstName>>,
-    /// Of a dry run: files that would be there under a first name.
+    /// In a dry run: files that would exist under a first name.
     first_planned: HashSet<(u64, u64)>,
     links: Vec<HardLink>,
     shortfalls: Shortfalls,
@@ -60,7 +59,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    /// What is left to do; ends the workers when they have done all.
+    /// Returns the remaining work. Drops the queue, so that the workers end when it is empty.
     pub fn finish(self) -> (Vec<HardLink>, Shortfalls) {
         (self.links, self.shortfalls)
     }
@@ -121,8 +120,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    /// Makes the directories of the levels down to the last one. `None` when that fails, which is
-    /// reported once: the level that failed, and those below it, have no more entries.
+    /// Creates the directories of the levels down to the last one. On failure, reports it once,
+    /// empties the level that failed and those below, and returns `None`.
     fn make(&mut self, levels: &mut [Level]) -> Option<Arc<PendingDirectory>> {
         let mut parent: Option<Arc<PendingDirectory>> = None;
         for number in 0..levels.len() {
@@ -151,7 +150,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         parent
     }
 
-    /// One directory, made or as it is; `None` in a dry run when it is not there.
+    /// Creates or opens one directory; `None` in a dry run if it does not exist.
     fn directory(
         &self,
         above: &PendingDirectory,
@@ -183,7 +182,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(target)
     }
 
-    /// Removes what a restored directory has and the snapshot has not.
+    /// Removes names from a restored directory that the snapshot does not have.
     fn delete_others(&self, directory: &PendingDirectory, path: &[u8], entries: &[Entry]) {
         let Some(target) = directory.target.as_ref().filter(|_| self.plan.delete) else {
             return;
@@ -219,7 +218,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         })
     }
 
-    /// Counts what is meant.
+    /// Counts a selected entry.
     fn expect(&self, entry: &Entry) {
         let bytes = len_of(entry);
         self.shared.tally.count(|outcome| {
@@ -330,7 +329,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             Some(target) => target.existing(&name)?,
             None => None,
         };
-        // One that cannot be looked into is not replaced.
+        // An unreadable directory is not replaced.
         let holds_names = || {
             let below = parent
                 .target
@@ -346,7 +345,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok((name, action))
     }
 
-    /// The file's first name, if it has several and this is it; `Err` with the earlier one.
+    /// Registers the file's first name, if it has several; `Err` has the earlier one.
     fn first_name(
         &mut self,
         entry: &Entry,
@@ -378,7 +377,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         (self.plan.tell)(action, &self.shown(path));
     }
 
-    /// A path in the target.
+    /// Returns a path in the target.
     fn shown(&self, path: &[u8]) -> PathBuf {
         let below = path.strip_prefix(b"/").unwrap_or(path);
         self.plan.target.join(Path::new(OsStr::from_bytes(below)))

@@ -1,8 +1,8 @@
-//! One component of a pattern against one name, byte by byte.
+//! Matches one component of a pattern with one name, byte by byte. [`super::patterns`] uses it.
 //!
 //! Invariant: linear in the length of the name for each star; never fails on any bytes.
 
-/// A compiled component: `*`, `?`, `[a-z]`, `[!a-z]` and `\` before what is meant literally.
+/// A compiled component: `*`, `?`, `[a-z]`, `[!a-z]`, and `\` before a literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     tokens: Vec<Token>,
@@ -21,7 +21,7 @@ enum Token {
 }
 
 impl Glob {
-    /// Compiles a component; says why when it makes no sense.
+    /// Compiles a component; the error is the reason.
     pub fn new(text: &[u8], fold_case: bool) -> Result<Self, &'static str> {
         let mut tokens = Vec::new();
         let mut rest = text;
@@ -29,7 +29,7 @@ impl Glob {
             rest = after;
             tokens.push(match first {
                 b'*' => {
-                    // A run of stars means one.
+                    // A run of stars equals one.
                     if tokens.last() == Some(&Token::Star) {
                         continue;
                     }
@@ -52,10 +52,10 @@ impl Glob {
         Ok(Self { tokens, fold_case })
     }
 
-    /// True when the whole name matches.
+    /// Returns true if the whole name matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         let (mut token, mut at) = (0, 0);
-        // Where to go on when the last star has to take one more byte.
+        // Where to continue if the last star has to take one more byte.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             match (self.tokens.get(token), name.get(at)) {
@@ -101,7 +101,7 @@ impl Glob {
     }
 }
 
-/// What follows `[`, and what follows the class.
+/// Parses a class after `[`. Returns it and the rest of the text.
 fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
     let open = "an opening bracket without its end";
     let negated = matches!(text.first(), Some(b'!' | b'^'));
@@ -116,7 +116,7 @@ fn class(text: &[u8]) -> Result<(Token, &[u8]), &'static str> {
         Some(*byte)
     };
     loop {
-        // A bracket in first place is meant literally.
+        // A bracket in first place is literal.
         if let (Some((b']', after)), false) = (rest.split_first(), ranges.is_empty()) {
             return Ok((Token::Class { negated, ranges }, after));
         }

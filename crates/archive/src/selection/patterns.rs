@@ -1,4 +1,4 @@
-//! Lists of path patterns, as restic's `--exclude` and as `.gitignore` write them.
+//! Lists of path patterns, as in restic's `--exclude` and in `.gitignore`. [`super`] uses them.
 //!
 //! | pattern | matches |
 //! |---|---|
@@ -7,15 +7,15 @@
 //! | `/a/b` | that path only |
 //! | `a/**/b`, `a/**` | `b` at any depth below `a`; all below `a` |
 //! | `name/` | directories only |
-//! | `!name` | takes back what an earlier pattern matched |
+//! | `!name` | revokes the match of an earlier pattern |
 //!
 //! Invariant: the last pattern that matches decides. A pattern that matches a directory decides
-//! about all below it, because nobody looks below.
+//! about everything below it, because the walk does not enter it.
 
 use super::glob::Glob;
 use crate::printable::printable;
 
-/// Why a pattern was refused.
+/// Reason why a pattern was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("pattern \"{pattern}\": {why}")]
 pub struct PatternError {
@@ -86,7 +86,7 @@ impl Patterns {
         Ok(())
     }
 
-    /// Adds one path and all below it, whatever bytes are in it.
+    /// Adds one path and everything below it, whatever bytes it has.
     pub fn add_path(&mut self, path: &[u8]) -> Result<(), PatternError> {
         let mut text = b"/".to_vec();
         for byte in path {
@@ -98,8 +98,8 @@ impl Patterns {
         self.add(&text, false)
     }
 
-    /// Adds the lines of a file: one pattern each; blank lines and those that begin with `#` do
-    /// not count; spaces at both ends are cut.
+    /// Adds the lines of a file, one pattern each. Blank lines and those that begin with `#` are
+    /// ignored; spaces at both ends are removed.
     pub fn add_lines(&mut self, bytes: &[u8], fold_case: bool) -> Result<(), PatternError> {
         for line in bytes.split(|b| *b == b'\n') {
             let line = line.trim_ascii();
@@ -110,12 +110,12 @@ impl Patterns {
         Ok(())
     }
 
-    /// There are none.
+    /// Returns true if there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What the last pattern that matches says: true, or false when it takes back; `None` when no
+    /// Returns the decision of the last pattern that matches: true, or false for `!`; `None` if no
     /// pattern matches. `path` begins with `/`.
     pub fn matches(&self, path: &[u8], is_directory: bool) -> Option<bool> {
         if self.0.is_empty() {
@@ -130,7 +130,7 @@ impl Patterns {
             .map(|pattern| !pattern.takes_back)
     }
 
-    /// Something below the directory `path` may match.
+    /// Returns true if something below the directory `path` may match.
     pub fn may_match_below(&self, path: &[u8]) -> bool {
         let names = split(path);
         let mut patterns = self.0.iter();
@@ -147,10 +147,10 @@ fn split(path: &[u8]) -> Vec<&[u8]> {
 fn whole(components: &[Component], names: &[&[u8]]) -> bool {
     match components.split_first() {
         None => names.is_empty(),
-        // At the end: all that is below, but not the directory itself.
+        // At the end: everything below, but not the directory itself.
         Some((Component::AnyDepth, [])) => !names.is_empty(),
         Some((Component::AnyDepth, rest)) => {
-            // Names at the end decide first; most patterns are one name.
+            // Match the names at the end first; most patterns are one name.
             let fewest = rest
                 .iter()
                 .filter(|c| matches!(c, Component::Name(_)))
@@ -172,7 +172,7 @@ fn whole(components: &[Component], names: &[&[u8]]) -> bool {
     }
 }
 
-/// The names fit the first components, and there is more to come.
+/// Returns true if the names match the first components, and more components follow.
 fn beginning(components: &[Component], names: &[&[u8]]) -> bool {
     match (components.split_first(), names.split_first()) {
         (None, _) => false,

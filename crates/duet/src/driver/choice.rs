@@ -1,21 +1,22 @@
-//! What is done next.
+//! Chooses the next unit. [`Driver::step`] calls this.
 //!
-//! Invariant: a work that is neither done nor failed is in the own order after `reached`, in
-//! `ahead`, in `again`, or the current one. A choice asks for a bounded number of works.
+//! Invariant: a unit that is neither done nor failed is in the own order after `reached`, in
+//! `ahead`, in `again`, or is the current one. A choice asks the task for a bounded number of
+//! units.
 
 use super::{Ahead, Driver};
 use crate::task::Task;
 use crate::work::Work;
 
-/// Works of the own order that are passed over in one step because they are done.
+/// Maximum number of done units of the own order that one step skips.
 const PASSED_MAX: usize = 256;
 
 impl Driver {
-    /// `None`: nothing for now, or nothing at all.
+    /// Returns `None` if this step found no unit, or if none is left.
     pub(super) fn choose<T: Task>(&mut self, task: &mut T) -> Result<Option<Work>, T::Error> {
         self.look_ahead(task, self.options.lookahead.unwrap_or(0))?;
         while let Some(work) = self.queue.pop() {
-            // One that is ahead too is settled when it is its turn.
+            // If it is in `ahead` too, it is settled when its turn comes.
             if !self.is_settled(work) {
                 return Ok(Some(work));
             }
@@ -38,7 +39,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// The best work, if all of it is in memory.
+    /// Returns the best unit if all of its pages are in memory.
     pub(super) fn choose_resident<T: Task>(&mut self, task: &T) -> Option<Work> {
         loop {
             let (work, cached_pages) = self.queue.first()?;
@@ -53,7 +54,8 @@ impl Driver {
         }
     }
 
-    /// Asks for the next works, up to so many from the first on that waits.
+    /// Asks for the next units of the own order until `ahead` has `works` of them. Drops settled
+    /// ones at the front.
     fn look_ahead<T: Task>(&mut self, task: &mut T, works: usize) -> Result<(), T::Error> {
         while let Some(first) = self.ahead.front()
             && self.is_settled(first.work)

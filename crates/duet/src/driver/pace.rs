@@ -1,18 +1,18 @@
-//! Rate limits and estimates; the caller says what time it is.
+//! Rate limits and time estimates. The driver passes the time.
 //!
-//! Invariant: over any time, no more than the rate times that time and one step's bytes. Called by
-//! the driver.
+//! Invariant: over any period, the spent bytes do not exceed the rate times the period plus one
+//! step's bytes.
 
-/// Half of what is known of the pace is of the last so many seconds.
+/// Half-life of the measured pace, seconds.
 const HALF_LIFE_S: f64 = 30.0;
 const NS: f64 = 1e9;
 
-/// Times are nanoseconds since any moment.
+/// Times are nanoseconds since any fixed moment.
 pub(crate) struct Pace {
     bytes_per_s: Option<u64>,
-    /// Bytes that may not be spent yet are below zero.
+    /// Negative while bytes were spent ahead of the rate.
     credit_bytes: f64,
-    /// Pages and seconds, the old ones counting less.
+    /// Pages and seconds; older ones weigh less.
     pages: f64,
     seconds: f64,
     now_ns: Option<u64>,
@@ -34,12 +34,13 @@ impl Pace {
         self.credit_bytes = 0.0;
     }
 
-    /// Time does not run until the next step.
+    /// Excludes the time until the next step.
     pub fn stop(&mut self) {
         self.now_ns = None;
     }
 
-    /// It is `now_ns`: `None` if bytes may be spent, else when that is so.
+    /// Advances the time to `now_ns`. Returns `None` if bytes may be spent, else the time when they
+    /// may.
     pub fn waits_until(&mut self, now_ns: u64) -> Option<u64> {
         let before = self.now_ns.replace(now_ns).unwrap_or(now_ns);
         let seconds = now_ns.saturating_sub(before) as f64 / NS;
@@ -47,7 +48,7 @@ impl Pace {
         self.pages *= fading;
         self.seconds = self.seconds * fading + seconds;
         let rate = self.bytes_per_s?.max(1) as f64;
-        // What was not spent is not saved up.
+        // Unused bytes are not saved up.
         self.credit_bytes = (self.credit_bytes + seconds * rate).min(0.0);
         (self.credit_bytes < 0.0).then(|| {
             let wait_ns = (-self.credit_bytes / rate * NS).ceil();
@@ -65,7 +66,7 @@ impl Pace {
         self.pages += pages as f64;
     }
 
-    /// Seconds for so many pages at this pace; `None` while there is none.
+    /// Returns the seconds that `pages` take at this pace; `None` while the pace is unknown.
     pub fn estimate_s(&self, pages: u64) -> Option<f64> {
         let known = self.pages > 0.0 && self.seconds > 0.0;
         known.then(|| pages as f64 * self.seconds / self.pages)

@@ -1,7 +1,7 @@
-//! Work of which something is in memory, the best first.
+//! Units that have pages in memory, the best first. The driver calls this.
 //!
-//! Invariant: a work is in the queue while at least one of its pages is known to be in memory; there
-//! are at most `works_max`. Hearing of a page twice changes nothing. Called by the driver.
+//! Invariant: a unit is in the queue while at least one of its pages is known to be in memory.
+//! There are at most `works_max`. Reporting a page twice changes nothing.
 
 use crate::page::Page;
 use crate::sparse_set::SparseSet;
@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Entry {
     cached_pages: u64,
     score: u64,
-    /// It may be taken: else it waits until it comes near in the task's own order.
+    /// The unit may be taken. Otherwise it waits until the task's own order comes near it.
     is_ready: bool,
 }
 
 /// See the module's head.
 pub(crate) struct Queue {
     works_max: usize,
-    /// Pages in memory, of works in the queue; and of some that were.
+    /// Pages in memory: of units in the queue, and of some that were in it.
     cached: SparseSet,
     works: BTreeMap<Work, Entry>,
     ready: BTreeSet<(Reverse<u64>, Work)>,
@@ -52,12 +52,12 @@ impl Queue {
         self.works.len()
     }
 
-    /// Works that found no room; they are done in the task's own order.
+    /// Number of units that found no space in the queue. They are done in the task's own order.
     pub fn overlooked(&self) -> u64 {
         self.overlooked
     }
 
-    /// A page of a work is in memory.
+    /// A page of the unit is in memory.
     pub fn added(
         &mut self,
         page: &Page,
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// It is not any more.
+    /// A page of the unit is no longer in memory.
     pub fn removed(&mut self, page: &Page, work: Work, score: impl FnOnce(u64) -> u64) {
         if !self.cached.remove(number(page)) {
             return;
@@ -105,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// The work may be taken from now on.
+    /// Lets the unit be taken from now on.
     pub fn admit(&mut self, work: Work) {
         if let Some(entry) = self.works.get_mut(&work) {
             entry.is_ready = true;
@@ -115,21 +115,21 @@ impl Queue {
         }
     }
 
-    /// The work that is taken next, and how many of its pages are in memory.
+    /// Returns the unit that is taken next, and the number of its pages in memory.
     pub fn first(&self) -> Option<(Work, u64)> {
         let (_, work) = self.ready.first()?;
         let entry = self.works.get(work)?;
         Some((*work, entry.cached_pages))
     }
 
-    /// Takes the best.
+    /// Removes and returns the best unit.
     pub fn pop(&mut self) -> Option<Work> {
         let (_, work) = self.ready.pop_first()?;
         self.works.remove(&work);
         Some(work)
     }
 
-    /// Takes a work out.
+    /// Removes a unit.
     pub fn forget(&mut self, work: Work) {
         if let Some(entry) = self.works.remove(&work) {
             self.ready.remove(&(Reverse(entry.score), work));
@@ -161,7 +161,7 @@ mod tests {
         for (object, pages) in [(1, 2), (2, 3), (3, 3), (4, 1)] {
             (0..pages).for_each(|n| queue.added(&page(object, n), work(object), true, |n| n));
         }
-        // Twice is once.
+        // A second report changes nothing.
         queue.added(&page(1, 1), work(1), true, |n| n);
         queue.removed(&page(2, 0), work(2), |n| n);
         queue.removed(&page(2, 0), work(2), |n| n);

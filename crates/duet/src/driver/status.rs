@@ -1,63 +1,65 @@
-//! What a step has done, and how far a driver has come.
+//! Results of steps, and the state of a driver. Maintenance shows them.
+//!
+//! Invariant: reading them changes nothing.
 
 use super::{Driver, Phase};
 use crate::progress::{Counts, Progress};
 use crate::task::Processed;
 use crate::work::Work;
 
-/// What a step has done.
+/// Result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<E> {
-    /// Some work.
+    /// It processed a unit.
     Worked {
-        /// Which.
+        /// The unit.
         work: Work,
-        /// How much of it.
+        /// The amount of work.
         processed: Processed,
     },
-    /// Some work failed. It is left aside until a driver is made from the progress.
+    /// A unit failed. It is skipped until a driver is made from the progress.
     Failed {
-        /// Which.
+        /// The unit.
         work: Work,
-        /// Why.
+        /// The cause.
         error: E,
     },
-    /// Nothing that is left to do is in memory as a whole: it goes on when it is its turn at the device.
+    /// No unit that is left is completely in memory: the next step needs an I/O grant.
     NeedsDevice,
-    /// It heard of pages and passed over work that is done: step again.
+    /// It fetched events and skipped done units: step again.
     Looked,
-    /// The rate limit does not allow more now; events are heard nevertheless.
+    /// The rate limit allows no bytes now. Events are fetched all the same.
     Waiting {
-        /// When it does, nanoseconds.
+        /// When it allows them, nanoseconds.
         until_ns: u64,
     },
-    /// It is paused.
+    /// The driver is paused.
     Paused,
-    /// All work is done, or has failed. Steps go on hearing what has to be done again.
+    /// All units are done or have failed. Further steps still learn which units became stale.
     Finished,
-    /// It was cancelled.
+    /// The driver was cancelled.
     Cancelled,
 }
 
-/// How far a driver has come.
+/// State of a driver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Status {
-    /// What was done, since the first beginning.
+    /// Totals since the task first began.
     pub counts: Counts,
-    /// Works that failed.
+    /// Number of failed units.
     pub failed: u128,
-    /// Works of which something is in memory.
+    /// Number of units with pages in memory.
     pub queued: usize,
-    /// Works that found no room in the queue, and were left to the own order.
+    /// Number of units that found no space in the queue and were left to the own order.
     pub overlooked: u64,
-    /// Seconds to the end at the present pace; `None` while it is not known.
+    /// Seconds to the end at the present pace; `None` while unknown.
     pub eta_s: Option<f64>,
-    /// It is paused.
+    /// The driver is paused.
     pub is_paused: bool,
 }
 
 impl Driver {
-    /// How far it is, when the whole task has `pages_total` pages.
+    /// Returns the state. `pages_total`: pages of the whole task.
     pub fn status(&self, pages_total: u64) -> Status {
         let left = pages_total.saturating_sub(self.counts.pages_done);
         Status {
@@ -70,7 +72,7 @@ impl Driver {
         }
     }
 
-    /// What has to be kept to go on after a restart.
+    /// Returns the state to store for a restart.
     pub fn progress(&self) -> Progress {
         let first = self.ahead.front();
         let mut again = self.again.clone();

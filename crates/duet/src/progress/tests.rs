@@ -74,7 +74,7 @@ fn other_bytes_are_errors() {
     assert_eq!(newer, Err(ProgressError::Version(2)));
 }
 
-/// Behind a right checksum: what is read is written and read again.
+/// With a valid checksum: a decoded progress survives encoding and decoding.
 #[test]
 fn damage_behind_a_right_checksum_is_an_error_or_another_progress() {
     let bytes = sample_of(2, 3, [4, 2, 1]).encode(9);
@@ -95,7 +95,7 @@ fn damage_behind_a_right_checksum_is_an_error_or_another_progress() {
     assert!(read > 100, "{read} of 5000 could be read");
 }
 
-/// Behind a right checksum: anything may be decoded, nothing panics or takes much memory.
+/// With a valid checksum: no crafted bytes cause a panic or a large allocation.
 #[test]
 fn crafted_bytes_do_no_harm() {
     let seal = Progress::seal;

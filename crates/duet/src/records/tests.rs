@@ -19,7 +19,7 @@ fn next(seed: &mut u64) -> u64 {
     hash::mix(*seed)
 }
 
-/// Every record is in the chain of its bucket, once, and no chain holds anything else.
+/// Asserts that every record is in the chain of its bucket once, and that chains have nothing else.
 fn assert_linked(records: &Records) {
     let mut linked = 0;
     for (bucket, first) in records.buckets.iter().enumerate() {
@@ -42,7 +42,7 @@ fn agrees_with_a_map() {
         let mut model = BTreeMap::new();
         let mut state = seed;
         for step in 0..20_000 {
-            // Waves: it grows and shrinks.
+            // Waves: the table grows and shrinks.
             let grows = (step / 4000) % 2 == 0;
             let page = page(next(&mut state) % numbers);
             let hash = hash::hash(SEED, &page);

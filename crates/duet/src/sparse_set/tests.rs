@@ -63,7 +63,7 @@ fn work_in_order_takes_a_run() {
         assert!(set.full.len() <= 1 && set.blocks.len() <= 1);
     });
     assert!(set.memory_bytes() < 700);
-    // Runs of any length cost nothing: they come from disk.
+    // Runs of any length need constant memory, because lengths come from disk.
     set.insert_range(1 << 40..1 << 120);
     assert_eq!(set.len(), 100_000 + (1 << 120) - (1 << 40));
     assert!(set.memory_bytes() < 800);

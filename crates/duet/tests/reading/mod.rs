@@ -28,7 +28,7 @@ impl Store {
         })
     }
 
-    /// Whether it was in memory.
+    /// Returns true if the page was in memory.
     pub fn read(&self, page: Page) -> bool {
         let mut lru = self.lru.borrow_mut();
         let held = lru.iter().position(|p| *p == page);
@@ -52,7 +52,7 @@ impl Store {
 pub struct Reader {
     pub store: Rc<Store>,
     pub descends: bool,
-    /// Times that each object was read to its end, in this order.
+    /// Objects in the order in which they were read to the end.
     pub order: Vec<u64>,
     pub at: BTreeMap<u64, u64>,
     pub fails: BTreeSet<u64>,

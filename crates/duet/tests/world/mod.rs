@@ -1,5 +1,5 @@
-//! What the tests of this room are made of: pages in memory that report what happens to them, in
-//! stripes with a lock each, as a page cache does.
+//! Helpers of this crate's tests: pages in memory that report their events, in stripes with a lock
+//! each, as a page cache does.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use duet::{Duet, Events, Item, Options, Page, Position, Present, Session, Space};
@@ -33,7 +33,7 @@ pub fn page(object: u64, index: u64) -> Page {
 
 const STRIPES: usize = 8;
 
-/// Pages in memory; true for those with unwritten bytes.
+/// Pages in memory; true for dirty ones.
 pub struct World {
     pub duet: Arc<Duet>,
     stripes: Vec<Mutex<BTreeMap<Page, bool>>>,
@@ -143,7 +143,7 @@ impl Present for World {
     }
 }
 
-/// What a session was told.
+/// Knowledge of a session, built from its items.
 #[derive(Default)]
 pub struct Told {
     pub cached: BTreeSet<Page>,
@@ -151,7 +151,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Takes an item in; false when it was no news.
+    /// Applies an item; returns false if it is no news.
     pub fn hear(&mut self, item: &Item) -> bool {
         let Item { page, events } = *item;
         let mut is_news = true;
@@ -171,7 +171,7 @@ impl Told {
     }
 }
 
-/// All that a session has to be told now.
+/// Returns all pending items.
 pub fn drain(session: &Session, present: &dyn Present) -> Vec<Item> {
     let mut items = Vec::new();
     while !session.is_replayed() || session.pending() > 0 {

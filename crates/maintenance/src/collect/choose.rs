@@ -1,7 +1,6 @@
-//! Which containers are worth collecting.
+//! Chooses the containers to collect. The collector calls this.
 //!
-//! Invariant: of containers that the mark's commit had entered, and of no others. Called by the
-//! collector.
+//! Invariant: only containers that the mark's commit had entered are chosen.
 
 use super::Collector;
 use super::merge::{Small, to_merge};
@@ -11,25 +10,25 @@ use std::collections::HashSet;
 use store::{CachedChunks, ContainerUsage, Mark, Pool, Result};
 use units::ContainerId;
 
-/// A container that is worth it.
+/// A container worth collecting.
 pub(super) struct Candidate {
     pub id: ContainerId,
-    /// Plain bytes to be copied.
+    /// Plain bytes to copy.
     pub live_bytes: u64,
-    /// What the copies take on the disk, about, and what it takes itself; 0 of what is in no need
-    /// of room.
+    /// Approximate space of the copies on the disk, and space of the container itself; 0 if it
+    /// needs no space.
     copy_bytes: u64,
     stored_bytes: u64,
-    /// It is in the trash already, and somebody needs it again.
+    /// The container is in the trash, and is needed again.
     pub in_trash: bool,
-    /// It goes only because it is small.
+    /// The container is collected only because it is small.
     pub is_small: bool,
     /// Most of it is live: others go first.
     is_full: bool,
-    /// However little is unused: nothing of it is needed, or it holds nodes, which are few bytes that every mark
-    /// reads.
+    /// Collected however little of it is garbage: nothing needs it, or it has recipe nodes, which
+    /// are few bytes that every mark reads.
     goes_anyway: bool,
-    /// What collecting it gives, about.
+    /// Approximate gain of collecting it.
     gain_bytes: u64,
     benefit: u128,
 }
@@ -52,7 +51,7 @@ impl From<Small> for Candidate {
 }
 
 impl Candidate {
-    /// The lower goes first.
+    /// Lower ranks are collected first.
     fn rank(&self) -> u8 {
         match self {
             Self { in_trash: true, .. } => 0,
@@ -66,9 +65,10 @@ impl Candidate {
 }
 
 impl Collector {
-    /// Makes the plan: what nothing needs, then the best first, as much as may be copied and until little enough is
-    /// unused; then small ones, if there are many; then in the order of their numbers, the newest first, so that of
-    /// several copies the newest stays.
+    /// Makes the plan: first unneeded containers, then the most worthwhile, within the copy limit
+    /// and until little enough garbage is left. Then small containers, if there are many. The plan
+    /// is ordered by number and copied from the end, newest first, so that the newest of several
+    /// copies stays.
     pub(super) fn chosen(
         &mut self,
         pool: &Pool,
@@ -105,7 +105,8 @@ impl Collector {
         Ok(found)
     }
 
-    /// Leaves those out that there is no room to copy: what gives most for the least goes first.
+    /// Removes containers whose copies do not fit into free space. Keeps those that free most for
+    /// the smallest copies.
     fn fit_in(&mut self, pool: &Pool, found: &mut Vec<Candidate>) {
         let Some(reserved) = pool.reserved() else {
             return;
@@ -116,7 +117,7 @@ impl Collector {
             let plain = usage.map_or(0, |usage| usage.plain_bytes).max(1);
             let share = u128::from(stored) * u128::from(candidate.live_bytes) / u128::from(plain);
             let share = u64::try_from(share).unwrap_or(u64::MAX);
-            // Repacked in part it may shrink less.
+            // A repacked part may compress less well.
             candidate.copy_bytes = share.saturating_add(share / 8);
             candidate.stored_bytes = stored;
         }
@@ -138,7 +139,7 @@ impl Collector {
         self.counts.containers_without_room += (before - found.len()) as u64;
     }
 
-    /// What is worth it by itself, and what is small.
+    /// Returns containers that are worthwhile by themselves, and small containers.
     fn candidates(
         &mut self,
         pool: &Pool,
@@ -175,7 +176,7 @@ impl Collector {
         Ok((found, small))
     }
 
-    /// A container of which a part is needed.
+    /// Returns the candidate for a container that is needed in part.
     fn sparse(
         &self,
         pool: &Pool,
@@ -211,7 +212,7 @@ impl Collector {
     }
 }
 
-/// A container in the trash that somebody needs again.
+/// A container in the trash that is needed again.
 fn needed_again(id: ContainerId, usage: ContainerUsage) -> Candidate {
     Candidate {
         id,
@@ -227,7 +228,7 @@ fn needed_again(id: ContainerId, usage: ContainerUsage) -> Candidate {
     }
 }
 
-/// Whatever it is: nothing needs it.
+/// A container that nothing needs.
 fn unneeded(pool: &Pool, id: ContainerId) -> Candidate {
     Candidate {
         id,

@@ -1,13 +1,15 @@
-//! Which small containers are merged although all in them may be needed.
+//! Chooses small containers to merge, even if all of their chunks are live. The collector calls
+//! this.
 //!
-//! Each costs a header, a directory, a file and bits of its own whatever it holds, so thousands of commits of
-//! a few pages cost more than their pages. As in size-tiered log-structured stores (Bigtable, OSDI'06, section 5.4): small
-//! ones go together into one that is several times as large as any of them, so what is merged is copied once
-//! for each such step of its container's size, and not again once that is no longer small.
+//! A container costs a header, a directory, a file and mark bits however little it holds, so
+//! thousands of commits of a few pages cost more than their pages. As in size-tiered log-structured
+//! stores (Bigtable, OSDI'06, section 5.4), small ones are merged into one that is several times as
+//! large as any of them. Data is therefore copied once for each such step in the size of its
+//! container, and no more once the container is not small.
 //!
-//! Invariant: nothing here reads or writes. What is chosen holds at least half of
-//! `merge_ratio_min` times its largest; when nothing that holds less than all of it was left, neither
-//! that nor what comes of it is chosen again. Called by the collector.
+//! Invariant: no I/O. The chosen containers together have at least half of `merge_ratio_min` times
+//! the bytes of the largest of them. If every container that was left out is at least as large as
+//! the merged result, neither they nor the result are chosen again.
 
 use format::container::ContainerClass;
 use std::cmp::Reverse;
@@ -18,11 +20,12 @@ use units::ContainerId;
 pub(super) struct Small {
     pub id: ContainerId,
     pub class: ContainerClass,
-    /// Plain bytes that would be copied.
+    /// Plain bytes that a merge would copy.
     pub live_bytes: u64,
 }
 
-/// Those of `small` that are to be merged, of each class by itself. `room_bytes` is what may be copied in all.
+/// Returns the containers of `small` to merge, of each class separately. `room_bytes` limits the
+/// copies of all.
 pub(super) fn to_merge(small: &[Small], ratio_min: u64, mut room_bytes: u64) -> Vec<Small> {
     let mut chosen = Vec::new();
     if ratio_min < 2 {
@@ -38,8 +41,9 @@ pub(super) fn to_merge(small: &[Small], ratio_min: u64, mut room_bytes: u64) -> 
     chosen
 }
 
-/// How many of the smallest, and their bytes. What begins a merge is twice of what may join it: else the
-/// small containers that a run itself makes could begin the next.
+/// Returns the number of the smallest containers to merge, and their bytes. The ratio that begins a
+/// merge is twice the ratio that lets a container join: otherwise the small containers that a run
+/// itself makes could begin the next.
 fn longest(ascending: &[Small], ratio_min: u64, room_bytes: u64) -> (usize, u64) {
     let (mut bytes, mut begun, mut best) = (0u64, false, (0, 0));
     for (before, small) in ascending.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! What the collector may do, and what it did.
+//! Limits of a garbage collection run, and its totals. Runs and their callers use them.
 //!
-//! Invariant: nothing here reads or writes. Called by runs and by whoever begins them.
+//! Invariant: no I/O.
 
 use store::{CopyCounts, Discarded, MarkCounts, MarkSummary, TrashedContainer};
 use units::Generation;
@@ -8,31 +8,31 @@ use units::Generation;
 /// Nanoseconds of a day.
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
 
-/// What a collection may do.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct GcPolicy {
-    /// Forgotten snapshots can be taken back for so long, nanoseconds.
+    /// Time for which a forgotten snapshot can be restored from the trash, nanoseconds.
     pub trash_period_ns: i64,
-    /// Containers that were given up stay for so long, nanoseconds: for processes that read the
-    /// pool and have opened it before.
+    /// Time for which containers stay in the trash, nanoseconds: for processes that opened the pool
+    /// before.
     pub reader_period_ns: i64,
-    /// Containers of which more is live, percent of their bytes, go after all others.
+    /// Containers with a higher percentage of live bytes are collected after all others.
     pub live_percent_max: u64,
-    /// What may stay unused in containers that somebody needs something of, percent of all that is live.
+    /// Garbage that may stay in partly live containers, percent of all live bytes.
     pub unused_percent_max: u64,
-    /// Live bytes that one run copies at most.
+    /// Maximum live bytes that one run copies.
     pub copy_bytes_max: u64,
-    /// Nothing is copied or given up for less unused bytes than this: a commit costs something too.
+    /// Minimum garbage, bytes, for which a run copies and commits: a commit costs something too.
     pub gain_bytes_min: u64,
-    /// Containers with fewer live bytes than so many percent of a full container are small.
+    /// Containers with fewer live bytes than this percentage of a full container are small.
     pub small_percent_max: u64,
-    /// Small containers are merged once they hold together so many times what the largest of them
-    /// holds. Less than 2: never.
+    /// Small containers are merged once they together have this many times the bytes of the largest
+    /// of them. Less than 2: never.
     pub merge_ratio_min: u64,
-    /// What an earlier run has seen in the trash of a time that was not here yet, when and up to which commit: its days
-    /// count from then.
+    /// Trash entries with future times that an earlier run has seen: when, and up to which commit.
+    /// Their trash period counts from then.
     pub ahead: Option<Discarded>,
-    /// Only says what it would do.
+    /// Only reports what it would do.
     pub dry_run: bool,
 }
 
@@ -54,7 +54,7 @@ impl Default for GcPolicy {
 }
 
 impl GcPolicy {
-    /// With this trash period; containers stay no longer than that.
+    /// Options with this trash period. Containers stay no longer than that.
     pub fn with_trash_period(trash_period_ns: i64) -> Self {
         Self {
             trash_period_ns,
@@ -64,60 +64,60 @@ impl GcPolicy {
     }
 }
 
-/// What a collection did, or would do.
+/// Totals of a run, or of a dry run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcCounts {
-    /// Forgotten snapshots that went for good.
+    /// Forgotten snapshots that were purged.
     pub snapshots_purged: u64,
-    /// What marking read.
+    /// Reads of the mark.
     pub marked: MarkCounts,
     /// Live chunks and nodes.
     pub live_chunks: u64,
-    /// Their plain bytes.
+    /// Plain bytes of live chunks and nodes.
     pub live_bytes: u64,
-    /// Memory of the bits that say what is live, bytes.
+    /// Memory of the mark bits, bytes.
     pub bit_bytes: u64,
-    /// Containers that were looked at.
+    /// Containers that were examined.
     pub containers: u64,
-    /// ... that were given up: they are in the trash now.
+    /// Containers that were moved to the trash.
     pub containers_discarded: u64,
-    /// Their stored bytes.
+    /// Stored bytes of the containers that were moved to the trash.
     pub discarded_bytes: u64,
-    /// ... of which so many only because they were small.
+    /// Containers moved to the trash only because they were small.
     pub containers_merged: u64,
-    /// ... that were to be given up and stay, because they cannot be read in full.
+    /// Chosen containers that stay, because they cannot be read in full.
     pub containers_kept_back: u64,
-    /// ... that stay because there is no room for a copy of what is needed of them.
+    /// Chosen containers that stay, because their copies do not fit into free space.
     pub containers_without_room: u64,
-    /// Chunks that were copied out of them, and out of the trash.
+    /// Chunks copied out of chosen containers, and out of the trash.
     pub chunks_copied: u64,
-    /// Their plain bytes.
+    /// Plain bytes of the copied chunks.
     pub copied_bytes: u64,
-    /// ... of which so many were in memory.
+    /// Copied bytes that were in memory.
     pub cached_bytes: u64,
-    /// ... of which so many are packed as they were: nobody decompressed or fingerprinted them.
+    /// Copied bytes of regions that were packed as stored, without decompression or fingerprinting.
     pub as_stored_bytes: u64,
-    /// Containers that were deleted from the trash.
+    /// Containers deleted from the trash.
     pub containers_deleted: u64,
-    /// Their stored bytes.
+    /// Stored bytes of the deleted containers.
     pub deleted_bytes: u64,
     /// Containers that stay in the trash for now.
     pub containers_in_trash: u64,
-    /// Their stored bytes.
+    /// Stored bytes of the containers in the trash.
     pub trash_bytes: u64,
     /// Purged snapshots whose roots were marked, because clients of this process have them open.
     pub held_snapshots: u64,
-    /// Containers of which only these snapshots need something.
+    /// Containers that only these snapshots need.
     pub held_containers: u64,
     /// Plain bytes of chunks that only these snapshots need.
     pub held_bytes: u64,
-    /// The newest commit that has brought something into the trash at a time that is not here yet: for the next run's
-    /// policy.
+    /// Newest commit that moved something to the trash at a time that is in the future now: for the
+    /// policy of the next run.
     pub ahead_by: Option<Generation>,
 }
 
 impl GcCounts {
-    /// Of this run and one after it: what both did, and how it was in the end.
+    /// Combines this run and the next one: sums of the work, and the final state.
     pub fn followed_by(self, next: Self) -> Self {
         Self {
             snapshots_purged: self.snapshots_purged + next.snapshots_purged,
@@ -134,7 +134,7 @@ impl GcCounts {
         }
     }
 
-    /// The same, with what the mark has found.
+    /// Adds the results of the mark.
     pub(super) fn with_mark(self, mark: &MarkSummary) -> Self {
         Self {
             marked: mark.read,
@@ -148,7 +148,7 @@ impl GcCounts {
         }
     }
 
-    /// The same, and what a round has copied.
+    /// Adds the copies of a round.
     pub(super) fn plus_copied(self, copied: &CopyCounts) -> Self {
         Self {
             chunks_copied: self.chunks_copied + copied.chunks,
@@ -160,13 +160,13 @@ impl GcCounts {
         }
     }
 
-    /// These containers were deleted.
+    /// Counts deleted containers.
     pub(super) fn count_deleted(&mut self, deleted: &[TrashedContainer]) {
         self.containers_deleted += deleted.len() as u64;
         self.deleted_bytes += bytes_of(deleted);
     }
 
-    /// The trash holds these, without those that a dry run would delete.
+    /// Counts the containers in the trash, without those that a dry run would delete.
     pub(super) fn count_trash(&mut self, trash: &[TrashedContainer], without: &[TrashedContainer]) {
         self.containers_in_trash = (trash.len() - without.len()) as u64;
         self.trash_bytes = bytes_of(trash) - bytes_of(without);
@@ -177,8 +177,8 @@ fn bytes_of(containers: &[TrashedContainer]) -> u64 {
     containers.iter().map(|t| t.entry.blob_bytes).sum()
 }
 
-/// Benefit over cost of collecting a container (Rosenblum and Ousterhout, SOSP'91), times a million:
-/// `(1 - u) * age / (1 + u)`, `u` the part that would have to be read and written. `age` counts
+/// Benefit over cost of collecting a container (Rosenblum and Ousterhout, SOSP'91), times a
+/// million: `(1 - u) * age / (1 + u)`, where `u` is the fraction to read and write. `age` counts
 /// commits.
 pub(super) fn benefit(to_copy_bytes: u64, plain_bytes: u64, age: u64) -> u128 {
     let capacity = u128::from(plain_bytes.max(1));

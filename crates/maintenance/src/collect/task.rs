@@ -1,7 +1,6 @@
-//! A run of garbage collection as a task: what the controller runs.
+//! A garbage collection run as a task for the controller. The program calls this.
 //!
-//! Invariant: the steps are those of the run; nothing is known here that the run does not know. Called by the
-//! program.
+//! Invariant: the steps are those of the run; this adapter keeps no state of its own.
 
 use super::Collector;
 use crate::task::{Access, MaintenanceTask, TaskStep};
@@ -14,9 +13,9 @@ use volumes::Volumes;
 pub struct Collecting<'a> {
     /// The run.
     pub collector: &'a mut Collector,
-    /// What it collects.
+    /// The pool to collect.
     pub pool: &'a Pool,
-    /// The pool's, if it has any.
+    /// The pool's volumes, if it has any.
     pub volumes: Option<&'a Volumes>,
 }
 
@@ -29,8 +28,8 @@ impl MaintenanceTask for Collecting<'_> {
         Flow::Collect
     }
 
-    /// What it marks and copies is looked up in the index and read in containers; live chunks that are in memory
-    /// are not read.
+    /// Marking and copying look up the index and read containers, so every step needs the device.
+    /// Live chunks in memory are not read.
     fn step_with(
         &mut self,
         _: u64,

@@ -1,23 +1,24 @@
-//! What a server's own run may do, by how urgent it is.
+//! Limits of a run that a server begins by itself, by its urgency. The server's thread calls this.
 //!
-//! Invariant: forgotten snapshots keep their days however little is free, and copies leave the room
-//! that acknowledged writes still need. Called by the server's thread.
+//! Invariant: forgotten snapshots keep their trash period however little space is free. Copies
+//! leave the space that acknowledged writes still need.
 
 use super::GcPolicy;
 use crate::upkeep::{CollectLimits, Urgency};
 use store::{Discarded, Pool};
 use volumes::Volumes;
 
-/// Less than this is not worth a commit, bytes.
+/// Minimum gain that is worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;
-/// Percent of what is needed that may stay unused in containers when little is free.
+/// Garbage that may stay if space is short, percent of all live bytes.
 const UNUSED_PERCENT_URGENT: u64 = 1;
 const SECOND_NS: i64 = 1_000_000_000;
 
 impl GcPolicy {
-    /// Of a run that a server begins by itself. Trashed containers stay for processes that read the
-    /// pool as long as can be afforded. `copy_room` is from [`CollectLimits::copy_room`], `ahead`
-    /// what an earlier run saw in the trash with a time in the future.
+    /// Returns the policy of a run that a server begins by itself. Containers stay in the trash,
+    /// for processes that read the pool, as long as free space allows. `copy_room` is from
+    /// [`CollectLimits::copy_room`]; `ahead`: trash entries with future times that an earlier run
+    /// has seen.
     pub fn of_server(urgency: Urgency, copy_room: Option<u64>, ahead: Option<Discarded>) -> Self {
         let usual = Self::default();
         let reader_s = i64::try_from(urgency.reader_period_s()).unwrap_or(i64::MAX);
@@ -25,12 +26,12 @@ impl GcPolicy {
             reader_period_ns: reader_s.saturating_mul(SECOND_NS),
             copy_bytes_max: copy_room.unwrap_or(u64::MAX),
             gain_bytes_min: GAIN_BYTES_MIN,
-            // Whoever needs room wants almost all that there is.
+            // If space is short, collect almost all garbage.
             unused_percent_max: match urgency {
                 Urgency::WhenIdle => usual.unused_percent_max,
                 Urgency::Low | Urgency::Full => UNUSED_PERCENT_URGENT,
             },
-            // Merging small containers gives little room, late, and takes some first.
+            // A merge frees little space, late, and needs some first.
             merge_ratio_min: match urgency {
                 Urgency::WhenIdle => usual.merge_ratio_min,
                 Urgency::Low | Urgency::Full => 0,
@@ -42,8 +43,8 @@ impl GcPolicy {
 }
 
 impl CollectLimits {
-    /// Bytes that a run may copy now before it takes the room of acknowledged writes; `None`: nobody
-    /// knows how much is free. On a full disk the reserve is for copies.
+    /// Returns the bytes that a run may copy without taking the space of acknowledged writes;
+    /// `None` if free space is unknown. On a full disk the reserve is for copies.
     pub fn copy_room(&self, pool: &Pool, volumes: &Volumes, urgency: Urgency) -> Option<u64> {
         let room = pool.room()?;
         let journal = volumes.journal_usage();

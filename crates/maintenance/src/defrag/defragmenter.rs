@@ -1,6 +1,6 @@
-//! A run of defragmentation: its stages, step by step.
+//! A defragmentation run: its stages, step by step. The program calls this.
 //!
-//! Invariant: each step is bounded; whatever stage it ends in, what was committed stays. Called by the program.
+//! Invariant: each step is bounded. Committed copies stay, whichever stage the run ends in.
 
 mod resuming;
 mod stages;
@@ -18,21 +18,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Fragmentable, Move, MoveCounts, Result, StoreError, StoreErrorKind, read_at_once};
 
-/// Bits of a work's number: it is its rank by heat in its round.
+/// Bits of a unit's number. The number is the move's rank by heat in its round.
 const RANK_BITS: u32 = 32;
 
 enum Stage {
-    /// Counting what the objects hold: which is next, and how many of its bytes are done.
+    /// Counting the mapped bytes of the objects: the next object, and the bytes of it that are
+    /// done.
     Sizing { object: usize, at: u64 },
-    /// Looking for ranges that lie in pieces.
+    /// Looking for fragmented ranges.
     Examining { moves: Vec<Move>, bytes: u64 },
-    /// Asking whom the moves would hurt.
+    /// Estimating how much each move would fragment other owners.
     Judging(Box<Judging>),
     /// Copying.
     Moving(Box<(Driver, Moving)>),
-    /// Looking what it has brought; the next range.
+    /// Measuring the result; the next range.
     Measuring { cursor: usize },
-    /// Over, or failed.
+    /// Ended, or failed.
     Done,
 }
 
@@ -41,27 +42,27 @@ pub struct Defragmenter {
     source: DefragSource,
     duet: Arc<Duet>,
     options: DefragOptions,
-    /// All objects of the pool: any of them may own a chunk.
+    /// All objects of the pool: each of them may share a chunk.
     owners: Vec<Fragmentable>,
     roots: BTreeMap<u64, format::recipe::ObjectRoot>,
     load: Load,
-    /// Ranges of the load that were examined.
+    /// Number of examined ranges of the load.
     examined: usize,
-    /// Of the next range, bytes of its object before this were looked up.
+    /// Chunks of the next range's object before this offset, bytes, were looked up.
     prepared: u64,
     stage: Stage,
     report: DefragReport,
     outlook: Outlook,
-    /// As it was written down last; what does not change is of this run.
+    /// The last record; its constant fields describe this run.
     record: DefragRecord,
-    /// Steps since then.
+    /// Steps since the last record.
     unrecorded_steps: u64,
 }
 
 impl MaintenanceTask for Defragmenter {
-    /// A range could not be read: it is left where it is.
+    /// Error of a range that could not be read. The range stays where it is.
     type News = StoreError;
-    /// After an error the run is over; what was written down of it stays.
+    /// After an error the run is over; its last record stays.
     type Error = StoreError;
 
     fn flow(&self) -> Flow {
@@ -93,7 +94,8 @@ impl MaintenanceTask for Defragmenter {
 }
 
 impl Defragmenter {
-    /// Begins a run over these objects, by their keys; with a trace, `heat` says what of all objects is read.
+    /// Begins a run over the objects with these keys. With a trace, `heat` has the reads of all
+    /// objects.
     pub fn new(
         source: DefragSource,
         objects: &[u64],
@@ -176,7 +178,7 @@ impl Defragmenter {
         }
     }
 
-    /// What it has found and done.
+    /// Returns the results so far.
     pub fn report(&self) -> DefragReport {
         let ranges_done = match &self.stage {
             Stage::Measuring { cursor } => *cursor as u64,
@@ -191,7 +193,7 @@ impl Defragmenter {
         }
     }
 
-    /// What is left of each stage, about.
+    /// Returns the approximate amount of work left in each stage.
     fn left(&self) -> super::outlook::Amounts {
         let report = &self.report;
         let sizes = |object: usize, at: u64| {
@@ -209,7 +211,7 @@ impl Defragmenter {
         };
         let (ranges, examined) = (report.ranges as f64, self.examined as f64);
         let unexamined = (ranges - examined).max(0.0);
-        // As much of them as of the others.
+        // Assume the same fraction for unexamined ranges as for examined ones.
         let wanted = report.wanted_bytes as f64;
         let to_come = wanted * unexamined / examined.max(1.0);
         let moving = match &self.stage {
@@ -224,7 +226,7 @@ impl Defragmenter {
         [sizing, unexamined, judging as f64, moving, measuring]
     }
 
-    /// From now on so many bytes a second, at most.
+    /// Changes the rate limit.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
         self.options.bytes_per_s = bytes_per_s;
         self.record.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
@@ -233,7 +235,7 @@ impl Defragmenter {
         }
     }
 
-    /// Makes what was copied so far count: before a pause, or an early end.
+    /// Commits the copies so far: before a pause, or an early end.
     pub fn settle(&mut self) -> Result<()> {
         self.outlook.stop();
         if let Stage::Moving(run) = &mut self.stage {
@@ -242,7 +244,7 @@ impl Defragmenter {
         Ok(())
     }
 
-    /// Makes it count soon: before a record that is due because of the time.
+    /// Requests a commit at the end of the current move: before a record that is due by time.
     pub fn settle_soon(&mut self) {
         if let Stage::Moving(run) = &mut self.stage {
             run.1.commit_soon();
@@ -254,7 +256,7 @@ impl Defragmenter {
         Stage::Judging(Box::new(judging))
     }
 
-    /// Moves that were judged: those that are fair.
+    /// Begins to copy the moves that are fair.
     fn begin_moving(&mut self, mut moves: Vec<Move>) -> Result<()> {
         let all = moves.len();
         moves.retain(Move::is_fair);
@@ -294,7 +296,7 @@ impl Defragmenter {
         Ok(Stage::Moving(Box::new((driver, task))))
     }
 
-    /// More of the load, or the end.
+    /// Continues with more of the load, or ends.
     fn after_round(&self) -> Stage {
         match self.load.get(self.examined) {
             Some(_) => Stage::Examining {
@@ -343,7 +345,7 @@ impl Defragmenter {
         Ok(step)
     }
 
-    /// What commits have made count.
+    /// Returns the committed copies.
     fn settled(&self) -> MoveCounts {
         match &self.stage {
             Stage::Moving(run) => run.1.settled(),

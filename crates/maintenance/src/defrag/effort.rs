@@ -1,13 +1,13 @@
-//! What a step has taken of the device, about.
+//! Estimates the device reads of a step. The defragmenter's stages use it.
 //!
-//! Invariant: what others read meanwhile counts too, so a step beside them is shorter and never longer. Called by the
-//! defragmenter's stages.
+//! Invariant: concurrent reads of others count too, so they make a step shorter and never longer.
 
 use store::Pool;
 
-/// A bucket of the index.
+/// Size of an index bucket.
 const PROBE_BYTES: u64 = 4 << 10;
-/// A container's directory, or a region: 16 KiB of volumes, less than 128 of streams.
+/// Estimated size of a container's directory or a region: 16 KiB for volumes, less than 128 KiB for
+/// streams.
 const REGION_BYTES: u64 = 32 << 10;
 
 /// See the module's head.
@@ -18,7 +18,7 @@ pub struct Effort<'a> {
 }
 
 impl<'a> Effort<'a> {
-    /// Of a step that begins now.
+    /// Begins to measure a step.
     pub fn begin(pool: &'a Pool, budget_bytes: u64) -> Self {
         Self {
             pool,
@@ -27,7 +27,7 @@ impl<'a> Effort<'a> {
         }
     }
 
-    /// True when the step had better end.
+    /// Returns true if the budget is used up.
     pub fn is_spent(&self) -> bool {
         read_bytes(self.pool).saturating_sub(self.before) >= self.budget_bytes
     }

@@ -1,6 +1,6 @@
-//! What of a range of the load is worth moving.
+//! Decides which parts of a range are worth moving. The defragmenter calls this.
 //!
-//! Invariant: nothing is changed; whom it hurts is asked later. Called by the defragmenter.
+//! Invariant: nothing is changed; the effect on other owners is judged later.
 
 use super::load::Item;
 use super::{DefragOptions, DefragReport};
@@ -8,14 +8,15 @@ use fragpicker::{HotRange, PlanOptions, SPARSE_BYTES, plan, sparse};
 use std::ops::Range;
 use store::{Move, Places, Result};
 
-/// Bytes of the object that are looked at for a range: how long the runs are that cross a segment's borders is seen beyond them.
+/// Returns the bytes of the object to examine for a range. The length of runs that cross a
+/// segment's borders is seen only beyond these.
 pub fn around(item: &Item) -> Range<u64> {
     let beyond = if item.is_segment { SPARSE_BYTES } else { 0 };
     let HotRange { start, end, .. } = item.range;
     start.saturating_sub(beyond)..end.saturating_add(beyond)
 }
 
-/// The move that a range wants, and what it costs now, which is added to the report.
+/// Returns the move for a range, if any. Adds the range's present cost to the report.
 pub fn examine(
     places: &Places<'_>,
     item: &Item,
@@ -28,7 +29,7 @@ pub fn examine(
         let cost = places.cost(item.object, range.clone())?;
         (found.parts, found.runs, cost)
     } else {
-        // Whom it hurts is asked for all moves at once.
+        // Other owners are judged for all moves at once.
         let moves_shared = PlanOptions { moves_shared: true };
         let ranges = std::slice::from_ref(&item.range);
         let planned = plan(places, item.object, ranges, moves_shared)?;

@@ -1,7 +1,9 @@
-//! Asking the owners of what is to be moved whom that would hurt, one after the other.
+//! Estimates how much each move would fragment other objects that share its chunks, one owner after
+//! the other. The defragmenter calls this.
 //!
-//! Invariant: each step is bounded. Who was asked before a restart is not asked again: his recipe's inner nodes are passed
-//! over once more, so that leaves which owners share count once. Called by the defragmenter.
+//! Invariant: each step is bounded. Owners judged before a restart are not judged again. Only the
+//! inner nodes of their recipes are visited once more, so that leaves shared by several owners
+//! count once.
 
 use super::effort::Effort;
 use super::load::Load;
@@ -11,22 +13,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Fragmentable, Move, Moves, Pool, Result};
 
-/// Windows, ranges or moves that one step looks at.
+/// Maximum number of windows, ranges or moves that one step examines.
 const STEP_LOOKS: usize = 256;
 
 /// See the module's head.
 pub struct Judging {
     waiting: std::vec::IntoIter<Move>,
     moves: Moves,
-    /// Whose turn it is, and how many of his bytes are done.
+    /// Current owner, and its bytes that are done.
     owner: usize,
     at: u64,
-    /// All before this was asked by an earlier process.
+    /// An earlier process has judged all owners before this position.
     asked: (usize, u64),
 }
 
 impl Judging {
-    /// Of these moves; owners before `asked` were asked.
+    /// Judges these moves. Owners before `asked` are done.
     pub fn new(pool: &Arc<Pool>, moves: Vec<Move>, asked: (usize, u64)) -> Self {
         Self {
             waiting: moves.into_iter(),
@@ -37,27 +39,27 @@ impl Judging {
         }
     }
 
-    /// All moves.
+    /// Returns all moves.
     pub fn moves(&self) -> impl Iterator<Item = &Move> {
         self.moves.moves().iter().chain(self.waiting.as_slice())
     }
 
-    /// What they came to.
+    /// Returns the judged moves.
     pub fn into_moves(self) -> Vec<Move> {
         self.moves.into_moves()
     }
 
-    /// Who is being asked.
+    /// Returns the number of the current owner.
     pub fn owner(&self) -> usize {
         self.owner
     }
 
-    /// Owner, and bytes of him, before which all were asked.
+    /// Returns the owner and offset before which all are judged.
     pub fn asked(&self) -> (usize, u64) {
         self.asked.max((self.owner, self.at))
     }
 
-    /// True when nobody is left to ask. What cannot be read is counted in `failed`.
+    /// Returns true if no owner is left. Counts unreadable ranges in `failed`.
     pub fn step(
         &mut self,
         owners: &[Fragmentable],
@@ -80,7 +82,7 @@ impl Judging {
             };
             match looked {
                 Ok(()) => {}
-                // Whoever reads it is told, and check names it.
+                // Readers of the damaged range get an error, and check names it.
                 Err(e) if e.is_corruption() => {
                     *failed += 1;
                     if is_asking {
@@ -96,17 +98,17 @@ impl Judging {
         Ok(false)
     }
 
-    /// A little of one owner.
+    /// Judges a part of one owner.
     fn ask(&mut self, owner: &Fragmentable, load: &Load) -> Result<()> {
         let was_asked = (self.owner, self.at) < self.asked;
         let (root, at) = (&owner.root, self.at);
-        // Of him, up to here.
+        // End of the part that an earlier process has judged.
         let until = match self.owner == self.asked.0 {
             true => self.asked.1,
             false => root.len,
         };
         let next = match load.heat_of(owner.key) {
-            // Without a trace anybody may read anything.
+            // Without a trace every window may be read.
             None if at >= root.len => None,
             None if was_asked => Some(self.moves.pass(root, at, until)?),
             None => Some(self.moves.weigh_next(root, at, REQUEST_WEIGHT)?),

@@ -1,42 +1,44 @@
-//! What is read of the objects of a run: ranges of a trace, the hottest first, or all windows of disks and all
-//! segments of streams.
+//! The load of a run: the ranges of a trace, hottest first, or all windows of disks and all
+//! segments of streams. The defragmenter calls this.
 //!
-//! Invariant: the order does not change while a run goes on. Called by the defragmenter.
+//! Invariant: the order does not change during a run.
 
 use format::defrag::{DefragObject, DefragRange};
 use fragpicker::{HotRange, REQUEST_WEIGHT, SEGMENT_BYTES, hottest};
 use std::collections::BTreeMap;
 
-/// Objects, or ranges of a trace, of a run, at most: a record takes no more. The hottest stay.
+/// Maximum number of objects, or of trace ranges, of a run: a record has space for no more. The
+/// hottest stay.
 const ENTRIES_MAX: usize = format::defrag::ENTRIES_MAX;
 
-/// By the key of an object: its ranges, ascending and apart.
+/// Ranges of each object by its key, ascending and disjoint.
 pub type Heat = BTreeMap<u64, Vec<HotRange>>;
 
-/// Bytes that are moved at once, at most: what is longer is more than one request.
+/// Maximum number of bytes moved together: a longer range is more than one request.
 const RANGE_BYTES_MAX: u64 = 4 << 20;
 
 /// A range of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Of which object.
+    /// Key of the object.
     pub object: u64,
     /// Bytes, and the weight of their requests.
     pub range: HotRange,
-    /// It is among those that are read most.
+    /// The range is among the hottest.
     pub is_hot: bool,
-    /// It is a part of what is read from begin to end, by readers with some memory.
+    /// The range is a segment of an object that is read from begin to end, by readers with some
+    /// memory.
     pub is_segment: bool,
 }
 
 /// An object of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
-    /// Its key.
+    /// Key of the object.
     pub key: u64,
-    /// Bytes of it.
+    /// Size of the object.
     pub bytes: u64,
-    /// So many of them are read at once where no trace says otherwise.
+    /// Bytes that are read together, unless a trace says otherwise.
     pub read_at_once: u64,
 }
 
@@ -53,7 +55,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Of these objects.
+    /// Creates the load of these objects.
     pub fn new(objects: &[Subject], heat: Option<Heat>, hot_percent: u8) -> Self {
         let traced = heat.map(|heat| {
             let items = objects.iter().flat_map(|subject| {
@@ -82,7 +84,8 @@ impl Load {
         }
     }
 
-    /// As another process began it; with a trace, what is read now says whom moves hurt.
+    /// Restores the load that another process began. With a trace, the present heat serves to judge
+    /// owners.
     pub fn stored(objects: &[DefragObject], ranges: &[DefragRange], heat: Option<Heat>) -> Self {
         let objects = objects.iter().map(|one| Subject {
             key: one.key,
@@ -105,7 +108,7 @@ impl Load {
         }
     }
 
-    /// What is written down of it.
+    /// Returns what a record stores of the load.
     pub fn to_store(&self) -> (Vec<DefragObject>, Vec<DefragRange>) {
         let objects = self.objects.iter().map(|one| DefragObject {
             key: one.key,
@@ -131,7 +134,7 @@ impl Load {
         &self.objects
     }
 
-    /// Ranges.
+    /// Number of ranges.
     pub fn len(&self) -> usize {
         match &self.traced {
             Some((items, _)) => items.len(),
@@ -139,13 +142,13 @@ impl Load {
         }
     }
 
-    /// What is read of an object, whether of the run or not; `None`: there is no trace.
+    /// Returns the reads of an object, of the run or not; `None` without a trace.
     pub fn heat_of(&self, object: u64) -> Option<&[HotRange]> {
         let (_, heat) = self.traced.as_ref()?;
         Some(heat.get(&object).map_or(&[], Vec::as_slice))
     }
 
-    /// The range of this number.
+    /// Returns the range with this number.
     pub fn get(&self, number: usize) -> Option<Item> {
         if let Some((items, _)) = &self.traced {
             return items.get(number).copied();
@@ -173,7 +176,7 @@ impl Load {
     }
 }
 
-/// Cut to the object, and none longer than what is moved at once.
+/// Cuts ranges to the object's size and to [`RANGE_BYTES_MAX`].
 fn split(ranges: &[HotRange], size: u64) -> Vec<HotRange> {
     let mut parts = Vec::new();
     for range in ranges {

@@ -1,7 +1,7 @@
-//! The task of a round of moves: most in memory first, else by heat.
+//! Copies a round of moves: those mostly in memory first, else by heat. Duet's driver calls this.
 //!
-//! Invariant: a work is a move, its number the move's rank by heat; a move is done when it is copied, and
-//! counts when a commit was made. Called by the driver.
+//! Invariant: a unit of work is a move; its number is the move's rank by heat. A move is done when
+//! it is copied, and counts once it is committed.
 
 use super::effort::Effort;
 use super::{DefragSource, memory_of};
@@ -13,13 +13,13 @@ use store::{
     Copying, Fragmentable, LaneOptions, Move, MoveCounts, Mover, Places, Result, StoreError,
 };
 
-/// Plain bytes between two commits: what a crash loses of the work.
+/// Plain bytes between two commits: the work that a crash loses.
 const COMMIT_BYTES: u64 = 256 << 20;
 
-/// What of an object is moved.
+/// Ranges of an object that are moved.
 struct Moved {
     root: ObjectRoot,
-    /// By the first byte: the first byte after it, and the rank.
+    /// First byte of each range, to the first byte after it and the rank.
     ranges: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -32,23 +32,24 @@ pub struct Moving {
     objects: BTreeMap<u64, Moved>,
     /// From numbers in the page cache to keys.
     cached_as: BTreeMap<u64, u64>,
-    /// Roots of the objects, where an earlier process may have copied some of the moves.
+    /// Roots of the objects, if an earlier process may have copied some of the moves.
     resumed: Option<BTreeMap<u64, ObjectRoot>>,
     mover: Option<Mover>,
-    /// The move that is being copied.
+    /// The move in progress.
     copying: Option<(u64, Copying)>,
-    /// Moves that were copied, or failed, since the last commit,
+    /// Moves that were copied, or failed, since the last commit.
     copied: Vec<u64>,
-    /// ... and before it, by rank.
+    /// Moves that were committed, by rank.
     is_settled: Vec<bool>,
-    /// What commits have made count.
+    /// Committed copies.
     settled: MoveCounts,
-    /// A commit is to come when the move is whole.
+    /// Commit when the current move is complete.
     is_commit_due: bool,
 }
 
 impl Moving {
-    /// `before` was moved by earlier rounds. `is_resumed`: an earlier process may have copied some of these.
+    /// Creates the task. `before` was copied in earlier rounds. `is_resumed`: an earlier process
+    /// may have copied some of the moves.
     pub fn new(
         source: DefragSource,
         lane: LaneOptions,
@@ -57,8 +58,8 @@ impl Moving {
         before: MoveCounts,
         is_resumed: bool,
     ) -> Self {
-        // Among equals the order of the object: neighbours then lie side by side, and a reader of them all
-        // does not jump from one to the next.
+        // Equally hot moves keep the order of the object: neighbours are then stored side by side,
+        // and a sequential reader does not seek between them.
         moves.sort_by_key(|one| (std::cmp::Reverse(one.weight), one.object, one.start()));
         let mut objects: BTreeMap<u64, Moved> = BTreeMap::new();
         let mut cached_as = BTreeMap::new();
@@ -94,37 +95,38 @@ impl Moving {
         }
     }
 
-    /// What of the moves no commit has made count.
+    /// Returns the moves that are not committed.
     pub fn unsettled(&self) -> impl Iterator<Item = &Move> {
         let all = self.moves.iter().zip(&self.is_settled);
         all.filter(|(_, is_settled)| !**is_settled)
             .map(|(one, _)| one)
     }
 
-    /// What commits have made count.
+    /// Returns the committed copies.
     pub fn settled(&self) -> MoveCounts {
         self.settled
     }
 
-    /// What was copied; its stored bytes when a commit has counted them.
+    /// Returns all copies. Stored bytes include only committed ones.
     pub fn counts(&self) -> MoveCounts {
         let open = self.mover.as_ref().map(Mover::counts);
         sum(self.settled, open.unwrap_or_default())
     }
 
-    /// Makes what was copied count as soon as the move that is being copied is whole: its halves would lie in two containers.
+    /// Requests a commit as soon as the current move is complete. An earlier commit would split it
+    /// over two containers.
     pub fn commit_soon(&mut self) {
         self.is_commit_due = true;
     }
 
-    /// Copies what is left of the move that was begun, and makes all that was copied count: nothing is copied again then.
+    /// Completes the current move and commits all copies, so that nothing is copied again.
     pub fn settle(&mut self) -> Result<MoveCounts> {
         if let Some((rank, _)) = self.copying {
             let pool = Arc::clone(self.source.pool());
             let effort = Effort::begin(&pool, u64::MAX);
             match self.copy(rank, &effort, u64::MAX) {
                 Ok(_) => self.copied.push(rank),
-                // It stays as it is, and is told when it is tried again.
+                // The range stays as it is. Its error is reported when it is tried again.
                 Err(e) if e.is_corruption() => {}
                 Err(e) => return Err(e),
             }
@@ -137,7 +139,7 @@ impl Moving {
         is_settled.unwrap_or(false) || self.copied.contains(&rank)
     }
 
-    /// Makes what was copied count.
+    /// Commits the copies.
     pub fn commit(&mut self) -> Result<MoveCounts> {
         if let Some(mover) = self.mover.take() {
             self.settled = sum(self.settled, mover.commit(self.source.pool())?);
@@ -151,7 +153,7 @@ impl Moving {
         Ok(self.settled)
     }
 
-    /// An earlier process has copied it, or the object is another by now.
+    /// Returns true if an earlier process has copied the move, or the object has changed since.
     fn needs_nothing(&self, one: &Move) -> Result<bool> {
         let Some(roots) = &self.resumed else {
             return Ok(false);
@@ -160,7 +162,7 @@ impl Moving {
         places.are_together(one.object, &one.parts)
     }
 
-    /// Some of a move.
+    /// Copies a part of a move.
     fn copy(&mut self, rank: u64, effort: &Effort<'_>, budget_bytes: u64) -> Result<Processed> {
         let mut processed = Processed {
             is_done: true,
@@ -254,7 +256,7 @@ impl Task for Moving {
         if processed.as_ref().is_ok_and(|processed| !processed.is_done) {
             return processed;
         }
-        // What cannot be read is not tried again.
+        // An unreadable range is not tried again.
         self.copied.push(work.part);
         let open = self.mover.as_ref().map_or(0, |mover| mover.counts().bytes);
         if open >= COMMIT_BYTES || self.is_commit_due {

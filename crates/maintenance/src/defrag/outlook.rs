@@ -1,13 +1,13 @@
-//! When a run will be over, by the pace of its stages so far.
+//! Estimates when a run ends, from the pace of its stages so far. The defragmenter calls this.
 //!
-//! Invariant: pure; time is an argument, and pauses do not count. Called by the defragmenter.
+//! Invariant: pure: time is an argument. Pauses do not count.
 
 use super::DefragStage;
 
 const STAGES: usize = 5;
 const NS: f64 = 1e9;
 
-/// Of each stage: what is done or left of it, in units of its own.
+/// Work of each stage, done or left, in the stage's own units.
 pub type Amounts = [f64; STAGES];
 
 /// See the module's head.
@@ -33,19 +33,19 @@ impl Outlook {
         }
     }
 
-    /// It did so much.
+    /// The step did this much.
     pub fn did(&mut self, stage: DefragStage, units: f64) {
         if let Some(done) = self.done.get_mut(number(stage)) {
             *done += units;
         }
     }
 
-    /// Time does not run until the next step.
+    /// Excludes the time until the next step.
     pub fn stop(&mut self) {
         self.last = None;
     }
 
-    /// Seconds for what is left. `None`: it is not known yet how fast it copies.
+    /// Returns the seconds for the work left; `None` while the pace of copying is unknown.
     pub fn seconds_for(&self, left: &Amounts) -> Option<f64> {
         let pace = |stage: DefragStage| {
             let (spent, done) = (
@@ -66,7 +66,7 @@ impl Outlook {
         .zip(left)
         {
             let known = match stage {
-                // It reads what examining reads.
+                // Measuring reads the same as examining.
                 DefragStage::Measuring => pace(stage).or_else(|| pace(DefragStage::Examining)),
                 _ => pace(stage),
             };

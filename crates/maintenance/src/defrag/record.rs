@@ -1,7 +1,8 @@
-//! What a run was asked for and how far it is, as it is written down: it outlives the process.
+//! The stored record of a run: its options and its progress. The defragmenter and the program use
+//! it.
 //!
-//! Invariant: what a record calls copied was committed before; a record that is lost, or older than what was done, costs work
-//! and never more. Called by the defragmenter and the program.
+//! Invariant: copies that a record counts were committed before it was written. A lost or old
+//! record costs work, never more.
 
 use super::{DefragReport, DefragStage};
 use crate::slots;
@@ -11,35 +12,35 @@ use media::MediaError;
 use store::{Move, Pool};
 use units::UnixNanos;
 
-/// A run as it was written down last.
+/// The last record of a run.
 #[derive(Debug)]
 pub struct RecordedDefrag {
     pub(super) record: DefragRecord,
 }
 
-/// A run, under way or not.
+/// State of a run, in progress or not.
 #[derive(Clone, Copy, Debug)]
 pub struct DefragRun {
-    /// What it is doing.
+    /// Phase of the run.
     pub phase: TaskPhase,
-    /// What it was asked for.
+    /// Options of the run.
     pub wish: DefragWish,
-    /// When it began.
+    /// Time of its begin.
     pub began: UnixNanos,
-    /// When it ended; 0 while it has not.
+    /// Time of its end; 0 before.
     pub ended: UnixNanos,
-    /// What it has done.
+    /// Results.
     pub report: DefragReport,
 }
 
 impl RecordedDefrag {
-    /// The last run; `None`: there was none, or nobody knows.
+    /// Reads the last run; `None` if there was none or its record is lost.
     pub fn read(pool: &Pool) -> Option<Self> {
         let record: DefragRecord = slots::read(pool);
         (record.began != UnixNanos::default()).then_some(Self { record })
     }
 
-    /// How far it was.
+    /// Returns the state of the run.
     pub fn run(&self) -> DefragRun {
         DefragRun {
             phase: self.record.phase,
@@ -50,12 +51,13 @@ impl RecordedDefrag {
         }
     }
 
-    /// Its objects, by their keys.
+    /// Returns the keys of its objects.
     pub fn objects(&self) -> impl Iterator<Item = u64> {
         self.record.objects.iter().map(|one| one.key)
     }
 
-    /// It has not ended, and was asked for just this: who asks again wants it to go on. The rate may be another.
+    /// Returns true if the run has not ended and has the same options, so that the same request
+    /// continues it. The rate limit may differ.
     pub fn is_unfinished_of(&self, wish: &DefragWish, objects: &[u64]) -> bool {
         let of = |wish: &DefragWish| DefragWish {
             bytes_per_s: 0,
@@ -67,12 +69,12 @@ impl RecordedDefrag {
             && (!wish.is_named || are_they())
     }
 
-    /// From now on so many bytes a second, at most.
+    /// Changes the rate limit.
     pub fn limit(&mut self, bytes_per_s: Option<u64>) {
         self.record.wish.bytes_per_s = bytes_per_s.unwrap_or(0);
     }
 
-    /// Nobody works on it: it stays where it is until somebody says so, or for ever.
+    /// Records that no process works on the run: paused, or ended for good.
     pub fn stop(&mut self, pool: &Pool, phase: TaskPhase) -> Result<(), MediaError> {
         self.record.phase = phase;
         if phase == TaskPhase::AtRest {
@@ -82,7 +84,7 @@ impl RecordedDefrag {
     }
 }
 
-/// What is not needed any more is left out.
+/// Ends a record and drops the fields that are no longer needed.
 pub fn end(record: &mut DefragRecord, now: UnixNanos) {
     record.phase = TaskPhase::AtRest;
     record.ended = now;
@@ -94,7 +96,7 @@ pub fn end(record: &mut DefragRecord, now: UnixNanos) {
     record.moves = Vec::new();
 }
 
-/// A move as it is written down.
+/// Converts a move for the record.
 pub fn stored(one: &Move) -> DefragMove {
     DefragMove {
         object: one.object,
@@ -105,7 +107,7 @@ pub fn stored(one: &Move) -> DefragMove {
     }
 }
 
-/// And back. `is_asked`: what it hurts is known.
+/// Converts a move from the record. `is_asked`: `hurts` is valid.
 pub fn taken_up(one: DefragMove, is_asked: bool) -> Move {
     Move {
         object: one.object,

@@ -1,17 +1,17 @@
-//! What a run has found, done and brought.
+//! Findings, work and results of a run. The defragmenter fills them in; the program shows them.
 //!
-//! Invariant: numbers only. Called by the defragmenter; shown by the program.
+//! Invariant: numbers only.
 
 use format::defrag::{DefragCounts, DefragRecord, DefragStage, DefragToll};
 use fragpicker::REQUEST_WEIGHT;
 use store::{Cost, Move, MoveCounts};
 
-/// What a load costs: its ranges, each as often as it is read.
+/// Cost of a load: its ranges, each weighted by its reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Toll {
     /// Requests, [`REQUEST_WEIGHT`] each.
     weight: u128,
-    /// Runs that they lie in, as weighted.
+    /// Weighted number of runs of regions.
     runs_weighed: u128,
     /// Bytes of the ranges, without holes, each range once.
     pub bytes: u64,
@@ -50,7 +50,7 @@ impl Toll {
         self.runs += cost.runs;
     }
 
-    /// As if a move had been made.
+    /// Subtracts the gain of a move, as if it had been made.
     pub(super) fn moved(&mut self, one: &Move) {
         let less = one.runs.saturating_sub(1);
         let weighed = u128::from(one.weight) * u128::from(less);
@@ -58,12 +58,12 @@ impl Toll {
         self.runs = self.runs.saturating_sub(less);
     }
 
-    /// Requests.
+    /// Number of requests.
     pub fn requests(&self) -> f64 {
         self.weight as f64 / REQUEST_WEIGHT as f64
     }
 
-    /// Device reads for them, at best.
+    /// Device reads for these requests, at best.
     pub fn reads(&self) -> f64 {
         self.runs_weighed as f64 / REQUEST_WEIGHT as f64
     }
@@ -77,42 +77,42 @@ impl Toll {
 /// See the module's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefragReport {
-    /// Where it is.
+    /// Stage of the run.
     pub stage: DefragStage,
-    /// Objects that are examined.
+    /// Number of objects.
     pub objects: u64,
-    /// Their bytes, without holes: what rewriting all of them would write.
+    /// Their bytes without holes: what rewriting all of them would write.
     pub mapped_bytes: u64,
-    /// The load is that of a trace.
+    /// The load comes from a trace.
     pub is_traced: bool,
-    /// Ranges of the load.
+    /// Number of ranges of the load.
     pub ranges: u64,
-    /// ... that this stage has looked at.
+    /// Ranges that this stage has examined.
     pub ranges_done: u64,
-    /// ... that are among those that are read most.
+    /// Ranges that are among the hottest.
     pub hot: u64,
-    /// ... that lie in more pieces than they need.
+    /// Ranges that lie in more pieces than necessary.
     pub fragmented: u64,
-    /// ... that are hot, and stay because moving them hurts other owners more than it helps.
+    /// Hot ranges that stay, because their move would fragment other owners more than it helps.
     pub unfair: u64,
-    /// ... that are moved.
+    /// Ranges to move.
     pub wanted: u64,
-    /// ... that cannot be read.
+    /// Ranges that cannot be read.
     pub failed: u64,
-    /// Bytes of them, those that a dry run would move too.
+    /// Bytes of the ranges to move, including those of a dry run.
     pub wanted_bytes: u64,
-    /// Seconds until it is over, at its pace so far; `None`: not known yet.
+    /// Seconds to the end at the present pace; `None` while unknown.
     pub eta_s: Option<f64>,
-    /// What was copied.
+    /// Copies.
     pub moved: MoveCounts,
-    /// What the load costs before.
+    /// Cost of the load before.
     pub before: Toll,
-    /// ... and after.
+    /// Cost of the load after.
     pub after: Toll,
 }
 
 impl DefragReport {
-    /// As far as a record says.
+    /// Restores the report from a record.
     pub(super) fn of(record: &DefragRecord) -> Self {
         let counts = &record.counts;
         Self {
@@ -143,7 +143,7 @@ impl DefragReport {
         }
     }
 
-    /// With what commits have made count.
+    /// Returns the counts for a record, with the committed copies.
     pub(super) fn counts(&self, settled: MoveCounts) -> DefragCounts {
         DefragCounts {
             objects: self.objects,

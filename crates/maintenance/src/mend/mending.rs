@@ -1,7 +1,7 @@
-//! Bringing lost parts back: chunks, recipe nodes, directories.
+//! Repairs lost parts: chunks, recipe nodes, directories. The walk over an object's recipe calls
+//! this.
 //!
-//! Invariant: only bytes whose fingerprint here is the one that is lost are stored. Called by the walk
-//! over an object's recipe.
+//! Invariant: only bytes whose fingerprint in this pool is the lost one are stored.
 
 use super::naming::{name_directory, name_range};
 use super::place::Place;
@@ -11,18 +11,18 @@ use std::ops::ControlFlow;
 use store::{ChunkRef, LostPart, Mending, Reader, Result};
 use units::Fingerprint;
 
-/// Of user data.
+/// Repairs parts of user data.
 pub(super) struct ObjectMending<'m, 'a> {
     pub round: &'m mut Round<'a>,
     pub place: &'m mut Place,
 }
 
-/// Of the object that a directory is.
+/// Repairs parts of a directory's object.
 pub(super) struct DirectoryMending<'m, 'a> {
     pub root: &'m ObjectRoot,
     pub round: &'m mut Round<'a>,
     pub place: &'m mut Place,
-    /// Whether anything did, once something was lost.
+    /// Once a part was lost: whether any part was repaired.
     pub came_back: &'m mut Option<bool>,
 }
 
@@ -59,7 +59,7 @@ impl ObjectMending<'_, '_> {
         Some(chunk.to_vec())
     }
 
-    /// All that is below it is read, to know what it is called here.
+    /// Reads everything below the node, to compute its fingerprints in this pool.
     fn node(&mut self, theirs: &ObjectRoot, part: &LostPart) -> Result<Option<Vec<u8>>> {
         let range = part.offset..part.offset.saturating_add(part.len);
         let mut top = Vec::new();
@@ -71,12 +71,12 @@ impl ObjectMending<'_, '_> {
             top = node.to_vec();
             Ok(lane.fingerprint(node))
         });
-        // Otherwise the replica's object is cut otherwise.
+        // If the replica's object has other chunk boundaries, there is no such node.
         Ok(finished.is_ok().then_some(top))
     }
 }
 
-/// What the replica has there as one chunk.
+/// Returns the replica's chunk that covers exactly the part.
 fn piece(replica: &Reader, theirs: &ObjectRoot, part: &LostPart) -> Result<Option<ChunkRef>> {
     let mut found = None;
     let end = part.offset.saturating_add(part.len);
@@ -102,7 +102,7 @@ impl Mending for DirectoryMending<'_, '_> {
             *self.came_back = Some(stored);
             return Ok(stored);
         }
-        // All of it comes back at once, or nothing.
+        // The directory is repaired as a whole, or not at all.
         let came_back = match *self.came_back {
             Some(came_back) => came_back,
             None => self.directory()?,
@@ -113,7 +113,7 @@ impl Mending for DirectoryMending<'_, '_> {
 }
 
 impl DirectoryMending<'_, '_> {
-    /// The replica's directory, with what its objects are called here.
+    /// Repairs the directory from the replica's one, with fingerprints of this pool.
     fn directory(&mut self) -> Result<bool> {
         let Self {
             root, round, place, ..
@@ -142,7 +142,7 @@ impl DirectoryMending<'_, '_> {
 }
 
 impl Round<'_> {
-    /// What both pools call the same.
+    /// Reads a part by the fingerprint that both pools share.
     fn of_one_domain(&mut self, part: &LostPart) -> Option<Vec<u8>> {
         let read = self.replica.chunk(&part.fingerprint);
         let chunk = self.given(read)?;
@@ -150,7 +150,7 @@ impl Round<'_> {
         Some(chunk.to_vec())
     }
 
-    /// Stores a part if it is what is lost.
+    /// Stores a part if its fingerprint is the lost one.
     fn store(&mut self, part: &LostPart, bytes: Option<Vec<u8>>, is_node: bool) -> Result<bool> {
         let Some(bytes) = bytes else {
             self.counts.missing += 1;

@@ -1,8 +1,9 @@
-//! What this pool calls what the replica has: computed from its bytes, and nothing stored.
+//! Computes this pool's fingerprints of the replica's objects, from their bytes; stores nothing.
+//! The repair calls this.
 //!
-//! Invariant: the same objects get the names that a backup of them would give. What is below a directory
-//! is read in full, but for what a neighbour, the same source at another time, shows to be known
-//! here. Called by mending.
+//! Invariant: the same objects get the fingerprints that a backup of them would give. Everything
+//! below a directory is read, except objects that a neighbour (the same source at another time)
+//! shows to be known here.
 
 use super::round::Round;
 use crate::replicate::{Listing, Pair};
@@ -12,10 +13,11 @@ use std::ops::{ControlFlow, Range};
 use store::{ObjectBuilder, Result};
 use units::Fingerprint;
 
-/// Directories below directories that are followed.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 256;
 
-/// The replica's directory with our names in it; `None` when part of what is below cannot be read.
+/// Returns the replica's directory with fingerprints of this pool; `None` if something below it
+/// cannot be read.
 pub(super) fn name_directory(
     round: &mut Round<'_>,
     theirs: &ObjectRoot,
@@ -64,8 +66,8 @@ fn name_object(round: &mut Round<'_>, theirs: &ObjectRoot) -> Result<Option<Obje
         .map(Some)
 }
 
-/// The replica's chunks in a range by our names, put into a recipe; `top` is the node that was closed
-/// last.
+/// Adds the replica's chunks in a range to a recipe, by fingerprints of this pool. `top` is the
+/// node that was closed last.
 pub(super) fn name_range(
     round: &mut Round<'_>,
     theirs: &ObjectRoot,
@@ -86,7 +88,7 @@ pub(super) fn name_range(
             *top = node.to_vec();
             Ok(lane.fingerprint(node))
         };
-        // Holes come as long as they are; in fixed layout each chunk is told.
+        // Holes come in their full length; in fixed layout the builder takes them chunk by chunk.
         let chunk_bytes = match theirs.layout {
             Layout::Fixed(log2) => 1 << log2,
             Layout::Variable => len,
@@ -100,7 +102,7 @@ pub(super) fn name_range(
     Ok(Some(builder))
 }
 
-/// The piece at `at`: bytes from there to its end, and what we call it.
+/// Returns the piece at `at`: bytes from there to its end, and its fingerprint in this pool.
 fn name_piece(
     round: &mut Round<'_>,
     theirs: &ObjectRoot,
@@ -123,7 +125,7 @@ fn name_piece(
     if fingerprint.is_hole() {
         return Ok(Some((rest, Fingerprint::HOLE)));
     }
-    // Only a hole is cut.
+    // Only a hole may be cut.
     if offset != at {
         return Ok(None);
     }

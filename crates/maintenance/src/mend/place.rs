@@ -1,21 +1,21 @@
-//! Where a walk over a tree is, and what the replica has there.
+//! The position of a walk in a tree, and the replica's object there. Rounds use it.
 //!
-//! Invariant: the replica's directories are read only when something on the way down to here is lost, and
-//! each once while the walk is below it. Called by rounds.
+//! Invariant: the replica's directories are read only if something on the path to this position is
+//! lost, and each once while the walk is below it.
 
 use crate::replicate::{Listing, Pair};
 use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use store::{Reader, Result};
 
-/// A directory on the way, or the object that it leads to.
+/// A directory on the path, or the object at its end.
 #[derive(Default)]
 struct Step {
-    /// In the directory above.
+    /// Its entry in the directory above.
     entry: Option<Entry>,
-    /// What the replica has there; once it was looked for.
+    /// The replica's object; `None` before it was looked up.
     theirs: Option<Option<ObjectRoot>>,
-    /// What the replica's directory names; once it was read.
+    /// Entries of the replica's directory, once it was read.
     listing: Option<Vec<Entry>>,
 }
 
@@ -49,7 +49,7 @@ impl Place {
         self.steps.pop();
     }
 
-    /// What the replica has here; `None` when it has nothing. Fails as the replica's reading does.
+    /// Returns the replica's object at this position, if any. Fails if the replica cannot be read.
     pub fn theirs(&mut self, replica: &Reader) -> Result<Option<ObjectRoot>> {
         let mut above: Option<&mut Step> = None;
         for step in &mut self.steps {
@@ -61,7 +61,8 @@ impl Place {
         Ok(above.and_then(|step| step.theirs.flatten()))
     }
 
-    /// The same place at the other time, when both pools can read all directories down to it.
+    /// Returns the same position at the other time, if both pools can read all directories on the
+    /// path.
     pub fn neighbour(&self, pool: &Reader, replica: &Reader) -> Option<Pair> {
         let mut at = self.neighbour?;
         for entry in self.steps.iter().filter_map(|step| step.entry.as_ref()) {

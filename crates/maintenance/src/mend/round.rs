@@ -1,7 +1,7 @@
-//! One round of a repair: both pools, one session, and what is known so far.
+//! One round of a repair: both pools, one session, and the state so far. The walk and the repair
+//! use it.
 //!
-//! Invariant: what fails at the replica is told once and ends nothing. Called by the walk, and by who
-//! brings parts back.
+//! Invariant: an error of the replica is recorded once and ends nothing.
 
 use super::{GoOn, ReplicaCounts, interrupted};
 use format::recipe::ObjectRoot;
@@ -17,18 +17,18 @@ pub(super) struct Round<'a> {
     pub is_one_domain: bool,
     pub session: WriteSession,
     pub counts: ReplicaCounts,
-    /// Nodes without damage, with all below them.
+    /// Nodes without damage in them or below.
     pub whole: HashSet<Fingerprint>,
-    /// Directories without damage, with all below them.
+    /// Directories without damage in them or below.
     pub whole_trees: HashSet<ObjectRoot>,
-    /// Something came back that has more below it.
+    /// A repaired part has more below it.
     pub found_more: bool,
-    /// Look-ups since it was asked last whether to go on.
+    /// Look-ups since the last call of `go_on`.
     pub looked_up: u32,
     pub go_on: &'a mut GoOn<'a>,
 }
 
-/// Look-ups between two questions whether to go on.
+/// Maximum number of look-ups between two calls of `go_on`.
 const LOOK_UPS_MAX: u32 = 256;
 
 impl Round<'_> {
@@ -40,7 +40,7 @@ impl Round<'_> {
         }
     }
 
-    /// True when the pool, or this session, has what is called so.
+    /// Returns true if the pool, or this session, has the chunk.
     pub fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
         self.looked_up += 1;
         if self.looked_up >= LOOK_UPS_MAX {
@@ -49,7 +49,7 @@ impl Round<'_> {
         self.session.main().holds(fingerprint)
     }
 
-    /// What the replica gave; that it did not is told, and the walk goes on.
+    /// Returns what the replica gave. Records its error, so that the walk continues.
     pub fn given<T>(&mut self, read: Result<T>) -> Option<T> {
         match read {
             Ok(given) => Some(given),

@@ -1,8 +1,9 @@
-//! One walk over objects, with one session: every lost part is asked of the replica once.
+//! One walk over objects, with one session: asks the replica once for every lost part. The repair
+//! calls this.
 //!
-//! Invariant: below what came back in this round nothing is looked at, as it can be read only after the
-//! commit: then there is another round. What is whole is not walked again. In memory are the directories
-//! from the root to where it is. Called by the repair.
+//! Invariant: contents of parts repaired in this round are not examined, because they can be read
+//! only after the commit: that takes another round. Undamaged trees are not walked again. Memory
+//! has the directories on the path from the root.
 
 use super::mending::{DirectoryMending, ObjectMending};
 use super::place::Place;
@@ -12,10 +13,11 @@ use format::recipe::ObjectRoot;
 use format::tree::{Entry, EntryKind};
 use store::Result;
 
-/// Trees that are remembered as whole, at most: about 60 bytes each. Others are walked again.
+/// Maximum number of trees that are remembered as undamaged: about 60 bytes each. Others are walked
+/// again.
 const WHOLE_TREES_MAX: usize = 1 << 20;
 
-/// A directory on the way to where the walk is.
+/// A directory on the path to the walk's position.
 struct Level {
     root: ObjectRoot,
     left: Vec<Entry>,
@@ -23,12 +25,12 @@ struct Level {
 }
 
 impl Round<'_> {
-    /// An object that is no directory.
+    /// Walks an object that is no directory.
     pub fn object(&mut self, root: &ObjectRoot, theirs: Option<ObjectRoot>) -> Result<()> {
         self.data(root, &mut Place::top(theirs, None)).map(drop)
     }
 
-    /// True when it is whole.
+    /// Returns true if the object is undamaged.
     fn data(&mut self, root: &ObjectRoot, place: &mut Place) -> Result<bool> {
         self.check()?;
         let mut whole = std::mem::take(&mut self.whole);
@@ -39,7 +41,7 @@ impl Round<'_> {
         self.unless_unreadable(mended)
     }
 
-    /// A directory with all that is below it.
+    /// Walks a directory and everything below it.
     pub fn tree(
         &mut self,
         root: &ObjectRoot,
@@ -77,13 +79,13 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// `None` when the directory cannot be read, or not yet.
+    /// Returns `None` if the directory cannot be read, or not before the commit.
     fn descend(&mut self, root: &ObjectRoot, place: &mut Place) -> Result<Option<Level>> {
         if self.whole_trees.contains(root) || !self.directory(root, place)? {
             return Ok(None);
         }
         let mut left = match self.pool.reader().directory(root) {
-            // What reading it found damaged is lost from now on.
+            // Reading it has found damage, which counts as lost from now on.
             Err(e) if e.is_corruption() => {
                 let _ = self.directory(root, place)?;
                 return Ok(None);
@@ -98,7 +100,7 @@ impl Round<'_> {
         }))
     }
 
-    /// The object that a directory is; true when it can be read.
+    /// Walks the object of a directory. Returns true if it can be read.
     fn directory(&mut self, root: &ObjectRoot, place: &mut Place) -> Result<bool> {
         self.check()?;
         let mut whole = std::mem::take(&mut self.whole);
@@ -128,7 +130,7 @@ impl Round<'_> {
         }
     }
 
-    /// What is not what it should be although it can be read is nothing that a replica repairs.
+    /// An object that can be read but is wrong is nothing that a replica repairs.
     fn unless_unreadable(&mut self, mended: Result<bool>) -> Result<bool> {
         match mended {
             Err(e) if e.is_corruption() => {

@@ -1,7 +1,8 @@
-//! One chunk from here to there: found there, in memory here, or read.
+//! Copies one chunk: it is found in the receiving pool, taken from memory here, or read. The copies
+//! call this.
 //!
-//! Invariant: bytes are compared with the fingerprint of their own pool right before they are sent,
-//! wherever they come from; the receiving pool gives them its own. Called by the copies.
+//! Invariant: wherever bytes come from, they are compared with the fingerprint of their own pool
+//! right before they are sent. The receiving pool computes its own.
 
 use super::CopyError;
 use super::receiver::Receiver;
@@ -10,23 +11,23 @@ use std::sync::Arc;
 use store::{CachedChunks, Pool, Reader, StoreError};
 use units::Fingerprint;
 
-/// What copying cost, in plain bytes of chunks.
+/// Cost of copying, in plain bytes of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyCounts {
     /// Read from the pool.
     pub read_bytes: u64,
     /// Taken from the page cache.
     pub cached_bytes: u64,
-    /// Not read, as the receiving pool has them.
+    /// Not read, because the receiving pool has them.
     pub known_bytes: u64,
 }
 
 /// See the module's head.
 pub(super) struct Carrier {
     pub from: Arc<Pool>,
-    /// The page cache of the server that runs this.
+    /// The page cache of the server that runs the copy.
     pub memory: Option<Arc<dyn CachedChunks + Send + Sync>>,
-    /// Of the last chunk that was there.
+    /// Bytes of the last chunk that was in the page cache.
     pub bytes: Vec<u8>,
     pub to: Receiver,
     pub is_one_domain: bool,
@@ -38,7 +39,8 @@ impl Carrier {
         self.from.reader()
     }
 
-    /// What the receiving pool calls a chunk of `root` that stands for `len` bytes; it has it then.
+    /// Ensures that the receiving pool has a chunk of `root` that stands for `len` bytes. Returns
+    /// its fingerprint there.
     pub fn carry(
         &mut self,
         root: &ObjectRoot,
@@ -58,7 +60,8 @@ impl Carrier {
         }
         let chunk = self.source().piece(root, fingerprint, len);
         let chunk = chunk.map_err(CopyError::Source)?;
-        // Verified when it came into memory: who reads again may be given what is there still.
+        // The chunk was verified when it came into memory; a repeated read may be served from
+        // there.
         if !self.from.is_called(fingerprint, &chunk) {
             let found = "changed in memory since it was read";
             let damage = StoreError::corruption("chunk", fingerprint, found);
@@ -68,7 +71,7 @@ impl Carrier {
         self.to.store_chunk(&chunk)
     }
 
-    /// From the page cache of a server, when it has it as it was stored.
+    /// Copies a chunk from the server's page cache, if it has the stored bytes.
     fn carry_resident(
         &mut self,
         root: &ObjectRoot,

@@ -1,7 +1,8 @@
-//! A disk: an object in fixed chunks. Its parts are copied in any order.
+//! Copies a disk: an object in fixed chunks, whose parts are copied in any order. The task calls
+//! this.
 //!
-//! Invariant: a part is what one recipe node over chunks covers; parts that are equal in the base are
-//! not among those of the own order, and their nodes are not loaded. Called by the task.
+//! Invariant: a part is the range of one recipe node over chunks. The task's own order skips parts
+//! that equal the base, and their nodes are not loaded.
 
 use super::CopyError;
 use super::carrier::Carrier;
@@ -14,13 +15,13 @@ use units::Fingerprint;
 
 /// log2 of the chunks of a part.
 pub(super) const PART_LOG2: u32 = FIXED_FANOUT.trailing_zeros();
-/// What a copy of a disk keeps in memory.
+/// Memory limits of copying a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyLimits {
-    /// Chunks and runs of holes that wait before they are put into the recipe, 48 bytes each.
+    /// Maximum number of chunks and runs of holes that wait for the recipe, 48 bytes each.
     pub runs_max: usize,
-    /// Nodes over nodes of the recipe, 8 KiB each: then what was sent is committed, without the
-    /// snapshot, and they can be read.
+    /// Maximum number of upper recipe nodes in memory, 8 KiB each. At the limit the copies are
+    /// committed without the snapshot; the nodes can then be read again.
     pub nodes_max: usize,
 }
 
@@ -38,20 +39,20 @@ impl Default for CopyLimits {
 pub(super) struct DiskCopy {
     root: ObjectRoot,
     log2: u8,
-    /// What the receiving pool has, as it is here.
+    /// This pool's object that equals what the receiving pool has.
     before: ObjectRoot,
     growing: GrowingObject,
     runs: Vec<ChunkRun>,
-    /// What is left of a part.
+    /// The part in progress, and its remaining changes.
     begun: Option<(u64, VecDeque<Change>)>,
     limits: CopyLimits,
 }
 
-/// A chunk, or a run of holes, that differs.
+/// A chunk, or a run of holes, that differs from the base.
 struct Change {
     first: u64,
     count: u64,
-    /// Here.
+    /// In this pool.
     fingerprint: Fingerprint,
     /// Bytes.
     len: u64,
@@ -83,12 +84,12 @@ impl DiskCopy {
         1 << (u32::from(self.log2) + PART_LOG2)
     }
 
-    /// How many parts it has.
+    /// Number of parts.
     pub fn parts(&self) -> u64 {
         self.root.len.div_ceil(self.part_bytes())
     }
 
-    /// The next part that differs.
+    /// Returns the next part that differs from the base.
     pub fn next(&self, after: Option<u64>, from: &Reader) -> Result<Option<u64>, CopyError> {
         let first = after.map_or(0, |part| part + 1);
         if first >= self.parts() {
@@ -104,8 +105,8 @@ impl DiskCopy {
         Ok(found)
     }
 
-    /// Copies about so many bytes of what differs in a part. True when it is done; otherwise the next
-    /// call is for the same part.
+    /// Copies about `budget_bytes` of the differences in a part. Returns true if it is complete;
+    /// otherwise the next call must be for the same part.
     pub fn copy_part(
         &mut self,
         part: u64,
@@ -143,7 +144,7 @@ impl DiskCopy {
         Ok(true)
     }
 
-    /// What differs in a part.
+    /// Returns the differences in a part.
     fn changes(&self, part: u64, from: &Reader) -> Result<VecDeque<Change>, CopyError> {
         let start = part.saturating_mul(self.part_bytes());
         let within = start..start.saturating_add(self.part_bytes()).min(self.root.len);
@@ -173,7 +174,7 @@ impl DiskCopy {
         Ok(changes)
     }
 
-    /// The object there, when all its parts are.
+    /// Returns the object in the receiving pool, once all of its parts are there.
     pub fn finish(&mut self, carrier: &mut Carrier) -> Result<ObjectRoot, CopyError> {
         carrier.to.grow(&mut self.growing, &mut self.runs)?;
         Ok(self.growing.root())

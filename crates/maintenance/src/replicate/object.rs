@@ -1,7 +1,7 @@
-//! A stream or a file: an object that is copied from its beginning to its end.
+//! Copies a stream or a file: an object that is copied from begin to end. The task and the copies
+//! of trees call this.
 //!
-//! Invariant: the receiving pool gets the recipe that a backup of the same chunks would give it. Called
-//! by the task and the copies of trees.
+//! Invariant: the receiving pool gets the recipe that a backup of the same chunks would give it.
 
 use super::CopyError;
 use super::carrier::Carrier;
@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use store::ObjectBuilder;
 use units::Fingerprint;
 
-/// Chunks of a step, at most.
+/// Maximum number of chunks in a step.
 const PIECES_MAX: usize = 1024;
 
 /// See the module's head.
@@ -25,7 +25,8 @@ pub(super) struct ObjectCopy {
 
 impl ObjectCopy {
     pub fn new(root: ObjectRoot, base: Option<Pair>, carrier: &Carrier) -> Self {
-        // Who shares fingerprints asks for each chunk; nobody gains from a pair of single chunks.
+        // With shared fingerprints each chunk is looked up; a pair of single chunks would gain
+        // nothing.
         let base = base.filter(|pair| {
             !carrier.is_one_domain
                 && pair.here.level > 0
@@ -40,7 +41,7 @@ impl ObjectCopy {
         }
     }
 
-    /// Copies some of it, about `budget_bytes`. True when nothing is left.
+    /// Copies about `budget_bytes`. Returns true if nothing is left.
     pub fn step(&mut self, carrier: &mut Carrier, budget_bytes: u64) -> Result<bool, CopyError> {
         if self.at >= self.root.len {
             return Ok(true);
@@ -58,7 +59,7 @@ impl ObjectCopy {
         let visited = source.visit_pieces(&self.root, self.at, end, &mut add);
         visited.map_err(CopyError::Source)?;
         for (offset, len, fingerprint) in pieces {
-            // Only a long hole begins before.
+            // Only a long hole begins before the position.
             let skipped = self.at.saturating_sub(offset);
             let len = len.saturating_sub(skipped);
             self.copy_piece(carrier, &fingerprint, len)?;
@@ -84,7 +85,7 @@ impl ObjectCopy {
             }
             None => carrier.carry(&self.root, fingerprint, len)?,
         };
-        // Holes come as long as they are; in fixed layout each chunk is told.
+        // Holes come in their full length; in fixed layout the builder takes them chunk by chunk.
         let chunk_bytes = match self.root.layout {
             Layout::Fixed(log2) => 1 << log2,
             Layout::Variable => len,
@@ -102,7 +103,7 @@ impl ObjectCopy {
         Ok(())
     }
 
-    /// The object there.
+    /// Returns the object in the receiving pool.
     pub fn finish(self, carrier: &mut Carrier) -> Result<ObjectRoot, CopyError> {
         let to = &mut carrier.to;
         let finished = self.builder.finish(&mut |node| to.store_node(node));

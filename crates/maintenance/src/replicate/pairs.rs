@@ -1,7 +1,8 @@
-//! Snapshots that both pools have: by their names, which are sixteen random bytes.
+//! Snapshots that both pools have, found by their identifiers of sixteen random bytes. Replication
+//! uses them; so do repairs, whose own pool is "here".
 //!
-//! Invariant: a pair holds the same bytes, as a snapshot never changes; each pool has its own
-//! fingerprints for them. Called by replication, and by repairs, whose own pool is "here".
+//! Invariant: both objects of a pair have the same bytes, because a snapshot never changes. Each
+//! pool has its own fingerprints for them.
 
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -10,16 +11,16 @@ use std::collections::BTreeMap;
 /// The same bytes in two pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
-    /// In the pool that is copied.
+    /// In the source pool.
     pub here: ObjectRoot,
-    /// In the one that receives.
+    /// In the receiving pool.
     pub there: ObjectRoot,
 }
 
 /// See the module's head.
 pub(crate) struct Pairs {
     here: Vec<Snapshot>,
-    /// By their keys in the catalog: time and name.
+    /// By their keys in the catalog: time and identifier.
     there: BTreeMap<Vec<u8>, Snapshot>,
 }
 
@@ -31,14 +32,14 @@ impl Pairs {
         }
     }
 
-    /// The snapshot there, if it is.
+    /// Returns the same snapshot in the other pool.
     pub fn there(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
         let found = self.there.get(&snapshot.key())?;
         let is_alike = found.kind == snapshot.kind && found.root.len == snapshot.root.len;
         is_alike.then_some(found)
     }
 
-    /// Another snapshot there that is called the same, where names are for one.
+    /// Returns another snapshot there with the same name, for kinds whose names are unique.
     pub fn namesake(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
         let is_it = |other: &&Snapshot| {
             other.kind == SnapshotKind::Volume
@@ -50,12 +51,13 @@ impl Pairs {
             .flatten()
     }
 
-    /// A snapshot was copied.
+    /// Adds a copied snapshot.
     pub fn add(&mut self, there: Snapshot) {
         self.there.insert(there.key(), there);
     }
 
-    /// The pair that is most like a snapshot: itself, its parent, or the newest of its source.
+    /// Returns the pair most similar to a snapshot: the snapshot itself, its parent, or the newest
+    /// one of its source.
     pub fn base(&self, of: &Snapshot) -> Option<Pair> {
         let itself = || self.here.iter().find(|s| s.id == of.id);
         itself()
@@ -63,7 +65,7 @@ impl Pairs {
             .or_else(|| self.neighbour(of))
     }
 
-    /// The same without itself.
+    /// Returns the most similar pair other than the snapshot itself.
     pub fn neighbour(&self, of: &Snapshot) -> Option<Pair> {
         let others = || self.here.iter().filter(|s| s.id != of.id);
         let parent = others().find(|s| s.id == of.parent);
@@ -75,7 +77,7 @@ impl Pairs {
         parent.and_then(|s| self.pair(s, of)).or_else(of_source)
     }
 
-    /// A snapshot in both pools, if it is in both, and of the kind of another one.
+    /// Returns the pair of a snapshot, if both pools have it and its kind matches `of`.
     fn pair(&self, here: &Snapshot, of: &Snapshot) -> Option<Pair> {
         let there = self.there(here)?;
         let is_like = (here.kind == SnapshotKind::Tree) == (of.kind == SnapshotKind::Tree)
@@ -87,7 +89,7 @@ impl Pairs {
     }
 }
 
-/// True for states of one source.
+/// Returns true for states of one source.
 fn is_of_one(a: &Snapshot, b: &Snapshot) -> bool {
     fn name(s: &Snapshot) -> &str {
         match s.kind {

@@ -1,7 +1,8 @@
-//! The pool that receives: one session at a time, begun when something is to be stored.
+//! The receiving pool: one session at a time, begun when something is to be stored. The carrier and
+//! the copies call this.
 //!
-//! Invariant: what it stores is found by the next run, whatever happens to this one. In a dry run the
-//! pool is a rehearsal, of which this knows nothing. Called by the carrier and the copies.
+//! Invariant: the next run finds what this one stored, however this one ends. In a dry run the pool
+//! is a dry-run pool, which this module does not know.
 
 use super::CopyError;
 use format::recipe::ObjectRoot;
@@ -16,7 +17,7 @@ pub(super) struct Receiver {
     pub pool: Arc<Pool>,
     lane: LaneOptions,
     session: Option<WriteSession>,
-    /// Of sessions that ended.
+    /// Totals of ended sessions.
     counts: WriteCounts,
 }
 
@@ -48,7 +49,8 @@ impl Receiver {
         Ok(self.session()?.main())
     }
 
-    /// True when the chunk need not be sent. Only for who shares the fingerprints of this pool.
+    /// Returns true if the chunk need not be sent. Only for sources that share this pool's
+    /// fingerprints.
     pub fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
         let holds = self.lane()?.holds(fingerprint);
         holds.map_err(CopyError::Receiver)
@@ -59,7 +61,7 @@ impl Receiver {
         stored.map_err(CopyError::Receiver)
     }
 
-    /// For builders of recipes.
+    /// Stores a recipe node, for builders.
     pub fn store_node(&mut self, node: &[u8]) -> store::Result<Fingerprint> {
         match self.lane() {
             Ok(lane) => lane.store_node(node),
@@ -67,13 +69,13 @@ impl Receiver {
         }
     }
 
-    /// Cuts a directory at its own places, as a backup would.
+    /// Stores a directory with its own chunk boundaries, as a backup would.
     pub fn store_directory(&mut self, bytes: &[u8]) -> Result<ObjectRoot> {
         let stored = self.lane()?.store_object(bytes, true);
         stored.map_err(CopyError::Receiver)
     }
 
-    /// Puts chunks into an object, and forgets them.
+    /// Adds chunks to an object, and clears them.
     pub fn grow(&mut self, object: &mut GrowingObject, runs: &mut Vec<ChunkRun>) -> Result<()> {
         let reader = Arc::clone(self.reader());
         let put = object.put(runs, &reader, self.lane()?);
@@ -82,7 +84,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// What was stored since the beginning.
+    /// Totals since the begin.
     pub fn counts(&self) -> WriteCounts {
         let mut counts = self.counts;
         if let Some(session) = &self.session {
@@ -91,13 +93,14 @@ impl Receiver {
         counts
     }
 
-    /// Closes what is open of data, so that the counts tell all of it.
+    /// Closes open data containers, so that the counts include all data.
     pub fn seal(&mut self) -> Result<()> {
         let sealed = self.session()?.seal_data();
         sealed.map(drop).map_err(CopyError::Receiver)
     }
 
-    /// Fails when a snapshot of a volume is called as this one meanwhile: a server may have taken it.
+    /// Fails if another snapshot of a volume has taken the name meanwhile: a server may have
+    /// created it.
     pub fn refuse_namesake(&self, snapshot: &Snapshot) -> Result<()> {
         if snapshot.kind != SnapshotKind::Volume {
             return Ok(());
@@ -113,13 +116,13 @@ impl Receiver {
         }
     }
 
-    /// Makes what was sent durable, and adds `snapshots`.
+    /// Makes sent data durable, and adds `snapshots`.
     pub fn commit(&mut self, snapshots: &[Snapshot]) -> Result<()> {
         self.session()?;
         let Some(mut session) = self.session.take() else {
             return Ok(());
         };
-        // Before the commit, in which nobody waits for turns.
+        // Seal before the commit, because the commit waits for no I/O grants.
         session.seal_data().map_err(CopyError::Receiver)?;
         let committed = self.pool.commit(session, snapshots, &[]);
         let committed = committed.map_err(CopyError::Receiver)?;
@@ -127,7 +130,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Stores what is open for the next run to find.
+    /// Stores open containers for the next run to find.
     pub fn abandon(&mut self) -> Result<()> {
         let Some(session) = self.session.take() else {
             return Ok(());

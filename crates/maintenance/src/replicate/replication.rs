@@ -1,7 +1,7 @@
-//! A run of copies: what the program calls.
+//! A replication run. The program calls this.
 //!
-//! Invariant: one snapshot after the other, each in bounded steps and with a commit of its own. What
-//! fails leaves the others as they are. Called by the program.
+//! Invariant: snapshots are copied one after the other, each in bounded steps and with its own
+//! commit. A failure leaves the others as they are.
 
 use super::CopyError;
 use super::carrier::{Carrier, CopyCounts};
@@ -18,19 +18,19 @@ use std::sync::Arc;
 use store::{LaneOptions, Pool, StoreError, StoreErrorKind, WriteCounts};
 use volumes::Volumes;
 
-/// Parts of a disk have numbers of so many bits: 2^64 bytes in parts of a MiB.
+/// Bits of the part numbers of a disk: 2^64 bytes in parts of a MiB.
 const PART_BITS: u32 = 44;
 
-/// How to copy.
+/// Options of a run.
 #[derive(Clone)]
 pub struct CopyOptions {
-    /// How the receiving pool packs.
+    /// Packing in the receiving pool.
     pub lane: LaneOptions,
-    /// Bytes read and sent a second, at most.
+    /// Maximum bytes read and sent in a second.
     pub bytes_per_s: Option<u64>,
-    /// What it keeps in memory.
+    /// Memory limits.
     pub limits: CopyLimits,
-    /// The volumes of the server that runs this: what their page cache has is copied first.
+    /// Volumes of the server that runs the copy: chunks in their page cache are copied first.
     pub volumes: Option<Arc<Volumes>>,
 }
 
@@ -42,38 +42,39 @@ pub struct Replication {
     run: Option<Run>,
 }
 
-/// A snapshot that is being copied.
+/// A snapshot in progress.
 struct Run {
     snapshot: Snapshot,
     driver: Driver,
-    /// Somebody tells what is in memory.
+    /// The session gets events of a page cache.
     listens: bool,
-    /// All of it is sent: what the commit will say.
+    /// All of it is sent: the snapshot to commit.
     sent: Option<Snapshot>,
     before: (CopyCounts, WriteCounts),
 }
 
-/// What a run tells.
+/// Milestones of a run.
 #[derive(Debug)]
 pub enum CopyNews {
-    /// All of the snapshot is sent, and this is what the receiving pool will say: the next step commits it.
+    /// All of the snapshot is sent; this is its entry in the receiving pool. The next step commits
+    /// it.
     Sent(Box<Snapshot>),
-    /// The snapshot is there, durable.
+    /// The snapshot is in the receiving pool, durable.
     Copied(Box<CopiedSnapshot>),
 }
 
-/// A snapshot that was copied; one that would be, when the receiving pool is a rehearsal.
+/// A copied snapshot, or in a dry run, one that would be copied.
 #[derive(Clone, Debug)]
 pub struct CopiedSnapshot {
-    /// As the receiving pool has it.
+    /// Its entry in the receiving pool.
     pub snapshot: Snapshot,
-    /// What reading it cost.
+    /// Cost of reading it.
     pub counts: CopyCounts,
-    /// What the receiving pool stored for it.
+    /// Data that the receiving pool stored for it.
     pub stored: WriteCounts,
 }
 
-/// Volumes whose chunks have the numbers of a snapshot's.
+/// Volumes that number their chunks like the snapshot.
 struct Like(Vec<u64>);
 
 impl Members for Like {
@@ -84,7 +85,7 @@ impl Members for Like {
 
 impl MaintenanceTask for Replication {
     type News = CopyNews;
-    /// After an error the caller gives the snapshot up, or begins another.
+    /// After an error the caller abandons the snapshot, or begins another.
     type Error = CopyError;
 
     fn flow(&self) -> Flow {
@@ -127,7 +128,8 @@ impl MaintenanceTask for Replication {
 }
 
 impl Replication {
-    /// Between two open pools; nobody else writes to `to`. `snapshots` are all of `from`.
+    /// Prepares copies between two open pools. Nothing else may write to `to`. `snapshots` are all
+    /// of `from`.
     pub fn new(
         from: Arc<Pool>,
         snapshots: Vec<Snapshot>,
@@ -156,17 +158,18 @@ impl Replication {
         })
     }
 
-    /// True when the receiving pool has the snapshot, and knows of no damage: nothing is to be sent.
+    /// Returns true if the receiving pool has the snapshot and knows of no damage: nothing needs to
+    /// be sent.
     pub fn is_there(&self, snapshot: &Snapshot) -> bool {
         self.pairs.there(snapshot).is_some() && !self.task.carrier.to.reader().knows_damage()
     }
 
-    /// The snapshot there that has the name which this one would have.
+    /// Returns the snapshot there that has this one's name.
     pub fn namesake(&self, snapshot: &Snapshot) -> Option<&Snapshot> {
         self.pairs.namesake(snapshot)
     }
 
-    /// Begins to copy a snapshot; one that was begun and did not end is given up.
+    /// Begins to copy a snapshot; abandons one in progress.
     pub fn begin(&mut self, snapshot: &Snapshot) -> Result<(), CopyError> {
         self.give_up()?;
         let before = (self.task.carrier.counts, self.task.carrier.to.counts());
@@ -192,7 +195,7 @@ impl Replication {
         Ok(())
     }
 
-    /// Hears of what is in memory, if there is anybody to hear it from.
+    /// Returns a session for events of the page cache; without a page cache, one that gets none.
     fn session(&self, snapshot: &Snapshot) -> Result<(Session, bool), CopyError> {
         let volumes = self.options.volumes.as_ref();
         let like = volumes.map(|v| v.objects_like(snapshot));
@@ -242,7 +245,7 @@ impl Replication {
         let run = self.run.take().ok_or_else(nothing_to_commit)?;
         let snapshot = run.sent.ok_or_else(nothing_to_commit)?;
         match self.pairs.there(&snapshot).is_some() {
-            // What was damaged is stored anew, under the name that it has.
+            // Damaged chunks are stored again; the snapshot keeps its identifier.
             true => carrier.to.commit(&[])?,
             false => {
                 carrier.to.refuse_namesake(&snapshot)?;
@@ -259,14 +262,14 @@ impl Replication {
         })
     }
 
-    /// What was copied of the current snapshot is stored for the next run to find.
+    /// Abandons the current snapshot. Its copies are stored for the next run to find.
     pub fn give_up(&mut self) -> Result<(), CopyError> {
         self.run = None;
         self.task.copied = None;
         self.task.carrier.to.abandon()
     }
 
-    /// What all of it cost so far.
+    /// Totals so far.
     pub fn counts(&self) -> (CopyCounts, WriteCounts) {
         (self.task.carrier.counts, self.task.carrier.to.counts())
     }
@@ -277,10 +280,10 @@ fn nothing_to_commit() -> CopyError {
     CopyError::Receiver(why)
 }
 
-/// The topmost node, or chunk, of what was committed can be read back, and is what its name says.
+/// Verifies that the topmost node, or chunk, of a committed snapshot can be read back.
 fn verify(snapshot: &Snapshot, carrier: &Carrier) -> Result<(), CopyError> {
     let root = snapshot.root.fingerprint;
-    // A rehearsal has nothing to read back.
+    // A dry run has nothing to read back.
     if root.is_hole() || carrier.to.pool.is_rehearsal() {
         return Ok(());
     }

@@ -1,6 +1,7 @@
-//! The task: a disk's works are its parts, any other object is one work from its beginning to its end.
+//! The task of copying: the units of a disk are its parts; any other object is one unit. Duet's
+//! driver calls this.
 //!
-//! Invariant: what is done does not depend on the order. Called by Duet's driver.
+//! Invariant: the result does not depend on the order.
 
 use super::CopyError;
 use super::carrier::Carrier;
@@ -12,7 +13,7 @@ use duet::{Page, Processed, Space, Task, Work};
 use format::recipe::{Layout, ObjectRoot};
 use format::snapshot::{Snapshot, SnapshotKind};
 
-/// What is being copied.
+/// The object in progress.
 pub(super) enum Copied {
     Disk(DiskCopy),
     Object(ObjectCopy),
@@ -30,7 +31,7 @@ impl Copied {
         Ok(match (snapshot.kind, root.layout) {
             (SnapshotKind::Tree, _) => Self::Tree(Box::new(TreeCopy::new(root, base, carrier)?)),
             (_, Layout::Fixed(log2)) => {
-                // A disk takes over what its base has without asking for it.
+                // A disk takes parts of its base over without looking them up.
                 let reader = carrier.to.reader();
                 let base = base.filter(|pair| reader.is_believed_whole(&pair.there));
                 Self::Disk(DiskCopy::new(root, log2, base, limits))
@@ -54,7 +55,7 @@ pub(super) struct Copying {
     pub copied: Option<Copied>,
 }
 
-/// The only work of what has no parts.
+/// The only unit of an object without parts.
 const WHOLE: Work = Work { object: 0, part: 0 };
 
 impl Task for Copying {

@@ -1,8 +1,8 @@
-//! A file tree: its directories are read, what is below is copied, and each is written anew with what
-//! the receiving pool calls that.
+//! Copies a file tree: reads directories, copies the contents below, then writes each directory
+//! with the receiving pool's fingerprints. The task calls this.
 //!
-//! Invariant: bounded steps; in memory are the directories from the root to where it is. A directory or
-//! file that is equal in the base is not read. Called by the task.
+//! Invariant: steps are bounded. Memory has the directories on the path from the root. A directory
+//! or file that equals the base is not read.
 
 use super::CopyError;
 use super::carrier::Carrier;
@@ -13,20 +13,21 @@ use format::tree::{Entry, EntryKind};
 use std::collections::HashMap;
 use store::Reader;
 
-/// Objects of this tree that are remembered, for hard links and copies: about 150 bytes each.
+/// Maximum number of objects of this tree that are remembered, for hard links and copies: about 150
+/// bytes each.
 const OBJECTS_MAX: usize = 1 << 16;
 
-/// A directory on the way to where the copy is.
+/// A directory on the path to the current position.
 struct Level {
-    /// Itself.
+    /// The directory's object.
     root: ObjectRoot,
-    /// What is not copied yet, in reverse order.
+    /// Entries to copy, in reverse order.
     left: Vec<Entry>,
     copied: Vec<Entry>,
     base: Option<Listing>,
 }
 
-/// A directory that both pools have: the same names, one by one.
+/// A directory that both pools have: the same names in both.
 pub(crate) struct Listing {
     here: Vec<Entry>,
     there: Vec<Entry>,
@@ -37,7 +38,7 @@ pub(super) struct TreeCopy {
     levels: Vec<Level>,
     file: Option<(Entry, ObjectCopy)>,
     objects: HashMap<ObjectRoot, ObjectRoot>,
-    /// When nothing is left.
+    /// The copied tree, once nothing is left.
     done: Option<ObjectRoot>,
 }
 
@@ -70,7 +71,7 @@ impl TreeCopy {
         if let Ok(entries) = &mut left {
             entries.reverse();
         }
-        // Without a base more is read, and nothing else.
+        // Without a base more is read; the result is the same.
         let base = base.and_then(|pair| Listing::read(pair, carrier.source(), carrier.to.reader()));
         self.levels.push(Level {
             root,
@@ -81,7 +82,7 @@ impl TreeCopy {
         Ok(())
     }
 
-    /// Copies some of it, about `budget_bytes`. True when nothing is left.
+    /// Copies about `budget_bytes`. Returns true if nothing is left.
     pub fn step(&mut self, carrier: &mut Carrier, budget_bytes: u64) -> Result<bool, CopyError> {
         let spent = |carrier: &Carrier| carrier.counts.read_bytes + carrier.counts.cached_bytes;
         let before = spent(carrier);
@@ -132,7 +133,7 @@ impl TreeCopy {
         Ok(())
     }
 
-    /// All of the directory is copied: it is written, and its entry in the one above is done.
+    /// Writes a directory that is completely copied, and completes its entry in the one above.
     fn ascend(&mut self, carrier: &mut Carrier) -> Result<(), CopyError> {
         let Some(level) = self.levels.pop() else {
             return Ok(());
@@ -166,16 +167,16 @@ impl TreeCopy {
         }
     }
 
-    /// The tree there, when nothing is left.
+    /// Returns the tree in the receiving pool, once nothing is left.
     pub fn root(&self) -> Option<ObjectRoot> {
         self.done
     }
 }
 
-/// Entries of a step, at most.
+/// Maximum number of entries in a step.
 const ENTRIES_MAX: usize = 4096;
 
-/// What an object is called there without looking at it: it is empty, or equal in the base.
+/// Returns the object there without reading it, if it is empty or equals the base.
 fn known(
     content: &ObjectRoot,
     base: Option<Pair>,
@@ -188,7 +189,7 @@ fn known(
     let there = base.filter(|pair| pair.here == *content)?.there;
     let reader = carrier.to.reader();
     let is_whole = match is_tree {
-        // Of what is below nothing is known but that something there is damaged.
+        // Damage below a directory has no known path, so any known damage disables the shortcut.
         true => !reader.knows_damage(),
         false => reader.is_believed_whole(&there),
     };
@@ -196,14 +197,14 @@ fn known(
 }
 
 impl Listing {
-    /// Of two directories that can be read.
+    /// Reads both directories; `None` if one cannot be read.
     pub fn read(pair: Pair, here: &Reader, there: &Reader) -> Option<Self> {
         let here = here.directory(&pair.here).ok()?;
         let there = there.directory(&pair.there).ok()?;
         Some(Self { here, there })
     }
 
-    /// The object of that name and type.
+    /// Returns the pair of objects with that name and type.
     pub fn pair(&self, entry: &Entry) -> Option<Pair> {
         let content = |entries: &[Entry]| {
             let at = entries.binary_search_by(|e| e.name.cmp(&entry.name)).ok()?;

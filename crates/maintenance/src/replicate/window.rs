@@ -1,7 +1,8 @@
-//! What chunks are called in the other pool, learned from an older state that both have.
+//! Learns the other pool's fingerprints of chunks from an older state that both pools have. Copies
+//! of streams and large files use it.
 //!
-//! Invariant: memory is bounded; a chunk that is not in the window is sent, and found there. Both
-//! states are read through their recipes only. Called by copies of streams and large files.
+//! Invariant: memory is bounded. A chunk outside the window is sent, and the receiving pool
+//! deduplicates it. Both states are read through their recipes only.
 
 use super::carrier::Carrier;
 use super::pairs::Pair;
@@ -11,11 +12,11 @@ use std::sync::Arc;
 use store::Reader;
 use units::Fingerprint;
 
-/// Pairs in memory, at most: about 150 bytes each.
+/// Maximum number of pairs in memory: about 150 bytes each.
 const PAIRS_MAX: usize = 1 << 16;
-/// Pairs that are read at a time.
+/// Pairs that are read together.
 const PAIRS_READ: usize = 4096;
-/// The window reaches so far beyond what is looked for: shorter insertions are passed over.
+/// Distance that the window reaches beyond the offset: longer insertions are not found.
 const LEAD_BYTES: u64 = 128 << 20;
 
 /// See the module's head.
@@ -23,7 +24,7 @@ pub(super) struct Window {
     pair: Pair,
     here: Arc<Reader>,
     there: Arc<Reader>,
-    /// Read up to here; the end when a recipe cannot be read.
+    /// Read up to here; the end if a recipe cannot be read.
     at: u64,
     known: HashMap<Fingerprint, Fingerprint>,
     order: VecDeque<Fingerprint>,
@@ -41,7 +42,8 @@ impl Window {
         }
     }
 
-    /// What the chunk is called there, when the older state has it near `offset`.
+    /// Returns the chunk's fingerprint in the other pool, if the older state has the chunk near
+    /// `offset`.
     pub fn find(&mut self, fingerprint: &Fingerprint, offset: u64) -> Option<Fingerprint> {
         while self.at < self.pair.here.len.min(offset.saturating_add(LEAD_BYTES)) {
             self.read_some();
@@ -74,7 +76,7 @@ impl Window {
     }
 }
 
-/// The next pieces of an object; none when its recipe cannot be read.
+/// Returns the next pieces of an object; none if its recipe cannot be read.
 fn pieces(
     reader: &Reader,
     root: &format::recipe::ObjectRoot,

@@ -1,12 +1,12 @@
-//! Regions that readers have verified and the scrub has not come to yet.
+//! Regions that readers have verified before the scrub reached them. The scrub uses it.
 //!
-//! Invariant: bounded; what finds no room is read again, and nothing else. Called by the scrub.
+//! Invariant: memory is bounded. A region that finds no space is read again, nothing worse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use store::RegionPlace;
 use units::ContainerId;
 
-/// Regions that are remembered, at most: about 50 bytes each.
+/// Maximum number of regions that are remembered: about 50 bytes each.
 const REGIONS_MAX: usize = 1 << 20;
 
 /// See the module's head.
@@ -17,7 +17,7 @@ pub struct ReadByOthers {
 }
 
 impl ReadByOthers {
-    /// A reader has verified it.
+    /// A reader has verified the region.
     pub fn add(&mut self, place: RegionPlace) {
         if self.regions < REGIONS_MAX
             && self
@@ -30,13 +30,13 @@ impl ReadByOthers {
         }
     }
 
-    /// Whether a reader has.
+    /// Returns true if a reader has verified the region.
     pub fn has(&self, place: RegionPlace) -> bool {
         let sectors = self.sectors.get(&place.container);
         sectors.is_some_and(|sectors| sectors.contains(&place.sector))
     }
 
-    /// The scrub is through with the container.
+    /// The scrub has completed the container.
     pub fn forget(&mut self, container: ContainerId) {
         let sectors = self.sectors.remove(&container);
         self.regions -= sectors.map_or(0, |sectors| sectors.len());

@@ -1,8 +1,8 @@
-//! A scrub from its start to its end, over restarts: what the program calls.
+//! A scrub from begin to end, over restarts. The program calls this: a thread of a server, or a
+//! command.
 //!
-//! Invariant: a step is bounded; what is done is written down now and then, and at every pause and
-//! end. The pass that ended last is known until the next one has ended. Called by the program: a thread
-//! of a server, or a command.
+//! Invariant: a step is bounded. Progress is recorded at intervals, and at every pause and end. The
+//! last complete pass stays recorded until the next one is complete.
 
 use super::{Scrub, ScrubFindings};
 use crate::slots;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 use store::{Pool, StoreError};
 use units::{ContainerId, UnixNanos};
 
-/// Stored bytes verified between two records: what a crash makes the scrub do again, at most.
+/// Stored bytes verified between two records: the maximum that a crash repeats.
 const RECORD_EVERY_BYTES: u64 = 1 << 30;
-/// What says that progress is that of a scrub.
+/// Tag of a scrub's progress.
 const TAG: u64 = u64::from_be_bytes(*b"scrub\0\0\x01");
 
 /// See the module's head.
@@ -29,36 +29,36 @@ pub struct Scrubber {
     record: ScrubRecord,
     run: Option<Run>,
     findings: ScrubFindings,
-    /// Bytes of the pass when the record was written last.
+    /// Bytes of the pass at the last record.
     recorded_bytes: u64,
     totals: ScrubTotals,
 }
 
-/// What was done since the process began, over all passes.
+/// Totals since the process began, over all passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubTotals {
-    /// Stored bytes that were read from the device.
+    /// Stored bytes read from the device.
     pub read_bytes: u64,
     /// Stored bytes that readers had verified.
     pub cached_bytes: u64,
-    /// Places that were found damaged.
+    /// Damaged places that were found.
     pub damaged: u64,
 }
 
-/// A pass that is under way in this process.
+/// A pass that this process runs.
 struct Run {
     driver: Driver,
     task: Scrub,
 }
 
-/// How far it is.
+/// Progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// What it is doing.
+    /// Phase.
     pub phase: TaskPhase,
-    /// The pass that is under way or paused.
+    /// The pass in progress or paused.
     pub pass: Pass,
-    /// The last one that ended.
+    /// The last pass that ended.
     pub last: Pass,
     /// Containers of the pool.
     pub containers: u64,
@@ -66,12 +66,12 @@ pub struct ScrubStatus {
     pub stored_bytes: u64,
 }
 
-/// The device did not give a container: it is left for the next pass.
+/// The device could not read a container: it is left for the next pass.
 #[derive(Debug)]
 pub struct Unread {
-    /// Which.
+    /// The container.
     pub container: ContainerId,
-    /// Why.
+    /// The cause.
     pub error: StoreError,
 }
 
@@ -92,7 +92,7 @@ impl MaintenanceTask for Scrubber {
         let Some(Run { driver, task }) = &mut self.run else {
             return Ok(TaskStep::Idle);
         };
-        // What was read before a session began is not told: that may be long ago.
+        // Regions read before the session began are not reported: those reads may be old.
         let step = driver.step(task, &NothingPresent, now_ns, (budget_bytes, access))?;
         Ok(match self.count(step) {
             Step::Worked { processed, .. } => TaskStep::Worked {
@@ -115,7 +115,7 @@ impl MaintenanceTask for Scrubber {
 }
 
 impl Scrubber {
-    /// Reads what was done before. Readers' events come from `duet`.
+    /// Reads the record. Readers' events come from `duet`.
     pub fn new(pool: Arc<Pool>, duet: Arc<Duet>) -> Self {
         let record: ScrubRecord = slots::read(&pool);
         Self {
@@ -129,7 +129,7 @@ impl Scrubber {
         }
     }
 
-    /// For a process in which nobody else reads.
+    /// For a process without other readers.
     pub fn alone(pool: Arc<Pool>) -> Self {
         let options = duet::Options {
             items_max: 64,
@@ -138,23 +138,23 @@ impl Scrubber {
         Self::new(pool, Duet::new(options))
     }
 
-    /// How far a scrub of the pool has come, as it was written down last.
+    /// Returns the recorded progress of a pool's scrub.
     pub fn recorded(pool: &Pool) -> ScrubStatus {
         let record: ScrubRecord = slots::read(pool);
         status_of(pool, &record)
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn status(&self) -> ScrubStatus {
         status_of(&self.pool, &self.record)
     }
 
-    /// What this process has done.
+    /// Returns the totals of this process.
     pub fn totals(&self) -> ScrubTotals {
         self.totals
     }
 
-    /// Begins a pass, or goes on with the one that was begun; one that is running gets another limit.
+    /// Begins a pass, or continues a paused one. Changes the rate limit of a running one.
     pub fn start(&mut self, bytes_per_s: Option<u64>) -> Result<(), TooManySessions> {
         if let Some(run) = &mut self.run {
             run.driver.limit(bytes_per_s);
@@ -183,7 +183,8 @@ impl Scrubber {
         Ok(())
     }
 
-    /// Of the pass that was begun; what cannot be believed is done again.
+    /// Returns the progress of the pass. Progress that cannot be trusted is dropped, and the work
+    /// is done again.
     fn progress(&mut self) -> Progress {
         let is_begun = self.record.phase != TaskPhase::AtRest;
         let stored = Progress::decode(&self.record.progress, TAG).ok();
@@ -196,7 +197,7 @@ impl Scrubber {
         }
     }
 
-    /// Takes over what a step has found and done.
+    /// Adds the findings and counts of a step.
     fn count(&mut self, step: Step<StoreError>) -> Step<StoreError> {
         let Some(Run { driver, task }) = &mut self.run else {
             return step;
@@ -228,17 +229,18 @@ impl Scrubber {
         };
     }
 
-    /// What was found since this was called last: it is to be noted in the pool, and told.
+    /// Returns the findings since the last call. The caller notes them in the pool and reports
+    /// them.
     pub fn take_findings(&mut self) -> ScrubFindings {
         std::mem::take(&mut self.findings)
     }
 
-    /// True when so much was done since the last record that it is time for the next.
+    /// Returns true if enough was done since the last record.
     pub fn wants_record(&self) -> bool {
         bytes_of(&self.record.pass).abs_diff(self.recorded_bytes) >= RECORD_EVERY_BYTES
     }
 
-    /// Writes down how far it is. What fails costs work after a restart, and nothing else.
+    /// Records the progress. A failure costs work after a restart, nothing else.
     pub fn record(&mut self) -> Result<(), MediaError> {
         if let Some(run) = &self.run {
             self.record.progress = run.driver.progress().encode(TAG);
@@ -247,8 +249,7 @@ impl Scrubber {
         slots::write(&self.pool, &mut self.record)
     }
 
-    /// Stops, to go on where it was when somebody says so. The container that was begun is begun
-    /// anew then.
+    /// Pauses the pass. The container in progress is begun anew later.
     pub fn pause(&mut self) -> Result<(), MediaError> {
         if self.record.phase == TaskPhase::AtRest {
             return Ok(());
@@ -259,12 +260,12 @@ impl Scrubber {
         recorded
     }
 
-    /// Whether steps do something.
+    /// Returns true if steps do something.
     pub fn is_running(&self) -> bool {
         self.run.is_some()
     }
 
-    /// Whether a pass is under way, or was when the last process ended.
+    /// Returns true if a pass is in progress, or was when the last process ended.
     pub fn is_under_way(&self) -> bool {
         self.record.phase == TaskPhase::UnderWay
     }
@@ -286,7 +287,7 @@ fn status_of(pool: &Pool, record: &ScrubRecord) -> ScrubStatus {
 }
 
 impl ScrubStatus {
-    /// When everything had been verified that was there when that pass began; `None`: never.
+    /// Returns the end of the last complete pass; `None` if there was none.
     pub fn verified(&self) -> Option<UnixNanos> {
         (self.last.ended != UnixNanos::default()).then_some(self.last.ended)
     }

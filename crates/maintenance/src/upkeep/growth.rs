@@ -1,32 +1,33 @@
-//! How fast a pool grows, from samples of its size: about one a day, for four weeks.
+//! Estimates a pool's growth from samples of its size: about one a day, for four weeks. The gc
+//! memory calls this.
 //!
-//! Invariant: one import in that time is no trend, and one collection ends none: the interval with the fastest
-//! growth and the one with the slowest are left out. What comes more often (a backup a day, a collection a week)
-//! counts as it comes. Fewer than three intervals say nothing. Called by what is remembered of collections.
+//! Invariant: one import is no trend, and one gc run ends none: the intervals of fastest and
+//! slowest growth are left out. Events that recur (a daily backup, a weekly gc run) count. Fewer
+//! than three intervals give no estimate.
 
 use format::collect::{SAMPLES, SizeSample};
 use units::UnixNanos;
 
 const HOUR_S: u64 = 3600;
 const DAY_S: u64 = 24 * HOUR_S;
-/// Samples are so far apart, at least: a writer that runs each day at about the same time makes one each day.
+/// Minimum distance of samples: a writer that runs daily at about the same time makes one a day.
 const APART_S: u64 = 20 * HOUR_S;
-/// What has passed since the newest sample counts as an interval from then on.
+/// The time since the newest sample counts as an interval from this length on.
 const LAST_S: u64 = 12 * HOUR_S;
 /// Older samples do not count.
 const WINDOW_S: u64 = 35 * DAY_S;
 const INTERVALS_MIN: usize = 3;
 
-/// Of an interval between two samples.
+/// Growth in an interval between two samples.
 #[derive(Clone, Copy)]
 struct Growth {
     seconds: u64,
-    /// Less than zero when more was collected than stored.
+    /// Negative if gc freed more than was stored.
     bytes: i128,
 }
 
-/// Adds a sample when one is due, the oldest goes for it; true if so. Samples of a time that is not here yet
-/// go too: a clock was ahead.
+/// Adds a sample if one is due, in place of the oldest; returns true if so. Drops samples with
+/// future times, which came from a wrong clock.
 pub(super) fn sample(
     samples: &mut [SizeSample; SAMPLES],
     now: UnixNanos,
@@ -50,7 +51,7 @@ pub(super) fn sample(
     true
 }
 
-/// See the module's head; `None` also when it does not grow.
+/// Returns the growth, bytes a day; `None` if it is unknown or not positive. See the module's head.
 pub(super) fn per_day(
     samples: &[SizeSample; SAMPLES],
     now: UnixNanos,
@@ -106,7 +107,8 @@ mod tests {
         UnixNanos(((1000.0 + day) * DAY_S as f64) as i64 * 1_000_000_000)
     }
 
-    /// GiB a day of a pool of 1000 GiB that changes by so much each day, seen half a day later.
+    /// Growth in GiB a day of a pool of 1000 GiB with these daily changes, shortly after the last
+    /// day.
     fn trend(days: &[i64]) -> Option<i64> {
         let (mut samples, mut stored) = ([SizeSample::default(); SAMPLES], 1000 * GIB);
         assert!(sample(&mut samples, at(0.0), stored as u64));
@@ -140,14 +142,14 @@ mod tests {
     fn one_collection_ends_no_trend() {
         assert_eq!(trend(&[10, 10, 10, -400, 10, 10]), Some(10));
         assert_eq!(trend(&[10, 10, 10, -400]), Some(10));
-        // Nor do both together make or end one.
+        // Neither make nor end a trend together.
         assert_eq!(trend(&[10, 500, 10, -400, 10, 10]), Some(10));
         assert_eq!(trend(&[0, 500, 0, -400, 0, 0]), None);
     }
 
     #[test]
     fn collections_that_come_again_count() {
-        // Ten a day, and sixty a week given back: ten a week, or a little more.
+        // Ten a day, and sixty a week freed: ten a week, or a little more.
         let weeks: Vec<i64> = [10, 10, 10, 10, 10, 10, -50].repeat(4);
         let found = trend(&weeks).expect("it grows");
         assert!((1..=4).contains(&found), "{found}");
@@ -161,14 +163,14 @@ mod tests {
         assert!(sample(&mut samples, at(0.0), 1));
         assert!(!sample(&mut samples, at(0.5), 2));
         assert!(sample(&mut samples, at(0.9), 3));
-        // A clock that was ahead is set right.
+        // A clock that was ahead is corrected.
         assert!(sample(&mut samples, at(50.0), 4));
         assert!(sample(&mut samples, at(2.0), 5));
         let kept: Vec<_> = taken(&samples).map(|sample| sample.stored_bytes).collect();
         assert_eq!(kept, [1, 3, 5]);
-        // Long ago says nothing of now.
+        // Old samples say nothing about now.
         assert_eq!(per_day(&samples, at(90.0), 9), None);
-        // What came since the last sample counts after half a day.
+        // Growth since the last sample counts after half a day.
         assert_eq!(per_day(&samples, at(2.4), u64::MAX), None);
         assert!(per_day(&samples, at(2.6), u64::MAX).is_some());
     }

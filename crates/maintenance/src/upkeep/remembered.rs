@@ -1,7 +1,8 @@
-//! What is remembered of collections, over restarts: when the last one ran, what it gave, and how many gave nothing.
+//! Remembers gc runs over restarts: the last run, its gain, and how many had no effect. The
+//! server's gc thread and the command `gc` use it.
 //!
-//! Invariant: a run is written down when it begins, as one that did not end, so that a process that dies in each
-//! run does not begin the next one at once. What is lost costs a look. Called by the server's collection and `gc`.
+//! Invariant: a run is recorded when it begins, as interrupted, so that a process that dies in each
+//! run does not begin the next one at once. A lost record costs one extra run.
 
 use super::growth;
 use super::{CollectLimits, CollectRun, CollectSchedule, Urgency};
@@ -11,29 +12,29 @@ use media::MediaError;
 use store::{Discarded, Pool};
 use units::{Generation, UnixNanos};
 
-/// What began a run, and what it did.
+/// Cause and result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectNote {
-    /// When it ended; of one that begins, when that is.
+    /// End of the run; of a run that begins, the present time.
     pub at: UnixNanos,
-    /// As what it was begun.
+    /// Urgency at its begin.
     pub urgency: Urgency,
     /// A command began it.
     pub by_command: bool,
-    /// It came to its end.
+    /// It was not interrupted.
     pub is_complete: bool,
-    /// Bytes of containers that it deleted.
+    /// Bytes of the containers that it deleted.
     pub deleted_bytes: u64,
-    /// Bytes of containers that it put into the trash.
+    /// Bytes of the containers that it moved to the trash.
     pub discarded_bytes: u64,
-    /// Bytes of all containers then.
+    /// Bytes of all containers at that time.
     pub stored_bytes: u64,
-    /// The newest commit that has brought something into the trash at a time that was not here yet.
+    /// Newest commit that moved something to the trash at a time that was in the future.
     pub ahead_by: Option<Generation>,
 }
 
 impl CollectNote {
-    /// Of a run of this pool that begins now.
+    /// Creates the note of a run that begins now.
     pub fn of(pool: &Pool, urgency: Urgency, by_command: bool) -> Self {
         Self {
             at: pool.now(),
@@ -56,7 +57,7 @@ pub struct CollectMemory {
 }
 
 impl CollectMemory {
-    /// What the pool remembers; of a new pool, that somebody looks after it from now on.
+    /// Reads the pool's memory. For a new pool, management begins now.
     pub fn of(pool: &Pool) -> Self {
         let mut record: CollectRecord = slots::read(pool);
         if record.since == UnixNanos(0) {
@@ -65,12 +66,12 @@ impl CollectMemory {
         Self::from(record)
     }
 
-    /// When to collect.
+    /// The schedule of runs.
     pub fn schedule(&mut self) -> &mut CollectSchedule {
         &mut self.schedule
     }
 
-    /// The last run, if there was one.
+    /// Returns the last run, if any.
     pub fn last(&self) -> Option<CollectNote> {
         let record = &self.record;
         (record.ended != UnixNanos(0)).then(|| CollectNote {
@@ -85,25 +86,26 @@ impl CollectMemory {
         })
     }
 
-    /// What a run has seen in the trash of a time that was not here yet: for the policy of the next run.
+    /// Returns the trash entries with future times that a run has seen: for the policy of the next
+    /// run.
     pub fn ahead(&self) -> Option<Discarded> {
         let (by, at) = (self.record.ahead_by, self.record.ahead_seen);
         (by != Generation::default()).then_some(Discarded { by, at })
     }
 
-    /// After a run that saw all of the trash.
+    /// Updates that after a run that saw all of the trash.
     fn see_ahead(&mut self, note: &CollectNote) -> (Generation, UnixNanos) {
         match (note.ahead_by, self.ahead()) {
             _ if !note.is_complete => (self.record.ahead_by, self.record.ahead_seen),
             (None, _) => (Generation::default(), UnixNanos(0)),
-            // Nothing newer, and a clock that has gone on since.
+            // Nothing newer, and the clock has advanced since.
             (Some(by), Some(seen)) if by <= seen.by && seen.at <= note.at => (seen.by, seen.at),
-            // All of it waits anew: nothing goes too early.
+            // Everything waits anew, so that nothing is deleted too early.
             (Some(by), _) => (by, note.at),
         }
     }
 
-    /// A run begins. What is to be written: that it did not end.
+    /// A run begins. Returns the record to write: an interrupted run.
     pub fn begin(&mut self, note: CollectNote) -> CollectRecord {
         let mut as_dead = self.clone();
         let record = as_dead.end(note);
@@ -111,7 +113,7 @@ impl CollectMemory {
         record
     }
 
-    /// A run has ended. What is to be written.
+    /// A run has ended. Returns the record to write.
     pub fn end(&mut self, note: CollectNote) -> CollectRecord {
         let (ahead_by, ahead_seen) = self.see_ahead(&note);
         self.schedule.ended(CollectRun {
@@ -140,19 +142,20 @@ impl CollectMemory {
         self.record
     }
 
-    /// What is to be written while there was no run: since when somebody waits for the first.
+    /// Returns the record to write before the first run: since when the pool is managed.
     pub fn record(&mut self) -> CollectRecord {
         self.record.sequence = self.record.sequence.saturating_add(1);
         self.record
     }
 
-    /// Whoever writes to the pool tells how large it is: what is to be written, once in about a day.
+    /// Notes the pool's size. Returns a record to write about once a day.
     pub fn see_size(&mut self, now: UnixNanos, stored_bytes: u64) -> Option<CollectRecord> {
         let is_due = growth::sample(&mut self.record.samples, now, stored_bytes);
         is_due.then(|| self.record())
     }
 
-    /// The same for who opens the pool to write and collects nothing: nobody looks after the pool for that.
+    /// The same for processes that write to the pool without running gc. It does not count as
+    /// managing the pool.
     pub fn note_size(pool: &Pool) -> Result<(), MediaError> {
         let mut memory = Self::from(slots::read::<CollectRecord>(pool));
         match memory.see_size(pool.now(), pool.record().stored_bytes) {
@@ -161,12 +164,12 @@ impl CollectMemory {
         }
     }
 
-    /// Bytes that the pool grows by in a day, as far as that can be told.
+    /// Returns the pool's growth, bytes a day, if known.
     pub fn growth_per_day(&self, now: UnixNanos, stored_bytes: u64) -> Option<u64> {
         growth::per_day(&self.record.samples, now, stored_bytes)
     }
 
-    /// Writes it down.
+    /// Writes the record.
     pub fn write(pool: &Pool, mut record: CollectRecord) -> Result<(), MediaError> {
         slots::write_numbered(pool, &mut record)
     }
@@ -239,7 +242,7 @@ mod tests {
         }
     }
 
-    /// As a process leaves it behind and the next one finds it; `alive_s` each, a look a second.
+    /// Counts the runs of servers that are restarted every `alive_s` and check every second.
     fn runs_of_restarted_servers(alive_s: u64, days: u64, gives: u64, dies_in_runs: bool) -> usize {
         let began_s = 1_000_000;
         let mut stored = CollectRecord {
@@ -252,7 +255,7 @@ mod tests {
             let mut memory = CollectMemory::from(stored);
             let until = (now_s + alive_s).min(end_s);
             while now_s < until {
-                // A gibibyte an hour is written, and as much overwritten.
+                // A GiB an hour is written, and as much overwritten.
                 let since_run = memory.last().map_or(began_s, |last| seconds(last.at));
                 let written = (now_s - since_run) * GIB / HOUR_S;
                 let space = at(now_s, 100 * GIB + written);
@@ -272,19 +275,20 @@ mod tests {
         runs
     }
 
-    /// 21 GiB come in 21 hours, a fifth of the pool: one run in that time, however long a server lives.
+    /// 21 GiB come in 21 hours, a fifth of the pool: one run in that time, however long a server
+    /// lives.
     #[test]
     fn restarts_neither_multiply_runs_nor_prevent_them() {
         for alive_s in [300, HOUR_S, 20 * HOUR_S, 1000 * HOUR_S] {
             let runs = runs_of_restarted_servers(alive_s, 10, 20 * GIB, false);
             assert!((10..=13).contains(&runs), "{runs} runs of {alive_s} s");
         }
-        // Who dies in each run tries ever more rarely.
+        // A process that dies in each run tries less and less often.
         let runs = runs_of_restarted_servers(60, 10, 0, true);
         assert!((2..=40).contains(&runs), "{runs} deaths");
     }
 
-    /// What is newer than what was seen waits from now on, and what was seen with it: never less.
+    /// Entries newer than those seen wait from now on, together with those: never less.
     #[test]
     fn what_is_ahead_of_the_clock_is_remembered_from_when_it_was_seen() {
         let mut memory = CollectMemory::from(CollectRecord::default());

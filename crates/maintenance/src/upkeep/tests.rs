@@ -1,4 +1,4 @@
-//! When collections begin, how urgently, and that they end.
+//! When gc runs begin, how urgently, and that they end.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn schedule() -> CollectSchedule {
     CollectSchedule::new(CollectLimits::default(), START_S, None)
 }
 
-/// A disk of a TiB with so much free, a day after the start.
+/// A disk of a TiB with this much free, a day after the start.
 fn space(free_bytes: u64, stored_bytes: u64) -> PoolSpace {
     PoolSpace {
         now_s: START_S + DAY_S,
@@ -58,10 +58,10 @@ fn what_is_little_depends_on_the_disk_and_the_journal() {
         limits.reserve_bytes(room(600 * MIB), small_journal),
         150 * MIB
     );
-    // The collector leaves room to the journal.
+    // Gc leaves space for the journal.
     assert_eq!(limits.copy_floor_bytes(room(TIB), GIB), GIB + 64 * MIB);
     assert_eq!(limits.copy_floor_bytes(room(600 * MIB), GIB), 75 * MIB);
-    // A large journal needs room, on a disk that has it.
+    // A large journal needs space, on a disk that has it.
     assert_eq!(limits.reserve_bytes(room(TIB), GIB), 2 * GIB + 128 * MIB);
     assert_eq!(limits.low_bytes(room(10 * GIB), GIB), 3264 * MIB);
     assert_eq!(limits.low_bytes(room(u64::MAX), GIB), 16 * GIB);
@@ -90,7 +90,7 @@ fn a_disk_that_fills_is_urgent_and_a_roomy_one_is_not() {
     assert!(Urgency::Low.reader_period_s() < Urgency::WhenIdle.reader_period_s());
 }
 
-/// A full disk of which nothing can be given back: runs become rare, and nobody is kept waiting.
+/// A full disk without garbage: runs become rare, and no writer has to wait.
 #[test]
 fn urgent_runs_in_vain_become_rare() {
     let mut schedule = schedule();
@@ -115,7 +115,7 @@ fn urgent_runs_in_vain_become_rare() {
     }
     assert!((20..40).contains(&runs), "{runs} runs in a day");
     assert!(longest > HOUR_S);
-    // What is written since may have overwritten something.
+    // Writes since then may have overwritten something.
     let written = PoolSpace {
         stored_bytes: full.stored_bytes + 200 * GIB,
         ..full
@@ -126,7 +126,7 @@ fn urgent_runs_in_vain_become_rare() {
     assert!(schedule.keep_free_bytes(&full) > GIB);
 }
 
-/// A pool that only grows is looked at in vain, ever more rarely.
+/// A pool that only grows is searched without effect, less and less often.
 #[test]
 fn growth_that_is_needed_is_looked_at_ever_more_rarely() {
     let mut schedule = schedule();
@@ -161,7 +161,7 @@ fn what_is_overwritten_is_given_back_at_a_fifth() {
         begins(&schedule, &later(126 * GIB)),
         Some(Urgency::WhenIdle)
     );
-    // Not at once after the last one.
+    // Not directly after the last run.
     let soon = PoolSpace {
         now_s: START_S + DAY_S + 60,
         ..later(140 * GIB)
@@ -192,7 +192,7 @@ fn trash_whose_time_is_over_goes_once_a_day() {
     assert_eq!(next.at_s, Some(then.now_s + DAY_S));
     assert_eq!(begins(&schedule, &after(23)), None);
     assert_eq!(begins(&schedule, &after(24)), Some(Urgency::WhenIdle));
-    // Somebody holds it: the next try is a day later.
+    // A hold blocked the deletion: the next try is a day later.
     schedule.ended(run(Urgency::WhenIdle, 0, &after(24)));
     assert_eq!(begins(&schedule, &after(47)), None);
     assert_eq!(begins(&schedule, &after(49)), Some(Urgency::WhenIdle));
@@ -209,7 +209,7 @@ fn trash_whose_time_is_over_goes_once_a_day() {
     assert_eq!(begins(&schedule, &nothing), None);
 }
 
-/// A run that failed or was stopped knows nothing of the pool, and is not tried again at once.
+/// A failed or interrupted run knows nothing about the pool, and is not repeated at once.
 #[test]
 fn a_run_that_failed_is_tried_again_later() {
     let mut schedule = schedule();
@@ -227,7 +227,8 @@ fn a_run_that_failed_is_tried_again_later() {
     assert_eq!(begins(&schedule, &later), Some(Urgency::WhenIdle));
 }
 
-/// What went into the trash while little was free stays an hour for readers; a full disk does not wait for that.
+/// Containers trashed while space was low stay an hour for readers. A full disk does not wait for
+/// that.
 #[test]
 fn a_full_disk_does_not_wait_for_what_a_low_one_waits_for() {
     let mut schedule = schedule();
@@ -261,7 +262,7 @@ fn a_clock_that_was_set_back_keeps_nobody_waiting() {
 fn a_small_pool_is_left_alone() {
     let at = space(TIB / 2, 40 * MIB);
     assert_eq!(begins(&schedule(), &at), None);
-    // Also on a disk that others have filled.
+    // The same on a disk that other files have filled.
     let full = space(MIB, 40 * MIB);
     assert_eq!(begins(&schedule(), &full), None);
     assert_eq!(schedule().keep_free_bytes(&full), 0);
@@ -276,7 +277,7 @@ fn scrubs_are_due_by_what_was_verified_first() {
     assert_eq!(scrub_due_s(300, None, 100, 30), Some(130));
     assert_eq!(scrub_due_s(300, Some(200), 100, 30), Some(230));
     assert_eq!(scrub_due_s(300, Some(200), 100, 0), None);
-    // A clock was ahead when the last pass began, or when the pool was made.
+    // The clock was ahead when the last pass began, or when the pool was created.
     assert_eq!(scrub_due_s(300, Some(9000), 100, 30), Some(130));
     assert_eq!(scrub_due_s(300, Some(9000), 8000, 30), Some(30));
 }

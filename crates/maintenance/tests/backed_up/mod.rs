@@ -1,4 +1,4 @@
-//! Pools on simulated disks with backups in them, for histories of what maintenance does to them.
+//! Pools with backups on simulated disks, for histories of maintenance.
 
 use sim::pool_histories::{MEMORY_BYTES, Source, What, lane_options, media, snapshot};
 use sim::{Seed, SimDisk};

@@ -1,4 +1,4 @@
-//! Copies between pools on simulated disks, for the tests of copies and of repairs from them.
+//! Copies between pools on simulated disks, for tests of replication and of repairs.
 
 #![allow(dead_code)]
 
@@ -22,7 +22,7 @@ pub fn copy_options() -> CopyOptions {
     }
 }
 
-/// An empty pool with keys of its own.
+/// An empty pool with its own keys.
 pub fn receiver(seed: u64) -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
     let init = InitOptions {

@@ -1,5 +1,5 @@
-//! A real volume of which every 256 KiB are 32 pieces of 4 KiB, written at different times, and one of
-//! 128 KiB (FragPicker, SOSP'21, section 5).
+//! A real volume in which every 256 KiB are 32 pieces of 4 KiB, written at different times, and one
+//! of 128 KiB (FragPicker, SOSP'21, section 5).
 //!
 //! Invariant: nothing depends on the machine or the time.
 
@@ -91,14 +91,14 @@ pub fn write(volume: &dyn Volume, offset: u64, bytes: &[u8]) {
         .expect("write");
 }
 
-/// The pool, and what the volume `disk` holds.
+/// The pool, and the contents of the volume `disk`.
 pub fn made(blocks: u64) -> (Arc<SimDisk>, Vec<u8>) {
     let disk = SimDisk::unrecorded(Image::new());
     let bytes = make(&disk, blocks);
     (disk, bytes)
 }
 
-/// The same on a disk of the caller; what the volume `disk` holds.
+/// The same on a disk of the caller; returns the contents of the volume `disk`.
 pub fn make(disk: &Arc<SimDisk>, blocks: u64) -> Vec<u8> {
     let init = InitOptions {
         secrets: &[],
@@ -110,7 +110,7 @@ pub fn make(disk: &Arc<SimDisk>, blocks: u64) -> Vec<u8> {
     let bytes = noise(3, blocks * BLOCK);
     let volume = volumes.create("disk", blocks * BLOCK, 12).expect("create");
     let part = |offset: u64, len: u64| &bytes[offset as usize..(offset + len) as usize];
-    // Four pieces a checkpoint: a region of 16 KiB, of things that are far from each other.
+    // Four pieces a checkpoint: a region of 16 KiB, of pieces that are far apart.
     for four in shuffled(blocks * 32, 5).chunks(4) {
         for piece in four {
             let offset = piece / 32 * BLOCK + piece % 32 * 4 * KIB;
@@ -168,7 +168,7 @@ pub fn defragment(
     finish(Defragmenter::new(source, &objects, heat, options).expect("begin"))
 }
 
-/// What is not there, or not as it was written.
+/// Returns a description of missing or wrong data.
 pub fn damage(volumes: &Volumes) -> Option<String> {
     let depth = CheckDepth::Data { part: 1, parts: 1 };
     let go_on = &mut |_, _| ControlFlow::Continue(());
@@ -179,12 +179,12 @@ pub fn damage(volumes: &Volumes) -> Option<String> {
     }
 }
 
-/// Everything is there.
+/// Asserts that nothing is missing or wrong.
 pub fn is_sound(volumes: &Volumes) {
     assert_eq!(damage(volumes), None);
 }
 
-/// Reads ranges, with a cold cache; the regions that had to be read for it.
+/// Reads ranges with a cold cache. Returns the number of regions that were read.
 pub fn read_cost(disk: &Arc<SimDisk>, bytes: &[u8], ranges: &[(u64, u64)]) -> u64 {
     let volumes = open(disk, 77);
     let volume = volumes.volume("disk").expect("there");

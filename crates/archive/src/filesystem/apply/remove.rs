@@ -1,8 +1,9 @@
-//! Removing what a restored directory has and the snapshot has not.
+//! Removes names from a restored directory that the snapshot does not have. `restore --delete`
+//! calls this.
 //!
-//! Invariant: every name is listed and removed through the handle of its own directory, so whoever
-//! swaps directories or links meanwhile turns nothing to another place. Links are removed, never
-//! followed. What is mounted below is not entered. Depth costs memory, not stack and not handles.
+//! Invariant: every name is listed and removed through the handle of its own directory, so swapping
+//! directories or links meanwhile does not redirect a removal. Links are removed, never followed.
+//! Mounts below are not entered. Depth costs memory, neither stack nor handles.
 
 use super::{DIRECTORY, TargetDirectory};
 use crate::filesystem::listing::names_in;
@@ -13,23 +14,23 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Levels of which the directories stay open. Deeper ones are reached from below again, and must be
-/// the same then.
+/// Maximum number of levels whose directories stay open. Deeper trees reopen upper directories from
+/// below, and these must still be the same.
 const OPEN_LEVELS_MAX: usize = 64;
 
 /// A directory that is being emptied.
 struct Level {
-    /// Its name in the one above.
+    /// Its name in the directory above.
     name: CString,
     /// Device and inode.
     identity: (u64, u64),
-    /// None while it is not among the last ones.
+    /// `None` while it is not among the last ones.
     fd: Option<OwnedFd>,
     names: std::vec::IntoIter<CString>,
 }
 
 impl Level {
-    /// Opens the directory `name` in `above`, unless something is mounted there, and lists it.
+    /// Opens and lists the directory `name` in `above`, unless something is mounted there.
     fn enter(above: BorrowedFd<'_>, name: CString) -> io::Result<Self> {
         let fd = open_on_device(above, &name)?;
         let identity = identity(&rustix::fs::fstat(&fd)?);
@@ -54,8 +55,8 @@ impl TargetDirectory {
         names_in(self.fd.as_fd()).map_err(|e| PathError::new("list", self.path(), e))
     }
 
-    /// Removes what has that name, with everything in it. `step` is called before each system call
-    /// that removes something, and ends the work with its error.
+    /// Removes `name` with everything in it. `step` is called before each system call that removes
+    /// something; its error ends the removal.
     pub fn remove_all(
         &self,
         name: &CStr,
@@ -125,10 +126,10 @@ impl TargetDirectory {
     }
 }
 
-/// False when it is a directory.
+/// Removes a name. Returns false if it is a directory.
 fn unlinked(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<bool> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
-        // Somebody else was faster.
+        // Another process has removed it already.
         Ok(()) | Err(Errno::NOENT) => Ok(true),
         Err(Errno::ISDIR) => Ok(false),
         Err(e) => Err(e.into()),
@@ -139,7 +140,7 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Opens a directory that lies on the same mount.
+/// Opens a directory on the same mount.
 fn open_on_device(above: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let mounted = || {
@@ -148,7 +149,8 @@ fn open_on_device(above: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     };
     match rustix::fs::openat2(above, name, DIRECTORY, Mode::empty(), resolve) {
         Err(Errno::XDEV) => Err(mounted()),
-        // Kernels before 5.6, and sandboxes that do not know the call: a mount of another device shows.
+        // Kernels before 5.6, and sandboxes that do not know the call: only a mount of another
+        // device is detected.
         Err(Errno::NOSYS | Errno::PERM) => {
             let fd = rustix::fs::openat(above, name, DIRECTORY, Mode::empty())?;
             let devices = (rustix::fs::fstat(above)?, rustix::fs::fstat(&fd)?);
@@ -161,7 +163,7 @@ fn open_on_device(above: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     }
 }
 
-/// The directory above an open one, if it is still the one that it was.
+/// Reopens the directory above an open one, if it is still the same.
 fn reopened(below: BorrowedFd<'_>, expected: (u64, u64)) -> io::Result<OwnedFd> {
     let fd = rustix::fs::openat(below, c"..", DIRECTORY, Mode::empty())?;
     match identity(&rustix::fs::fstat(&fd)?) == expected {
@@ -199,7 +201,7 @@ mod tests {
         assert!(outside.path().join("victim").exists());
     }
 
-    /// The way that was listed is swapped for a link to a victim before anything is removed.
+    /// A listed directory is swapped for a link to a victim before anything is removed.
     #[test]
     fn a_directory_that_was_swapped_after_it_was_listed() {
         let top = tempfile::tempdir().unwrap();
@@ -217,7 +219,7 @@ mod tests {
             symlink(outside.path().join(name), top.path().join(name)).unwrap();
         };
         let target = TargetDirectory::create_top(top.path()).unwrap();
-        // Step 1: before anything; 2: d is listed; 3: e is listed too.
+        // Step 1: before anything; 2: `d` is listed; 3: `e` is listed too.
         for (at, name) in [(2, "d"), (3, "d/e")] {
             let mut step = 0;
             let removed = target.remove_all(c"d", &mut || {
@@ -269,7 +271,7 @@ mod tests {
         let mut step = 0;
         let removed = target.remove_all(c"d", &mut || {
             step += 1;
-            // All levels are entered: the third one goes elsewhere, with what is in it.
+            // All levels are entered: the third one is moved away with its contents.
             if step == OPEN_LEVELS_MAX + 11 {
                 fs::rename(top.path().join("d/d/d"), aside.join("d")).unwrap();
             }

@@ -1,6 +1,6 @@
-//! What is neither a regular file nor a directory, and further names of files.
+//! Special files, symbolic links and hard links of the target. Restore calls this.
 //!
-//! Invariant: whatever had the name before is there until the new one is complete.
+//! Invariant: an existing file keeps its name until the new one is complete.
 
 use super::{Identity, PRIVATE_FILE, TargetDirectory};
 use crate::filesystem::PathError;
@@ -14,8 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 impl TargetDirectory {
-    /// Makes a symbolic link, device, pipe or socket with its metadata, in place of what is there. Says
-    /// which file it is.
+    /// Creates a symbolic link, device, pipe or socket with its metadata, in place of an existing
+    /// file. Returns its identity.
     pub fn place(
         &self,
         name: &CStr,
@@ -64,8 +64,8 @@ impl TargetDirectory {
         rustix::fs::openat(&self.fd, name, flags, Mode::empty())
     }
 
-    /// Gives a file made earlier (`from_name` in `from`, which must still be that file) one more
-    /// name, in place of what is there.
+    /// Adds a hard link to a file created earlier (`from_name` in `from`, which must still be
+    /// `expected`), in place of an existing file.
     pub fn link(
         &self,
         name: &CStr,
@@ -92,7 +92,7 @@ impl TargetDirectory {
             Err(Errno::EXIST) => {
                 let (unfinished, ()) = self.with_free_name(make).map_err(fail)?;
                 self.rename_over(&unfinished, name)?;
-                // Renaming one name of a file over another one of it leaves both.
+                // Renaming one name of a file over another name of it leaves both.
                 let _ = rustix::fs::unlinkat(&self.fd, &unfinished, AtFlags::empty());
                 Ok(())
             }
@@ -101,8 +101,8 @@ impl TargetDirectory {
     }
 }
 
-/// Fails unless the handle is of the file that was just made: somebody who owns the directory may
-/// have put another one in its place, which must not be given away.
+/// Fails unless the handle is of the file that was just created. The owner of the directory may
+/// have put another file in its place, whose ownership must not be given away.
 fn expect_fresh(handle: &OwnedFd, made: FileType, device: u64) -> rustix::io::Result<Identity> {
     let stat = rustix::fs::statat(handle, c"", AtFlags::EMPTY_PATH)?;
     let is_device = matches!(made, FileType::BlockDevice | FileType::CharacterDevice);

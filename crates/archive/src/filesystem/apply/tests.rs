@@ -45,7 +45,7 @@ fn capture(top: &Path, name: &CStr) -> Captured {
     directory.capture(name, &mut Vec::new()).unwrap()
 }
 
-/// Everything that restoring promises to bring back.
+/// All metadata that a restore promises to set.
 fn promised(entry: &Entry) -> impl PartialEq + std::fmt::Debug + use<> {
     let Entry {
         mode,
@@ -181,7 +181,7 @@ fn special_files_and_their_metadata() {
     } else {
         eprintln!("SKIPPED: devices need root");
     }
-    // The second round replaces what the first one made.
+    // The second round replaces the files of the first one.
     for _ in 0..2 {
         for (name, kind) in &kinds {
             let mut shortfalls = Shortfalls::default();
@@ -315,7 +315,7 @@ fn owners() {
         let file = directory.create_file(c"f", Placement::Replace).unwrap();
         file.finish(&wanted, 0, privileges, shortfalls).unwrap();
     };
-    // Whoever may not give files away keeps them, without the set-user-ID bit, and says so.
+    // Users who may not give files away keep them, without the set-user-ID bit, and get a warning.
     let mut shortfalls = Shortfalls::default();
     finish(OURS, &mut shortfalls);
     assert_eq!(shortfalls.owners_not_set, 1);
@@ -353,7 +353,7 @@ fn what_is_not_wanted_is_left_out() {
         owner: false,
         ..everything
     };
-    // A program of somebody else must not run as whoever restores it.
+    // Another user's program must not run as the restoring user.
     let (found, shortfalls) = finish(no_owner);
     assert_eq!((found.uid, found.mode), (ours, 0o755));
     assert_eq!(shortfalls.owners_not_set, 0);
@@ -399,7 +399,7 @@ fn what_is_not_wanted_is_left_out() {
 
 const CAPABILITIES_NAME: &[u8] = b"security.capability";
 
-/// Somebody who owns the directory puts another file in the place of the first name.
+/// The owner of the directory replaces the file of the first name.
 #[test]
 fn a_first_name_that_was_replaced_is_not_linked() {
     let (top, directory) = target();
@@ -411,7 +411,7 @@ fn a_first_name_that_was_replaced_is_not_linked() {
     fs::write(top.path().join("f"), b"theirs").unwrap();
     assert!(directory.link(c"g", &directory, c"f", made).is_err());
     assert!(!top.path().join("g").exists());
-    // Names of links are names of the link itself.
+    // A hard link to a symbolic link is a name of the link itself.
     let link = entry(EntryKind::Symlink {
         target: b"f".to_vec(),
     });

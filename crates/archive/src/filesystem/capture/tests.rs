@@ -166,7 +166,7 @@ fn changes_are_seen() {
     assert!(opened.changed_since(&before).unwrap());
 }
 
-/// Prints what capturing costs; run with `--ignored --nocapture` on a warm cache.
+/// Prints the cost of capturing; run with `--ignored --nocapture` on a warm cache.
 #[test]
 #[ignore = "prints times, asserts nothing"]
 fn cost_of_capturing_usr() {
@@ -193,7 +193,7 @@ fn cost_of_capturing_usr() {
     }
 }
 
-/// Another file's capabilities must not be stored for a file whose directory was swapped.
+/// If a directory was swapped, the capabilities of another file must not be stored.
 #[test]
 fn attributes_are_those_of_the_directory_that_is_open() {
     let (top, _) = tree();

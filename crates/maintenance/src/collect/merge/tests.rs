@@ -1,4 +1,4 @@
-//! Merging by numbers alone.
+//! Merging, computed from sizes alone.
 
 use super::*;
 use units::WriterId;
@@ -31,7 +31,7 @@ impl Sizes {
             .collect()
     }
 
-    /// One run: what is merged becomes full containers and a rest. Bytes copied.
+    /// One run: merged containers become full ones and a rest. Returns the bytes copied.
     fn run(&mut self) -> u64 {
         let mut chosen: Vec<u64> = Vec::new();
         for merged in to_merge(&self.smalls(), 16, u64::MAX) {
@@ -62,7 +62,7 @@ fn a_second_run_copies_nothing_and_few_stay() {
             pool.bytes.push(KIB + ((dice >> 40) % (KIB << order)));
         }
         if pool.run() > 0 {
-            // What the run's own commits make does not begin another.
+            // Small containers of the run's own commits begin no merge.
             pool.bytes.extend([KIB, KIB]);
         }
         assert_eq!(pool.run(), 0, "round {round}");
@@ -87,8 +87,8 @@ fn what_is_merged_is_copied_a_few_times_in_all() {
         }
         let times = pool.copied as f64 / stored as f64;
         println!("{commit_bytes}: {times:.2} times, {most} small ones at most");
-        // Each copy goes into a container that is eight times as large, and from `commit_bytes` to
-        // SMALL there is room for so many of these.
+        // Each copy goes into a container eight times as large; count these steps from
+        // `commit_bytes` to SMALL.
         let steps = (SMALL as f64 / commit_bytes as f64).log(8.0).ceil();
         assert!(times <= steps + 1.0, "{times} times, {steps} steps");
         assert!(most <= 150, "{most} small ones");
@@ -108,7 +108,7 @@ fn classes_and_room_are_kept_to() {
     assert_eq!(to_merge(&both, 16, 1599), []);
     assert_eq!(to_merge(&both, 16, 1600).len(), 16);
     assert_eq!(to_merge(&both, 0, u64::MAX), [], "never");
-    // One that is larger joins, one that is much larger does not.
+    // A larger one joins, a much larger one does not.
     both.push(small(41, ContainerClass::Data, 200));
     both.push(small(42, ContainerClass::Data, 2000));
     let chosen = to_merge(&both, 16, u64::MAX);

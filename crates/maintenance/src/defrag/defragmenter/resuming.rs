@@ -1,7 +1,7 @@
-//! Writing down how far a run is, and going on from there.
+//! Records the progress of a run, and resumes from a record. The program calls this between steps.
 //!
-//! Invariant: a record says of what is copied only what commits have made count, so a process that dies repeats what it did since the
-//! last record, at most. Called by the program, between steps.
+//! Invariant: a record counts only committed copies. A process that dies therefore repeats at most
+//! its work since the last record.
 
 use super::{Defragmenter, Stage};
 use crate::defrag::load::Load;
@@ -12,12 +12,12 @@ use format::defrag::DefragRecord;
 use format::phase::TaskPhase;
 use store::{LaneOptions, Move, Result};
 
-/// Steps between two records, whatever they did. What is copied is written down with each commit.
+/// Maximum number of steps between two records. Each commit of copies is recorded too.
 const RECORD_EVERY_STEPS: u64 = 4096;
 
 impl Defragmenter {
-    /// Goes on with a run that was written down. Copies are packed as `lane` says. Objects that are gone are left out, and
-    /// whoever came since is asked whom moves hurt as if he had been there.
+    /// Resumes a recorded run. `lane` says how copies are packed. Deleted objects are left out.
+    /// Owners that were created since are judged like the others.
     pub fn resume(
         source: DefragSource,
         recorded: RecordedDefrag,
@@ -41,7 +41,8 @@ impl Defragmenter {
         run.report = report;
         run.examined = usize::try_from(run.record.examined).unwrap_or(usize::MAX);
         let cursor = usize::try_from(run.record.cursor).unwrap_or(usize::MAX);
-        // Who is not there any more, nobody knows behind whom he was: all are asked again.
+        // If the owner in progress was deleted, its place in the order is unknown: judge all owners
+        // again.
         let owner = run
             .owners
             .iter()
@@ -66,23 +67,23 @@ impl Defragmenter {
         Ok(run)
     }
 
-    /// Somebody said which objects.
+    /// The run was requested for named objects.
     pub fn set_named(&mut self) {
         self.record.wish.is_named = true;
     }
 
-    /// Its objects, by their keys.
+    /// Returns the keys of its objects.
     pub fn objects(&self) -> impl Iterator<Item = u64> {
         self.load.objects().iter().map(|one| one.key)
     }
 
-    /// True when it is time to write down how far it is.
+    /// Returns true if a record is due.
     pub fn wants_record(&self) -> bool {
         self.unrecorded_steps >= RECORD_EVERY_STEPS
             || self.settled().bytes != self.record.counts.bytes
     }
 
-    /// Writes down how far it is; when it is over, that it is.
+    /// Records the progress, or that the run has ended.
     pub fn record(&mut self) -> Result<()> {
         match self.stage {
             Stage::Done => self.write(TaskPhase::AtRest),
@@ -90,19 +91,19 @@ impl Defragmenter {
         }
     }
 
-    /// Makes what was copied count, and writes down that it goes on when somebody says so.
+    /// Commits the copies so far, and records that the run is paused.
     pub fn pause(&mut self) -> Result<()> {
         self.settle()?;
         self.write(TaskPhase::Paused)
     }
 
-    /// Makes what was copied count, and writes down that nobody wants the rest.
+    /// Commits the copies so far, and records that the rest is cancelled.
     pub fn cancel(&mut self) -> Result<()> {
         self.settle()?;
         self.write(TaskPhase::AtRest)
     }
 
-    /// As it is written down.
+    /// Returns the run as a record would show it.
     pub fn run(&self, phase: TaskPhase) -> DefragRun {
         DefragRun {
             phase,
@@ -126,7 +127,7 @@ impl Defragmenter {
             after: self.report.after.stored(),
             ..std::mem::take(&mut self.record)
         };
-        // Others may have written one meanwhile, of a run before this one.
+        // Another process may have written a record of an earlier run meanwhile.
         if record.sequence == 0 {
             record.sequence = slots::read::<DefragRecord>(self.source.pool()).sequence;
         }

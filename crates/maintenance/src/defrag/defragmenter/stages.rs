@@ -1,7 +1,7 @@
-//! Steps of the stages that copy nothing: they look where things lie.
+//! Stages that copy nothing: they look up where data is stored. The defragmenter calls this.
 //!
-//! Invariant: a step ends when it has taken its budget of the device, or looked at so many ranges; one at least. Objects
-//! that are gone are passed over. Called by the defragmenter.
+//! Invariant: a step ends when it has used its device budget or has examined a fixed number of
+//! ranges, at least one. Deleted objects are skipped.
 
 use super::{Defragmenter, Stage};
 use crate::defrag::DefragStage;
@@ -13,16 +13,16 @@ use fragpicker::HotRange;
 use std::sync::Arc;
 use store::{Move, Places, Result};
 
-/// Ranges that one step examines, and bytes of them.
+/// Maximum number of ranges that one step examines, and their bytes.
 const STEP_RANGES: usize = 64;
 const STEP_BYTES: u64 = 8 << 20;
-/// Bytes of an object that are counted between two looks at what that took.
+/// Bytes of an object that are counted between two checks of the budget.
 const SIZE_BYTES: u64 = 8 << 20;
-/// ... and so often in a step.
+/// Maximum number of such pieces in a step.
 const STEP_SIZES: usize = 64;
-/// Bytes of the moves that are judged and made together: memory is some percent of it.
+/// Bytes of the moves that are judged and made together: memory is a few percent of it.
 const ROUND_BYTES: u64 = 4 << 30;
-/// Parts of them: a record takes twice as many.
+/// Maximum number of their parts: a record has space for twice as many.
 const ROUND_PARTS: usize = format::defrag::ENTRIES_MAX / 2;
 
 impl Defragmenter {
@@ -31,15 +31,16 @@ impl Defragmenter {
         Places::new(self.source.pool(), &self.roots, container_bytes)
     }
 
-    /// A range of the load, cut to what its object is now: it may have changed since the run began, or be gone.
+    /// Cuts a range of the load to the present size of its object, which may have changed or been
+    /// deleted since the run began.
     fn cut(&self, mut item: Item) -> Option<Item> {
         let root = self.roots.get(&item.object)?;
         item.range.end = item.range.end.min(root.len);
         (item.range.start < item.range.end).then_some(item)
     }
 
-    /// Calls `look` with ranges from `cursor` on, until that is enough for a step. The chunks of the first one were looked up
-    /// up to `prepared`. True: no others come after them.
+    /// Calls `look` with the ranges from `cursor` on, until the step is used up. Chunks of the
+    /// first range were looked up to `prepared`. Returns true after the last range.
     fn look(
         &self,
         (cursor, prepared): (&mut usize, &mut u64),
@@ -64,7 +65,7 @@ impl Defragmenter {
                         *prepared = reached;
                         return Ok(false);
                     }
-                    // Whoever looks is told.
+                    // Damage is reported by `look`.
                     Ok(_) => {}
                     Err(e) if e.is_corruption() => {}
                     Err(e) => return Err(e),
@@ -101,7 +102,7 @@ impl Defragmenter {
             let end = at.saturating_add(SIZE_BYTES).min(len);
             match places.mapped_bytes(subject.key, at..end) {
                 Ok(bytes) => mapped += bytes,
-                // Whoever reads it is told, and check names it.
+                // Readers of the damaged range get an error, and check names it.
                 Err(e) if e.is_corruption() => {}
                 Err(e) => return Err(e),
             }
@@ -140,7 +141,7 @@ impl Defragmenter {
                     moves.push(one);
                 }
                 Ok(None) => {}
-                // Whoever reads it is told, and check names it.
+                // Readers of the damaged range get an error, and check names it.
                 Err(e) if e.is_corruption() => report.failed += 1,
                 Err(e) => return Err(e),
             }

@@ -1,4 +1,4 @@
-//! Memory that fails between a server's page cache and another pool.
+//! Memory errors between a server's page cache and another pool.
 
 use super::*;
 use chunking::Compression;
@@ -13,7 +13,7 @@ const LANE: LaneOptions = LaneOptions {
     container_bytes: 64 << 10,
 };
 
-/// A page cache that has everything, with a bit of it inverted.
+/// A page cache that has everything, with one bit inverted.
 struct Failing(Vec<u8>);
 
 impl CachedChunks for Failing {
