@@ -35,17 +35,17 @@ pub use volumes::{
     recorded_losses, unacknowledged_losses,
 };
 
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::memory_plan::MemoryPlan;
 use crate::meters::Meter;
 use crate::mount::Directories;
-use crate::settings::Shares;
 use nbd::ServerHandle;
 use open_files::OpenFile;
 pub use open_files::OpenFiles;
 use qos::{Flow, InvalidShares};
 pub use replica::Replica;
 use scrubbing::Scrubbing;
+use server::interrupt::{Interrupt, Interrupted};
+use server::memory_plan::MemoryPlan;
+use server::settings::Shares;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;

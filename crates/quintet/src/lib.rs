@@ -4,19 +4,13 @@
 //! never see a flag. `main.rs` calls [`commands::run`].
 #![forbid(unsafe_code)]
 
-pub mod calendar;
-pub mod caller;
 pub mod cli;
 pub mod commands;
 pub mod console;
-pub mod control;
 pub mod exit;
 pub mod findings;
 pub mod held;
-pub mod interrupt;
 pub mod json;
-pub mod latest;
-pub mod memory_plan;
 pub mod meters;
 pub mod metrics;
 pub mod mount;
@@ -24,5 +18,3 @@ pub mod progress;
 pub mod retention;
 pub mod secrecy;
 pub mod settings;
-pub mod sizes;
-pub mod systemd;

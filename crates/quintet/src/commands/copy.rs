@@ -15,13 +15,13 @@ use crate::held::{CopyEntry, CopyState, OpenPool, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
-use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
     Advance, CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
     StepSizes, TaskStep, advance,
 };
+use server::sizes;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

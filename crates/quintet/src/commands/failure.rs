@@ -1,11 +1,14 @@
 //! Why a command ended, and the exit code for it: one table for all errors.
 
 use crate::exit::Exit;
-use crate::interrupt::Interrupted;
 use crate::settings::PasswordError;
 use archive::ArchiveError;
 use archive::filesystem::PathError;
 use media::MediaErrorKind;
+use server::caller::WaitError;
+use server::control::AskError;
+use server::interrupt::Interrupted;
+use server::systemd::ServiceError;
 use std::io;
 use store::{StoreError, StoreErrorKind};
 
@@ -40,7 +43,24 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = cause.downcast_ref::<PathError>() {
         return of_io(&e.source);
     }
+    if let Some(e) = of_server(cause) {
+        return of_io(e);
+    }
     of_run(cause.downcast_ref::<ArchiveError>()?)
+}
+
+/// The system's error in one of the server's, which has the same words and hides it.
+fn of_server<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
+    match (
+        cause.downcast_ref(),
+        cause.downcast_ref(),
+        cause.downcast_ref(),
+    ) {
+        (Some(AskError::Io(e)), ..)
+        | (_, Some(WaitError::Stopped(e)), _)
+        | (.., Some(ServiceError::Io(e))) => Some(e),
+        _ => None,
+    }
 }
 
 fn of_run(e: &ArchiveError) -> Option<Exit> {
@@ -109,6 +129,13 @@ mod tests {
             (store(StoreErrorKind::Invalid), Exit::Failed),
             (store(StoreErrorKind::Interrupted), Exit::Interrupted),
             (Interrupted.into(), Exit::Interrupted),
+            (AskError::Io(gone()).into(), Exit::OutputClosed),
+            (AskError::Send(gone()).into(), Exit::OutputClosed),
+            (ServiceError::Io(gone()).into(), Exit::OutputClosed),
+            (
+                WaitError::Stopped(io::Error::other(Interrupted)).into(),
+                Exit::Interrupted,
+            ),
             (PasswordError::Interrupted.into(), Exit::Interrupted),
             (anyhow::anyhow!("words"), Exit::Failed),
             (gone().into(), Exit::OutputClosed),

@@ -12,11 +12,11 @@ use crate::exit::Exit;
 use crate::held::{Held, TaskHost, fold};
 use crate::json::Object;
 use crate::progress::Progress;
-use crate::sizes;
 use maintenance::{
     Advance, CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage,
     StepSizes, TaskStep, Urgency, advance,
 };
+use server::sizes;
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool, Volumes};
 

@@ -8,11 +8,11 @@
 use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit, short_id};
-use crate::calendar;
 use crate::exit::Exit;
-use crate::latest::latest;
 use anyhow::bail;
 use format::snapshot::Snapshot;
+use server::calendar;
+use server::latest::latest;
 use std::ops::Deref;
 use store::{Pool, StoreError};
 

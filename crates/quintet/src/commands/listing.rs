@@ -1,13 +1,13 @@
 //! Entries and snapshots as lines and messages: the same in ls, find and snapshots.
 
 use super::snapshot_choice::short_id;
-use crate::calendar;
 use crate::console::printable;
 use crate::json::Object;
-use crate::sizes;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use jiff::tz::TimeZone;
+use server::calendar;
+use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 
 /// Name of a kind for people and programs.

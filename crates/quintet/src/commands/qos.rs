@@ -8,9 +8,9 @@ use crate::cli::QosCommand;
 use crate::exit::Exit;
 use crate::held::Held;
 use crate::json::Object;
-use crate::settings::{flow_name, kind_name};
-use crate::sizes;
 use qos::Flow;
+use server::settings::{flow_name, kind_name};
+use server::sizes;
 use store::FlowCounts;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {

@@ -11,8 +11,8 @@ use crate::cli::{CheckArgs, RepairArgs};
 use crate::exit::Exit;
 use crate::held::Replica;
 use crate::json::Object;
-use crate::sizes;
 use format::snapshot::Snapshot;
+use server::sizes;
 use std::sync::Arc;
 use store::{OpenMode, Repair};
 

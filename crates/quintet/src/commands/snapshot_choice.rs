@@ -1,13 +1,13 @@
 //! Which snapshots the user means.
 //!
 //! Invariant: a name that fits several snapshots is refused, never guessed. `latest` means the same
-//! for every command: [`crate::latest`] of what the filters leave.
+//! for every command: [`server::latest`] of what the filters leave.
 
 use super::source_paths::absolute;
 use crate::cli::FilterArgs;
-use crate::latest::latest;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
+use server::latest::latest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use store::{Pool, StoreError};

@@ -6,7 +6,7 @@
 
 mod holds;
 mod memory;
-mod server;
+mod serving;
 mod upkeep;
 
 use super::invocation::Invocation;
@@ -14,15 +14,15 @@ use super::known_snapshots::KnownSnapshots;
 use super::listing;
 use super::snapshot_choice::short_id;
 use super::{defrag, scrub};
-use crate::calendar;
 use crate::cli::StatusArgs;
 use crate::exit::Exit;
 use crate::findings::{Finding, Limits, Look, Severity, worst};
 use crate::held::{Collected, Live};
 use crate::json::Object;
-use crate::sizes;
 use format::config::Seal;
 use maintenance::{CollectMemory, Scrubber};
+use server::calendar;
+use server::sizes;
 use store::OpenMode;
 
 pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<Exit> {
@@ -108,7 +108,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     message = message.objects("holds", held_open.iter().map(holds::object));
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
-        message = message.object("server", server::object(held, live));
+        message = message.object("server", serving::object(held, live));
     }
     let used = live.as_ref().map(|(_, live)| live.memory);
     let used = used.as_ref().map_or(&[][..], |used| &used[..]);
@@ -189,7 +189,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let (count, size) = (volumes.len(), sizes::display(volumes_bytes));
     line("volumes", &format!("{count}, {size} in all"))?;
     if let Some((held, live)) = &live {
-        for (name, value) in server::lines(held, live, &invocation.zone) {
+        for (name, value) in serving::lines(held, live, &invocation.zone) {
             line(name, &value)?;
         }
     }

@@ -6,11 +6,11 @@ use super::invocation::Invocation;
 use super::listing;
 use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
 use super::table::Table;
-use crate::calendar;
 use crate::cli::UndeleteArgs;
 use crate::exit::Exit;
 use crate::json::Object;
 use format::snapshot::Snapshot;
+use server::calendar;
 use store::OpenMode;
 
 pub(super) fn run(invocation: &Invocation, args: &UndeleteArgs) -> anyhow::Result<Exit> {

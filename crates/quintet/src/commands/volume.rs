@@ -15,10 +15,10 @@ use crate::cli::{
 use crate::exit::Exit;
 use crate::held::OpenVolumes;
 use crate::json::Object;
-use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
+use server::sizes;
 use store::VolumeStatus;
 
 /// Offsets are signed where clients come from (`off_t`).

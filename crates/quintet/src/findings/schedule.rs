@@ -7,8 +7,8 @@
 
 use super::{Finding, Look, Severity};
 use crate::console::printable;
-use crate::retention::{Group, GroupBy, group};
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
+use server::groups::{Group, GroupBy, group};
 use units::UnixNanos;
 
 /// Times between snapshots that are looked at: weekends are among so many, old outages are not.

@@ -5,13 +5,13 @@
 //! next server a look. Called by the server's thread, `gc`, `status` and the metrics.
 
 use super::TaskBytes;
-use crate::interrupt::Interrupt;
 use anyhow::bail;
 use format::collect::CollectRecord;
 use maintenance::{
     CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcStage, NextCollect,
     Urgency,
 };
+use server::interrupt::Interrupt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use store::{Discarded, Pool, Step, Volumes};

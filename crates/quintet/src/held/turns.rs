@@ -3,8 +3,8 @@
 //! Invariant: one at a time, in the order in which they came; who stops waiting loses its place and
 //! nobody else's. Called by the held pool.
 
-use crate::interrupt::{Interrupt, Interrupted};
 use rustix::event::PollFlags;
+use server::interrupt::{Interrupt, Interrupted};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;

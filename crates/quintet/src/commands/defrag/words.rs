@@ -3,9 +3,9 @@
 use crate::commands::invocation::Invocation;
 use crate::held::{DefragStatus, Outcome};
 use crate::json::Object;
-use crate::sizes;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, Toll};
+use server::sizes;
 use std::time::Duration;
 use units::UnixNanos;
 

@@ -4,14 +4,14 @@
 //! turn to write. A run that a server or a process left under way goes on by itself. Called by `serve`.
 
 use super::background::Background;
-use crate::calendar;
 use crate::commands::defrag::taken_up;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
 use crate::held::{Held, TaskHost};
-use crate::interrupt::Interrupt;
 use maintenance::{Advance, DefragSource, StepSizes, TaskStep, advance};
 use media::Asker;
+use server::calendar;
+use server::interrupt::Interrupt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,13 +8,13 @@ use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
 use crate::held::{Collection, Held, TaskHost, fold, seconds};
-use crate::interrupt::Interrupt;
 use maintenance::{
     Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, HeldTurn, Host, PoolSpace,
     StepSizes, Stopped, TaskStep, Urgency, advance,
 };
 use media::Asker;
 use qos::Flow;
+use server::interrupt::Interrupt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -6,10 +6,10 @@
 use crate::cli::ServeHeldArgs;
 use crate::commands::invocation::Invocation;
 use crate::held::Held;
-use crate::systemd::listening_sockets;
 use anyhow::bail;
 use nbd::{Exports, Server, ServerOptions};
 use rustix::net::AddressFamily;
+use server::systemd::listening_sockets;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;

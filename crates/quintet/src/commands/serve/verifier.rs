@@ -9,12 +9,12 @@ use crate::commands::invocation::Invocation;
 use crate::commands::scrub::Findings;
 use crate::console::Console;
 use crate::held::{Held, TaskHost, seconds};
-use crate::interrupt::Interrupt;
 use maintenance::{
     Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
 };
 use media::Asker;
 use qos::Flow;
+use server::interrupt::Interrupt;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;

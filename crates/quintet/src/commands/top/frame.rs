@@ -5,7 +5,7 @@ use crate::console::printable;
 use crate::held::{ExportReading, Live};
 use crate::json::Object;
 use crate::meters::{KindReading, Reading};
-use crate::sizes;
+use server::sizes;
 use std::time::Duration;
 use store::CacheTally;
 

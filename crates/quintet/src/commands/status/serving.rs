@@ -5,10 +5,10 @@ use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
 use crate::held::{CopyState, Held, Live};
 use crate::json::Object;
-use crate::settings::flow_name;
-use crate::sizes;
 use ::qos::Flow;
 use jiff::tz::TimeZone;
+use server::settings::flow_name;
+use server::sizes;
 use store::FlowCounts;
 
 /// For people: name and value.

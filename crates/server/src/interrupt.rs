@@ -5,7 +5,6 @@
 //! byte too. A second signal ends the process at once, which loses no stored byte. Commands that a
 //! server runs for others have flags of their own, which no signal raises.
 
-use crate::exit::Exit;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use std::io::{self, Write};
@@ -57,13 +56,14 @@ impl Interrupt {
         })
     }
 
-    /// Takes over the signals. Once a process, at its start.
-    pub fn install() -> io::Result<Self> {
+    /// Takes over the signals. Once a process, at its start. A second signal ends the process with
+    /// `exit_code`.
+    pub fn install(exit_code: u8) -> io::Result<Self> {
         use signal_hook::{flag, low_level::pipe};
         let flags = Self::of_command()?;
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag down and raises it.
-            let code = i32::from(Exit::Interrupted.code());
+            let code = i32::from(exit_code);
             flag::register_conditional_shutdown(signal, code, Arc::clone(&flags.stop))?;
             flag::register(signal, Arc::clone(&flags.stop))?;
             if let Some(wake) = &flags.wake {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn signals_raise_flags() {
-        let interrupt = Interrupt::install().unwrap();
+        let interrupt = Interrupt::install(130).unwrap();
         assert!(!interrupt.take_report_request());
         signal_hook::low_level::raise(SIGUSR1).unwrap();
         assert!(interrupt.take_report_request());

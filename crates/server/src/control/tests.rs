@@ -6,7 +6,6 @@ use super::server::{Control, ControlSocket};
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
 use crate::caller::{Caller, Lent, Streams};
-use crate::exit::Exit;
 use qos::Plan;
 use rustix::event::PollFlags;
 use std::io::{Read, Write};
@@ -27,7 +26,7 @@ impl Commands for Spoken {
         }
     }
 
-    fn run(&self, caller: Caller, request: Request) -> Exit {
+    fn run(&self, caller: Caller, request: Request) -> u8 {
         let mut out = caller.output().unwrap();
         match request.arguments[0].to_str() {
             Some("say") => {
@@ -36,13 +35,13 @@ impl Commands for Spoken {
                 });
                 let name = caller.environment.value("NAME").unwrap();
                 writeln!(out, "{:?} {name:?} {here:?}", request.arguments).unwrap();
-                Exit::Partly
+                3
             }
             Some("wait") => {
                 let (never, _other) = UnixStream::pair().unwrap();
                 assert!(caller.interrupt.wait_for(&never, PollFlags::IN).is_err());
                 writeln!(out, "stopped").unwrap();
-                Exit::Interrupted
+                130
             }
             _ => panic!("as asked"),
         }
@@ -123,7 +122,7 @@ fn a_command_has_the_clients_streams_variables_and_directory() {
     let control = serve(top.path());
     let client = ask(top.path(), "say x", &directory, View::own().unwrap());
     assert_eq!(client.answers(), Some(Answer::Started));
-    assert_eq!(client.answers(), Some(Answer::Ended(Exit::Partly.code())));
+    assert_eq!(client.answers(), Some(Answer::Ended(3)));
     assert_eq!(client.answers(), None);
     let directory = directory.canonicalize().unwrap();
     let expected = format!("[\"say\", \"x\"] \"value\" {directory:?}\n");

@@ -10,7 +10,6 @@ use super::lessor;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Opening, Request, Wish};
 use crate::caller::Caller;
-use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::settings::Environment;
 use parking_lot::{Condvar, Mutex};
@@ -30,6 +29,8 @@ const CONNECTIONS_MAX: usize = 128;
 /// Of them, clients with leases.
 const LEASES_MAX: usize = 64;
 const TOO_MANY: &str = "the server of this pool has too many clients";
+/// Exit code of a command that panicked: failure, whatever the others mean.
+const PANICKED: u8 = 1;
 /// Time to say what is wanted.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
@@ -208,7 +209,7 @@ fn attend(
                 Ok(()) => {
                     // A client that is gone is heard elsewhere.
                     let _ = Answer::Started.send(&answers);
-                    Answer::Ended(run(&*commands, request, descriptors, for_command).code())
+                    Answer::Ended(run(&*commands, request, descriptors, for_command))
                 }
                 Err(e) => Answer::Refused(format!(
                     "the server of this pool cannot work in your directory: {e}"
@@ -238,11 +239,11 @@ fn run(
     request: Request,
     descriptors: Descriptors,
     interrupt: Interrupt,
-) -> Exit {
+) -> u8 {
     let environment = Environment::from_pairs(request.environment.iter().cloned());
     let caller = Caller::new(environment, interrupt, descriptors.streams);
     let run = std::panic::AssertUnwindSafe(|| commands.run(caller, request));
-    std::panic::catch_unwind(run).unwrap_or(Exit::Failed)
+    std::panic::catch_unwind(run).unwrap_or(PANICKED)
 }
 
 /// Makes the client's directory and mode mask this thread's own, and those of the threads that it

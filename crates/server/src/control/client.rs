@@ -9,15 +9,13 @@ use super::address;
 use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
 use crate::caller::{Caller, Lent, Streams};
-use crate::exit::Exit;
-use anyhow::{Context, bail};
 use rustix::fs::{Mode, OFlags};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longer than this nobody waits at the door: a server lets its clients in at once.
@@ -28,10 +26,50 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
 /// What came of asking.
 pub enum Asked {
-    /// A server ran the command.
-    Ran(Exit),
+    /// A server ran the command, which ended with this exit code.
+    Ran(u8),
     /// No server has the pool: it can be opened.
     Nobody,
+}
+
+/// Why a command was run neither here nor by a server.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The server, or its socket, could not be heard.
+    #[error("{}: {what}", pool.display())]
+    NoAnswer {
+        /// Directory of the pool.
+        pool: PathBuf,
+        /// Who did not answer.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The command could not be sent.
+    #[error("the server of the pool")]
+    Send(#[source] io::Error),
+    /// The server will not run it, for this reason.
+    #[error("{0}")]
+    Refused(String),
+    /// The server ended, and what became of the command is not known.
+    #[error("the server of this pool ended before the command did")]
+    Ended,
+    /// The working directory cannot be lent.
+    #[error("the working directory")]
+    Directory(#[source] io::Error),
+    /// The file with the password cannot be lent.
+    #[error("QUINTET_PASSPHRASE_FD")]
+    Passphrase(#[source] io::Error),
+    /// This process could not do its part.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl AskError {
+    fn no_answer(pool: &Path, what: &'static str, source: io::Error) -> Self {
+        let pool = pool.to_owned();
+        Self::NoAnswer { pool, what, source }
+    }
 }
 
 /// Lets the pool's server run the command, if there is one. `passphrase` is the number of the open
@@ -42,7 +80,7 @@ pub fn ask(
     arguments: &[OsString],
     passphrase: Option<u32>,
     environment: Vec<(OsString, OsString)>,
-) -> anyhow::Result<Asked> {
+) -> Result<Asked, AskError> {
     let wanted = Wanted {
         arguments,
         passphrase,
@@ -63,9 +101,9 @@ fn ask_within(
     pool: &Path,
     caller: &Caller,
     wanted: Wanted<'_>,
-) -> anyhow::Result<Asked> {
+) -> Result<Asked, AskError> {
     let connected = address::connect(pool, limit.min(CONNECT_LIMIT))
-        .with_context(|| no_answer(pool, "the control socket"))?;
+        .map_err(|e| AskError::no_answer(pool, "the control socket", e))?;
     let Some(stream) = connected else {
         return Ok(Asked::Nobody);
     };
@@ -79,14 +117,15 @@ fn ask_within(
     };
     let sent = request.send(&stream, &descriptors(caller, wanted.passphrase)?);
     let receive = || {
-        Answer::receive(&stream).with_context(|| no_answer(pool, "the server that has the pool"))
+        let received = Answer::receive(&stream);
+        received.map_err(|e| AskError::no_answer(pool, "the server that has the pool", e))
     };
     if let Err(e) = sent {
         // It ends just now, or it refuses: then it has said why.
         return match receive()? {
-            Some(Answer::Refused(why)) => bail!("{why}"),
+            Some(Answer::Refused(why)) => Err(AskError::Refused(why)),
             _ if is_gone(&e) => Ok(Asked::Nobody),
-            _ => Err(e).context("the server of the pool"),
+            _ => Err(AskError::Send(e)),
         };
     }
     relay_signals(caller, &stream)?;
@@ -98,18 +137,14 @@ fn ask_within(
                 // From here on it takes as long as it takes.
                 stream.set_read_timeout(None)?;
             }
-            Some(Answer::Refused(why)) => bail!("{why}"),
+            Some(Answer::Refused(why)) => return Err(AskError::Refused(why)),
             Some(Answer::Ended(code)) => {
-                return Ok(Asked::Ran(Exit::of_code(code).unwrap_or(Exit::Failed)));
+                return Ok(Asked::Ran(code));
             }
-            None if started => bail!("the server of this pool ended before the command did"),
+            None if started => return Err(AskError::Ended),
             None => return Ok(Asked::Nobody),
         }
     }
-}
-
-fn no_answer(pool: &Path, what: &str) -> String {
-    format!("{}: {what}", pool.display())
 }
 
 fn is_gone(e: &io::Error) -> bool {
@@ -126,14 +161,15 @@ fn umask() -> Mode {
     mask
 }
 
-fn descriptors(caller: &Caller, passphrase: Option<u32>) -> anyhow::Result<Descriptors> {
+fn descriptors(caller: &Caller, passphrase: Option<u32>) -> Result<Descriptors, AskError> {
     let streams = caller.streams();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(".", flags, Mode::empty()).context("the working directory")?;
+    let directory =
+        rustix::fs::open(".", flags, Mode::empty()).map_err(|e| AskError::Directory(e.into()))?;
     let passphrase = passphrase
         .map(|number| caller.passphrase(number))
         .transpose()
-        .context("QUINTET_PASSPHRASE_FD")?;
+        .map_err(AskError::Passphrase)?;
     Ok(Descriptors {
         streams: Streams {
             input: streams.input.try_clone()?,
@@ -188,13 +224,13 @@ mod tests {
             environment: Vec::new(),
         };
         let limit = Duration::from_millis(200);
-        let Err(error) = ask_within(limit, top.path(), &Caller::detached(), wanted) else {
+        let Err(error) = ask_within(limit, top.path(), &Caller::detached().unwrap(), wanted) else {
             panic!("somebody answered");
         };
-        assert!(
-            format!("{error:#}").contains("does not answer"),
-            "{error:#}"
-        );
+        let AskError::NoAnswer { source, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(source.to_string().contains("does not answer"), "{source}");
         assert!(started.elapsed() < Duration::from_secs(60));
         drop(listener);
     }

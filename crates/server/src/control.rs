@@ -21,7 +21,7 @@ mod tests;
 mod view;
 mod wire;
 
-pub use client::{Asked, ask};
+pub use client::{AskError, Asked, ask};
 pub use commands::Commands;
 pub use leases::{IN_A_TURN_LIMIT, Leases};
 pub use server::{Control, ControlSocket};

@@ -1,6 +1,9 @@
-//! Snapshots that belong together: a policy is applied to each group by itself.
+//! Snapshots that belong together: a policy is applied to each group by itself, and each has habits
+//! of its own.
+//!
+//! Invariant: pure; each snapshot is in one group, newest first. `forget` and the findings call this.
 
-use crate::console::printable;
+use archive::printable::printable;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::fmt;
 
@@ -134,4 +137,60 @@ pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy)
             Group { key, snapshots }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::recipe::ObjectRoot;
+    use units::{SnapshotId, UnixNanos};
+
+    fn snapshot(number: u8) -> Snapshot {
+        Snapshot {
+            id: SnapshotId([number; 16]),
+            taken: UnixNanos(number.into()),
+            kind: SnapshotKind::Tree,
+            root: ObjectRoot::EMPTY,
+            name: String::new(),
+            host: "h".to_owned(),
+            user: String::new(),
+            program: String::new(),
+            paths: vec![b"/home".to_vec()],
+            tags: Vec::new(),
+            files: 0,
+            directories: 0,
+            logical_bytes: 0,
+            added_bytes: 0,
+            duration_ms: 0,
+            parent: SnapshotId::default(),
+            signature: Vec::new(),
+            missed: Default::default(),
+            previous: Default::default(),
+        }
+    }
+
+    #[test]
+    fn groups() {
+        let mut list: Vec<Snapshot> = (0..6).map(snapshot).collect();
+        list[0].host = "other".to_owned();
+        list[1].paths = vec![b"/etc".to_vec(), b"/home".to_vec()];
+        list[2].paths = vec![b"/home".to_vec(), b"/etc".to_vec()];
+        list[3].tags = vec!["t".to_owned()];
+        list[4].kind = SnapshotKind::Image;
+        list[4].name = "disk".to_owned();
+        let sizes = |by: &str| -> Vec<usize> {
+            let groups = group(&list, GroupBy::parse(by).unwrap());
+            groups.iter().map(|g| g.snapshots.len()).collect()
+        };
+        assert_eq!(sizes("host,paths"), [2, 2, 1, 1]);
+        assert_eq!(sizes("host"), [5, 1]);
+        assert_eq!(sizes("paths"), [2, 3, 1]);
+        assert_eq!(sizes("tags"), [5, 1]);
+        assert_eq!(sizes(""), [6]);
+        assert_eq!(GroupBy::parse("hosts, path").unwrap(), GroupBy::default());
+        assert!(GroupBy::parse("colour").is_err());
+        for group in group(&list, GroupBy::default()) {
+            assert!(group.snapshots.is_sorted_by(|a, b| a.taken > b.taken));
+        }
+    }
 }

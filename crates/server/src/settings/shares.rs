@@ -3,9 +3,8 @@
 //! Invariant: what is shown can be set again as it is; a value out of its range is refused by name and
 //! changes nothing. Called by `serve` and `qos`.
 
-use super::number::number;
+use super::number::{number, period_s};
 use super::{SettingError, Upkeep};
-use crate::cli::PeriodArg;
 use qos::{DeviceKind, Flow, Plan};
 
 /// Nanoseconds of a millisecond.
@@ -89,7 +88,7 @@ impl Shares {
             "random" => plan.non_sequential_percent = number(value, 1, 99)?,
             "floors" => plan.floors_percent_max = number(value, 1, 90)?,
             "delay" => plan.targets.delay_ns_max = number::<u64>(value, 0, 10_000)? * MS,
-            "scrub-within" => self.scrub_within_s = PeriodArg::parse(value)?.seconds,
+            "scrub-within" => self.scrub_within_s = period_s(value)?,
             _ => return self.set_of_flow(key, value),
         }
         Ok(())

@@ -3,11 +3,11 @@
 //! Invariant: without systemd's variables nothing is said and nothing taken; what cannot be said is
 //! not worth failing for once the service runs. (sd_notify(3), sd_listen_fds(3).) Called by `serve`.
 
-use crate::settings::Environment;
-use anyhow::Context;
+use crate::settings::{Environment, SettingError};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::ffi::OsStr;
 use std::io;
+use std::num::ParseIntError;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -19,18 +19,41 @@ const LISTEN_FIRST: i32 = 3;
 /// More is nonsense.
 const LISTEN_MAX: i32 = 16;
 
+/// Why what a service manager says was not understood.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Its socket cannot be used.
+    #[error("NOTIFY_SOCKET")]
+    Notify(#[source] io::Error),
+    /// How often it wants to hear of us is no number.
+    #[error("WATCHDOG_USEC")]
+    Watchdog(#[source] ParseIntError),
+    /// How many sockets it opened is no number.
+    #[error("LISTEN_FDS")]
+    Sockets(#[source] ParseIntError),
+    /// A socket that it opened is not there.
+    #[error("LISTEN_FDS")]
+    Socket(#[source] io::Error),
+    /// A variable is not text.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 /// Tells the service manager how things are.
 pub struct Notifier(Option<(UnixDatagram, SocketAddr)>);
 
 impl Notifier {
     /// From `NOTIFY_SOCKET`.
-    pub fn of(environment: &Environment) -> anyhow::Result<Self> {
+    pub fn of(environment: &Environment) -> Result<Self, ServiceError> {
         let Some(place) = environment.value("NOTIFY_SOCKET") else {
             return Ok(Self(None));
         };
         let connected =
             address(place).and_then(|address| Ok(Self(Some((UnixDatagram::unbound()?, address)))));
-        connected.context("NOTIFY_SOCKET")
+        connected.map_err(ServiceError::Notify)
     }
 
     /// Says `READY=1` and the like, one or more lines.
@@ -50,36 +73,39 @@ fn address(place: &OsStr) -> io::Result<SocketAddr> {
 }
 
 /// Meant for this process, or for no process by number.
-fn is_ours(environment: &Environment, name: &str) -> anyhow::Result<bool> {
+fn is_ours(environment: &Environment, name: &str) -> Result<bool, SettingError> {
     let pid = environment.text(name)?;
     Ok(pid.is_none_or(|pid| pid.trim() == getpid().as_raw_pid().to_string()))
 }
 
 /// How often the service manager wants to hear `WATCHDOG=1`, at least; half of what it said.
-pub fn watchdog_interval(environment: &Environment) -> anyhow::Result<Option<Duration>> {
+pub fn watchdog_interval(environment: &Environment) -> Result<Option<Duration>, ServiceError> {
     let Some(text) = environment.text("WATCHDOG_USEC")? else {
         return Ok(None);
     };
     if !is_ours(environment, "WATCHDOG_PID")? {
         return Ok(None);
     }
-    let us: u64 = text.trim().parse().context("WATCHDOG_USEC")?;
+    let us: u64 = text.trim().parse().map_err(ServiceError::Watchdog)?;
     Ok((us > 0).then(|| Duration::from_micros(us / 2)))
 }
 
 /// Listening sockets that the service manager opened for us.
-pub fn listening_sockets(environment: &Environment) -> anyhow::Result<Vec<OwnedFd>> {
+pub fn listening_sockets(environment: &Environment) -> Result<Vec<OwnedFd>, ServiceError> {
     let Some(text) = environment.text("LISTEN_FDS")? else {
         return Ok(Vec::new());
     };
     if !is_ours(environment, "LISTEN_PID")? {
         return Ok(Vec::new());
     }
-    let count: i32 = text.trim().parse().context("LISTEN_FDS")?;
-    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let count: i32 = text.trim().parse().map_err(ServiceError::Sockets)?;
+    let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(io::Error::from)?;
     (LISTEN_FIRST..LISTEN_FIRST + count.clamp(0, LISTEN_MAX))
         // A copy: who owns a descriptor by its number, the compiler does not know.
-        .map(|fd| pidfd_getfd(&own, fd, PidfdGetfdFlags::empty()).context("LISTEN_FDS"))
+        .map(|fd| {
+            let taken = pidfd_getfd(&own, fd, PidfdGetfdFlags::empty());
+            taken.map_err(|e| ServiceError::Socket(e.into()))
+        })
         .collect()
 }
 

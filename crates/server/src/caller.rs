@@ -7,7 +7,6 @@
 use crate::calendar;
 use crate::interrupt::Interrupt;
 use crate::settings::Environment;
-use anyhow::Context;
 use jiff::tz::TimeZone;
 use rustix::event::PollFlags;
 use std::ffi::OsStr;
@@ -51,8 +50,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The user of this process. Takes over the signals: once a process, at its start.
-    pub fn of_process() -> io::Result<Self> {
+    /// The user of this process. Takes over the signals: once a process, at its start. A second
+    /// signal ends the process with `exit_code`.
+    pub fn of_process(exit_code: u8) -> io::Result<Self> {
         let dup = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().map(File::from);
         let streams = Streams {
             input: dup(&io::stdin())?,
@@ -61,7 +61,11 @@ impl Caller {
             lent: None,
         };
         let environment = Environment::of_process();
-        Ok(Self::new(environment, Interrupt::install()?, streams))
+        Ok(Self::new(
+            environment,
+            Interrupt::install(exit_code)?,
+            streams,
+        ))
     }
 
     /// With these.
@@ -73,17 +77,20 @@ impl Caller {
         }
     }
 
-    /// Somebody without a terminal or variables: for tests.
-    #[cfg(test)]
-    pub(crate) fn detached() -> Self {
-        let file = || tempfile::tempfile().unwrap();
+    /// A caller without terminal and variables, whose output is dropped: for tests.
+    pub fn detached() -> io::Result<Self> {
+        let null = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")?;
         let streams = Streams {
-            input: file(),
-            output: file(),
-            error: file(),
+            input: null.try_clone()?,
+            output: null.try_clone()?,
+            error: null,
             lent: None,
         };
-        Self::new(Environment::default(), Interrupt::detached(), streams)
+        let interrupt = Interrupt::detached();
+        Ok(Self::new(Environment::default(), interrupt, streams))
     }
 
     /// The descriptors.
@@ -180,7 +187,7 @@ impl Caller {
     }
 
     /// Waits for a program's end; a wish to stop kills it.
-    pub fn wait(&self, child: &mut Child) -> anyhow::Result<ExitStatus> {
+    pub fn wait(&self, child: &mut Child) -> Result<ExitStatus, WaitError> {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
             && let Ok(ended) = pidfd_open(pid, PidfdFlags::empty())
@@ -191,8 +198,20 @@ impl Caller {
             child.wait()?;
             return Err(stopped.into());
         }
-        child.wait().context("wait for a program")
+        child.wait().map_err(WaitError::Program)
     }
+}
+
+/// Why the end of a program was not seen.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// The system does not say how it ended.
+    #[error("wait for a program")]
+    Program(#[source] io::Error),
+    /// The caller asked to stop ([`crate::interrupt::Interrupted`] inside), or the program could not
+    /// be waited for after that.
+    #[error(transparent)]
+    Stopped(#[from] io::Error),
 }
 
 /// Bytes that come when they come. See [`Caller::input`].

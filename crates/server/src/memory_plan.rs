@@ -7,6 +7,8 @@
 use crate::sizes;
 use store::{PoolMemory, VolumesMemory};
 
+/// A process with less memory cannot hold one container and its queue, bytes.
+pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Fewest and most bytes of the journal's buffers.
 const JOURNAL_BYTES: (usize, usize) = (4 << 20, 32 << 20);
 /// Large requests get no more, bytes: more does not make them faster.
@@ -145,8 +147,7 @@ impl MemoryPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::MemoryPlan;
-    use crate::settings::MEMORY_BYTES_MIN;
+    use super::{MEMORY_BYTES_MIN, MemoryPlan};
 
     const MIB: usize = 1 << 20;
 
