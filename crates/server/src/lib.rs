@@ -1,17 +1,23 @@
-//! The server: its control socket, what a user may tell it, and the words that it shares with the
-//! command line.
+//! The state of a server, and what its clients see of it: control socket, mounts, metrics, findings.
 //!
-//! Invariant: nothing here knows a command, a flag, the terminal or an exit code: the program hands
-//! over what runs commands ([`control::Commands`]). Errors have kinds. The program `quintet` calls this.
+//! Invariant: nothing here knows a command, a flag, JSON or an exit code; the program hands over what
+//! runs commands for clients ([`control::Commands`]). Errors have kinds. Times, sizes and groups of
+//! snapshots are here too, as people write them: findings and mounts use the words of the command line.
+//! The program `quintet` calls this.
 #![forbid(unsafe_code)]
 
 pub mod calendar;
 pub mod caller;
 pub mod control;
+pub mod findings;
 pub mod groups;
+pub mod held;
 pub mod interrupt;
 pub mod latest;
 pub mod memory_plan;
+pub mod meters;
+pub mod metrics;
+pub mod mount;
 pub mod settings;
 pub mod sizes;
 pub mod systemd;

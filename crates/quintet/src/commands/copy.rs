@@ -11,7 +11,6 @@ use super::known_snapshots::KnownSnapshots;
 use super::snapshot_choice::{SnapshotFilter, choose, choose_several, short_id};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
-use crate::held::{CopyEntry, CopyState, OpenPool, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
@@ -21,6 +20,7 @@ use maintenance::{
     Advance, CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
     StepSizes, TaskStep, advance,
 };
+use server::held::{CopyEntry, CopyState, OpenPool, TaskHost};
 use server::sizes;
 use std::path::Path;
 use std::sync::Arc;

@@ -7,7 +7,9 @@ use archive::filesystem::PathError;
 use media::MediaErrorKind;
 use server::caller::WaitError;
 use server::control::AskError;
+use server::held::TaskError;
 use server::interrupt::Interrupted;
+use server::metrics::EndpointError;
 use server::systemd::ServiceError;
 use std::io;
 use store::{StoreError, StoreErrorKind};
@@ -25,7 +27,12 @@ pub(super) fn is_full(error: &anyhow::Error) -> bool {
             Some(ArchiveError::Pool(e)) => Some(e),
             _ => None,
         };
-        of_store.or(of_run).is_some_and(StoreError::is_full)
+        let of_task = match cause.downcast_ref::<TaskError>() {
+            Some(TaskError::Pool(e)) => Some(e),
+            _ => None,
+        };
+        let known = of_store.or(of_run).or(of_task);
+        known.is_some_and(StoreError::is_full)
     })
 }
 
@@ -46,20 +53,38 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = of_server(cause) {
         return of_io(e);
     }
+    if let Some(e) = cause.downcast_ref::<TaskError>() {
+        return of_task(e);
+    }
     of_run(cause.downcast_ref::<ArchiveError>()?)
 }
 
 /// The system's error in one of the server's, which has the same words and hides it.
 fn of_server<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
-    match (
-        cause.downcast_ref(),
-        cause.downcast_ref(),
-        cause.downcast_ref(),
-    ) {
-        (Some(AskError::Io(e)), ..)
-        | (_, Some(WaitError::Stopped(e)), _)
-        | (.., Some(ServiceError::Io(e))) => Some(e),
+    if let Some(AskError::Io(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    if let Some(WaitError::Stopped(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    if let Some(ServiceError::Io(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    match cause.downcast_ref() {
+        Some(EndpointError::Io(e)) => Some(e),
         _ => None,
+    }
+}
+
+fn of_task(e: &TaskError) -> Option<Exit> {
+    match e {
+        TaskError::Pool(e) => Some(of_store(e)),
+        TaskError::Interrupted(_) => Some(Exit::Interrupted),
+        TaskError::Collecting
+        | TaskError::Defragmenting
+        | TaskError::Ending
+        | TaskError::Sessions(_)
+        | TaskError::Record(_) => None,
     }
 }
 
@@ -132,6 +157,13 @@ mod tests {
             (AskError::Io(gone()).into(), Exit::OutputClosed),
             (AskError::Send(gone()).into(), Exit::OutputClosed),
             (ServiceError::Io(gone()).into(), Exit::OutputClosed),
+            (EndpointError::Io(gone()).into(), Exit::OutputClosed),
+            (TaskError::from(Interrupted).into(), Exit::Interrupted),
+            (TaskError::Ending.into(), Exit::Failed),
+            (
+                TaskError::from(StoreError::new(StoreErrorKind::WrongKey, "x")).into(),
+                Exit::WrongKey,
+            ),
             (
                 WaitError::Stopped(io::Error::other(Interrupted)).into(),
                 Exit::Interrupted,

@@ -9,12 +9,12 @@ use crate::cli::{
     Cli, Command, DefragCommand, KeyCommand, ParityCommand, QosCommand, ScrubCommand, VolumeCommand,
 };
 use crate::exit::Exit;
-use crate::held::Held;
 use crate::settings::{Settings, receiving_pool};
 use clap::Parser;
 use media::Asker;
 use server::caller::Caller;
 use server::control::{Commands, Request, View};
+use server::held::Held;
 use server::settings::Environment;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;

@@ -162,7 +162,7 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
 
 /// What is missing in a snapshot, for people; `None` when it is complete.
 pub(super) fn incomplete(snapshot: &Snapshot) -> Option<String> {
-    crate::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
+    server::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
 }
 
 /// As [`subject`], and whether the snapshot is incomplete.

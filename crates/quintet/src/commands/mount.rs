@@ -7,6 +7,8 @@
 mod guard;
 mod place;
 mod shown;
+#[cfg(test)]
+mod tests;
 
 pub(super) use guard::run as guard;
 pub(super) use shown::{Mount, Pools, Settings};
@@ -17,8 +19,8 @@ use super::snapshot_choice::SnapshotFilter;
 use crate::cli::MountArgs;
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::mount::Directories;
 use server::memory_plan::MemoryPlan;
+use server::mount::Directories;
 use server::systemd::Notifier;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,9 +6,9 @@
 use super::invocation::Invocation;
 use crate::cli::QosCommand;
 use crate::exit::Exit;
-use crate::held::Held;
 use crate::json::Object;
 use qos::Flow;
+use server::held::Held;
 use server::settings::{flow_name, kind_name};
 use server::sizes;
 use store::FlowCounts;

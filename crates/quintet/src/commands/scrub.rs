@@ -13,13 +13,14 @@ pub(super) use words::{object, summary};
 use super::backup::REGION_BYTES;
 use super::check::show_affected;
 use super::invocation::Invocation;
+use super::replica::{mend, replica_of};
 use crate::cli::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 use crate::exit::Exit;
-use crate::held::{OpenPool, Replica, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use format::scrub::Pass;
 use maintenance::{Advance, ScrubStatus, Scrubber, StepSizes, TaskStep, advance};
+use server::held::{OpenPool, TaskHost};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode};
@@ -39,14 +40,12 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
         }
         (Some(ScrubCommand::Start(pass)), Some(held)) => {
             held.scrub
-                .start_with(Replica::of(invocation, &pass.replica)?, pass.limit)?;
+                .start_with(replica_of(invocation, &pass.replica)?, pass.limit)?;
         }
         (Some(ScrubCommand::Pause), Some(held)) => held.scrub.pause()?,
         (None, Some(held)) => {
-            held.scrub.start_with(
-                Replica::of(invocation, &args.pass.replica)?,
-                args.pass.limit,
-            )?;
+            held.scrub
+                .start_with(replica_of(invocation, &args.pass.replica)?, args.pass.limit)?;
             invocation
                 .console
                 .note("the server does it in the background (see quintet scrub status)");
@@ -73,7 +72,7 @@ fn show_status(invocation: &Invocation, status: &ScrubStatus) -> std::io::Result
 
 fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Result<Exit> {
     let lane = invocation.lane(None, REGION_BYTES)?;
-    let replica = Replica::of(invocation, &args.replica)?;
+    let replica = replica_of(invocation, &args.replica)?;
     let pool = invocation.open(OpenMode::Write)?;
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
     let mut findings = Findings::default();
@@ -99,7 +98,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     // Also what was damaged before this pass.
     if let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) {
         let (console, interrupt) = (&invocation.console, &invocation.interrupt);
-        let counts = replica.mend(&pool, lane, console, interrupt, &mut || ())?;
+        let counts = mend(&replica, &pool, lane, console, interrupt, &mut || ())?;
         came_back = counts.chunks;
     }
     conclude(

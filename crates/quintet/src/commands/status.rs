@@ -2,7 +2,7 @@
 //!
 //! Invariant: cheap, whatever the pool's size: reads roots, keys, the catalog and directories of damaged containers
 //! only. Where a server holds the pool, it says besides what only it knows. State, action and exit code come from
-//! one list ([`crate::findings`]).
+//! one list ([`server::findings`]).
 
 mod holds;
 mod memory;
@@ -16,12 +16,12 @@ use super::snapshot_choice::short_id;
 use super::{defrag, scrub};
 use crate::cli::StatusArgs;
 use crate::exit::Exit;
-use crate::findings::{Finding, Limits, Look, Severity, worst};
-use crate::held::{Collected, Live};
 use crate::json::Object;
 use format::config::Seal;
 use maintenance::{CollectMemory, Scrubber};
 use server::calendar;
+use server::findings::{Finding, Limits, Look, Severity, worst};
+use server::held::{Collected, Live};
 use server::sizes;
 use store::OpenMode;
 
@@ -58,7 +58,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         .text("state", worst.state())
         .text_if("action", findings.first().map(|f| f.action.as_str()))
         .texts("notes", &told)
-        .objects("findings", findings.iter().map(Finding::object))
+        .objects("findings", findings.iter().map(object))
         .boolean("encrypted", encrypted)
         .integer("keys", keys.len() as u64)
         .time("created", config.created)
@@ -196,5 +196,43 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     for text in plan.iter().flat_map(|plan| plan.lines(used)) {
         line("plan", &text)?;
     }
-    Ok(worst.exit())
+    Ok(exit(worst))
+}
+
+/// How `status` ends when there is nothing worse.
+fn exit(worst: Severity) -> Exit {
+    match worst {
+        Severity::Hint => Exit::Done,
+        Severity::Attention => Exit::Partly,
+        Severity::Damage => Exit::Damaged,
+        Severity::Failure => Exit::Failed,
+    }
+}
+
+/// A finding for programs.
+fn object(finding: &Finding) -> Object {
+    Object::new()
+        .text("kind", finding.kind)
+        .text("severity", finding.severity.word())
+        .text("object", &finding.object)
+        .text("text", &finding.text)
+        .text("action", &finding.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_decides_how_it_ends() {
+        let all = [
+            (Severity::Hint, 0),
+            (Severity::Attention, 3),
+            (Severity::Damage, 21),
+            (Severity::Failure, 1),
+        ];
+        for (severity, code) in all {
+            assert_eq!(exit(severity).code(), code);
+        }
+    }
 }

@@ -13,11 +13,11 @@ use crate::cli::{
     VolumeRollbackArgs,
 };
 use crate::exit::Exit;
-use crate::held::OpenVolumes;
 use crate::json::Object;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
+use server::held::OpenVolumes;
 use server::sizes;
 use store::VolumeStatus;
 

@@ -7,8 +7,8 @@
 mod pace;
 
 use crate::console::Console;
-use crate::held::Held;
 use pace::Pace;
+use server::held::Held;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -6,11 +6,11 @@
 
 use super::description;
 use crate::commands::snapshot_choice::short_id;
-use crate::held::Held;
-use crate::meters::Metered;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
+use server::held::Held;
+use server::meters::Metered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{HolderKind, SnapshotRoot};

@@ -14,16 +14,17 @@ use crate::commands::backup::REGION_BYTES;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
 use crate::commands::mount::{self, Mount, Pools, Settings};
+use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, Replica};
-use crate::metrics::Endpoint;
 use anyhow::{Context, bail};
 use media::SystemTicks;
 use nbd::Exports;
 use server::control::ControlSocket;
+use server::held::{Held, JOURNAL_BYTES_DEFAULT, Live};
 use server::memory_plan::MemoryPlan;
+use server::metrics::Endpoint;
 use server::settings::Shares;
 use server::systemd::{Notifier, watchdog_interval};
 use std::ops::RangeInclusive;
@@ -97,7 +98,7 @@ fn hold(
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let held = Held::new(path, volumes, device, shares, memory);
     // It may be away for a while: volumes are served without it.
-    match Replica::of(invocation, &args.replica) {
+    match replica_of(invocation, &args.replica) {
         Ok(Some(replica)) => held.scrub.repair_from(replica),
         Ok(None) => {}
         Err(e) => console.warn(format_args!(

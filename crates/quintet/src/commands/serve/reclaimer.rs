@@ -7,13 +7,13 @@
 use super::background::Background;
 use crate::commands::invocation::Invocation;
 use crate::console::Console;
-use crate::held::{Collection, Held, TaskHost, fold, seconds};
 use maintenance::{
     Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, HeldTurn, Host, PoolSpace,
     StepSizes, Stopped, TaskStep, Urgency, advance,
 };
 use media::Asker;
 use qos::Flow;
+use server::held::{Collection, Held, TaskHost, fold, seconds};
 use server::interrupt::Interrupt;
 use std::io;
 use std::sync::Arc;

@@ -5,10 +5,10 @@
 
 use crate::cli::ServeHeldArgs;
 use crate::commands::invocation::Invocation;
-use crate::held::Held;
 use anyhow::bail;
 use nbd::{Exports, Server, ServerOptions};
 use rustix::net::AddressFamily;
+use server::held::Held;
 use server::systemd::listening_sockets;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

@@ -6,14 +6,15 @@
 
 use super::background::Background;
 use crate::commands::invocation::Invocation;
+use crate::commands::replica::mend;
 use crate::commands::scrub::Findings;
 use crate::console::Console;
-use crate::held::{Held, TaskHost, seconds};
 use maintenance::{
     Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
 };
 use media::Asker;
 use qos::Flow;
+use server::held::{Held, TaskHost, seconds};
 use server::interrupt::Interrupt;
 use std::io;
 use std::ops::ControlFlow;
@@ -279,7 +280,14 @@ impl Work {
             let turn = held.turn(Flow::Scrub, SIZES.turn_bytes, interrupt);
             at_device = turn.ok().map(|turn| (turn, Instant::now()));
         };
-        let mended = replica.mend(&turn, self.lane, &self.console, interrupt, &mut between);
+        let mended = mend(
+            &replica,
+            &turn,
+            self.lane,
+            &self.console,
+            interrupt,
+            &mut between,
+        );
         drop(at_device);
         let _ = self.console.flush();
         if !self.interrupt.requested() {

@@ -3,10 +3,10 @@
 use super::upkeep;
 use crate::commands::qos;
 use crate::commands::top::{cache_object, uptime};
-use crate::held::{CopyState, Held, Live};
 use crate::json::Object;
 use ::qos::Flow;
 use jiff::tz::TimeZone;
+use server::held::{CopyState, Held, Live};
 use server::settings::flow_name;
 use server::sizes;
 use store::FlowCounts;

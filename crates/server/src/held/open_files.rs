@@ -4,9 +4,9 @@
 //! it fails every request, and none is under way any more. Mounts open; commands that take data
 //! away count and disconnect.
 
-use super::lock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use volume::{
     Capabilities, FastPath, Layer, Request, RequestContext, Volume, VolumeError, VolumeErrorKind,
 };
@@ -28,7 +28,7 @@ impl OpenFiles {
     /// Opens `volume`, called `name`, as a file.
     pub fn open<V>(files: &Arc<Self>, name: &str, volume: V) -> OpenFile<V> {
         let gate = Gate::default();
-        let mut table = lock(&files.0);
+        let mut table = files.0.lock();
         table.last += 1;
         let number = table.last;
         let of_table = (name.to_owned(), Arc::clone(&gate));
@@ -44,19 +44,19 @@ impl OpenFiles {
 
     /// How often a volume is open.
     pub fn count(&self, name: &str) -> usize {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         table.open.values().filter(|(of, _)| of == name).count()
     }
 
     /// Lets all requests for a volume fail from now on. Returns how many files that are, when what
     /// was under way has ended.
     pub fn disconnect(&self, name: &str) -> usize {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         let gates = table.open.values().filter(|(of, _)| of == name);
         let gates: Vec<Gate> = gates.map(|(_, gate)| Arc::clone(gate)).collect();
         drop(table);
         for gate in &gates {
-            *gate.write().unwrap_or_else(PoisonError::into_inner) = true;
+            *gate.write() = true;
         }
         gates.len()
     }
@@ -75,7 +75,7 @@ impl<V> OpenFile<V> {
         &self,
         request: impl FnOnce(&V) -> Result<T, VolumeError>,
     ) -> Result<T, VolumeError> {
-        let shut = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let shut = self.gate.read();
         match *shut {
             true => Err(VolumeErrorKind::Failed.into()),
             false => request(&self.volume),
@@ -85,7 +85,7 @@ impl<V> OpenFile<V> {
 
 impl<V> Drop for OpenFile<V> {
     fn drop(&mut self) {
-        lock(&self.files.0).open.remove(&self.number);
+        self.files.0.lock().open.remove(&self.number);
     }
 }
 

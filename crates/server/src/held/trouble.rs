@@ -3,7 +3,7 @@
 //! Invariant: holds the last failure that was not followed by a success of the same kind. Called by
 //! meters and by the thread that makes checkpoints.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// See the module's head.
@@ -17,20 +17,20 @@ pub struct Trouble {
 impl Trouble {
     /// It failed.
     pub fn note(&self, what: String) {
-        *self.what.lock().unwrap_or_else(|e| e.into_inner()) = Some(what);
+        *self.what.lock() = Some(what);
         self.present.store(true, Relaxed);
     }
 
     /// It works.
     pub fn clear(&self) {
         if self.present.swap(false, Relaxed) {
-            *self.what.lock().unwrap_or_else(|e| e.into_inner()) = None;
+            *self.what.lock() = None;
         }
     }
 
     /// What failed last, unless it works again.
     pub fn read(&self) -> Option<String> {
-        let what = self.what.lock().unwrap_or_else(|e| e.into_inner());
+        let what = self.what.lock();
         what.clone()
     }
 }

@@ -4,9 +4,9 @@
 //! `maintenance`, for threads and commands.
 
 use super::Held;
+use crate::interrupt::Interrupt;
 use maintenance::{HeldTurn, Host, Stopped};
 use qos::Flow;
-use server::interrupt::Interrupt;
 use std::time::{Duration, Instant};
 
 /// Waits in between hear of new limits, and of what readers do.

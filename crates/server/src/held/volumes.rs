@@ -4,9 +4,9 @@
 //! which keeps them open, and by commands that change volumes without a server.
 
 use super::Held;
+use crate::memory_plan::MemoryPlan;
 use chunking::Compression;
 use format::volume::VolumeRecord;
-use server::memory_plan::MemoryPlan;
 use std::ops::Deref;
 use std::sync::Arc;
 use store::{

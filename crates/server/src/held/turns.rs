@@ -3,12 +3,13 @@
 //! Invariant: one at a time, in the order in which they came; who stops waiting loses its place and
 //! nobody else's. Called by the held pool.
 
+use crate::interrupt::{Interrupt, Interrupted};
+use parking_lot::Mutex;
 use rustix::event::PollFlags;
-use server::interrupt::{Interrupt, Interrupted};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Who may write, and who waits for it.
 #[derive(Default)]
@@ -26,17 +27,13 @@ struct Queue {
 pub struct Turn(Arc<Turns>);
 
 impl Turns {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// Waits for the right to write. `waiting` is called when others are before.
     pub fn take(
         turns: &Arc<Self>,
         interrupt: &Interrupt,
         waiting: impl FnOnce(),
     ) -> io::Result<Turn> {
-        let mut queue = turns.lock();
+        let mut queue = turns.0.lock();
         if !queue.taken {
             queue.taken = true;
             drop(queue);
@@ -49,7 +46,7 @@ impl Turns {
         drop(queue);
         waiting();
         let waited = interrupt.wait_for(&called, PollFlags::IN);
-        let mut queue = turns.lock();
+        let mut queue = turns.0.lock();
         let before = queue.waiting.len();
         queue.waiting.retain(|(other, _)| *other != number);
         let was_called = queue.waiting.len() == before;
@@ -63,7 +60,7 @@ impl Turns {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut queue = self.0.lock();
+        let mut queue = self.0.0.lock();
         match queue.waiting.pop_front() {
             // It waits with the other end in its hands.
             Some((_, mut call)) => {

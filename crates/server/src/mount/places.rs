@@ -189,7 +189,6 @@ impl Places {
     }
 
     /// How many there are.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.lock().by_number.len()
     }

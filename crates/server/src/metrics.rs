@@ -8,7 +8,7 @@ mod device;
 mod endpoint;
 mod text;
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, EndpointError};
 
 use crate::findings::{KINDS, worst};
 use crate::held::{Held, Live};

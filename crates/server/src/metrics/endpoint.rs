@@ -7,7 +7,6 @@
 
 use super::render;
 use crate::held::Held;
-use anyhow::bail;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,6 +21,17 @@ const CLIENTS_MAX: usize = 256;
 /// Of them, those that have an answer in memory; more wait until one of these has taken its own.
 const ANSWERS_MAX: usize = 16;
 
+/// Why metrics are not served.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// Other machines could reach that address.
+    #[error("{0} is not a loopback address")]
+    NotLoopback(SocketAddr),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
 /// Answers until it is dropped.
 pub struct Endpoint {
     address: SocketAddr,
@@ -32,7 +42,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Listens, and answers on a thread of its own.
-    pub fn start(address: SocketAddr, held: &Arc<Held>) -> anyhow::Result<Self> {
+    pub fn start(address: SocketAddr, held: &Arc<Held>) -> Result<Self, EndpointError> {
         let held = Arc::clone(held);
         Self::start_with(address, move || render(&held))
     }
@@ -40,9 +50,9 @@ impl Endpoint {
     fn start_with(
         address: SocketAddr,
         body: impl Fn() -> String + Send + 'static,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, EndpointError> {
         if !address.ip().is_loopback() {
-            bail!("{address} is not a loopback address");
+            return Err(EndpointError::NotLoopback(address));
         }
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;

@@ -6,9 +6,9 @@
 //! With fewer than three snapshots nothing is usual. A source whose newest snapshot has the tag `final` is done.
 
 use super::{Finding, Look, Severity};
-use crate::console::printable;
+use crate::groups::{Group, GroupBy, group};
+use archive::printable::printable;
 use format::snapshot::{Missed, Snapshot, SnapshotKind};
-use server::groups::{Group, GroupBy, group};
 use units::UnixNanos;
 
 /// Times between snapshots that are looked at: weekends are among so many, old outages are not.

@@ -3,10 +3,11 @@
 //! Invariant: an entry lives as long as its command; what it has read is counted for longer. Called by `copy`, `status`
 //! and the metrics.
 
-use super::{TaskBytes, lock};
+use super::TaskBytes;
 use maintenance::CopyCounts;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// How far a copy is.
 #[derive(Clone, Debug, Default)]
@@ -47,7 +48,7 @@ pub struct CopyEntry {
 impl Copies {
     /// One more.
     pub fn begin(self: &Arc<Self>, state: CopyState) -> CopyEntry {
-        let mut running = lock(&self.0);
+        let mut running = self.0.lock();
         let number = running.next;
         running.next += 1;
         running.states.insert(number, state);
@@ -59,17 +60,17 @@ impl Copies {
 
     /// All that are under way, oldest first.
     pub fn states(&self) -> Vec<CopyState> {
-        lock(&self.0).states.values().cloned().collect()
+        self.0.lock().states.values().cloned().collect()
     }
 
     /// What all copies have read since the server began.
     pub fn totals(&self) -> TaskBytes {
-        lock(&self.0).totals
+        self.0.lock().totals
     }
 
     /// Lets all that are under way stop, or go on; how many there are.
     pub fn pause(&self, is_paused: bool) -> usize {
-        let mut running = lock(&self.0);
+        let mut running = self.0.lock();
         for state in running.states.values_mut() {
             state.is_paused = is_paused;
         }
@@ -80,7 +81,7 @@ impl Copies {
 impl CopyEntry {
     /// Tells how far it is; true when it is to wait.
     pub fn update(&self, tell: impl FnOnce(&mut CopyState)) -> bool {
-        let mut running = lock(&self.copies.0);
+        let mut running = self.copies.0.lock();
         let Some(state) = running.states.get_mut(&self.number) else {
             return false;
         };
@@ -101,7 +102,7 @@ fn found(state: &CopyState) -> TaskBytes {
 
 impl Drop for CopyEntry {
     fn drop(&mut self) {
-        lock(&self.copies.0).states.remove(&self.number);
+        self.copies.0.lock().states.remove(&self.number);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: cheap: no I/O and no walk over anything that grows with the data. Called by `top`,
 //! `status` and the metrics.
 
-use super::{CollectStatus, DefragStatus, Held, TaskReading, lock, tasks};
+use super::{CollectStatus, DefragStatus, Held, TaskReading, tasks};
 use crate::meters::Reading;
 use maintenance::{ScrubStatus, ScrubTotals};
 use media::Room;
@@ -83,14 +83,14 @@ impl Live {
             };
             exports.insert(volume.record.name, reading);
         }
-        for (name, meter) in lock(&held.meters).iter() {
+        for (name, meter) in held.meters.lock().iter() {
             let export = exports.entry(name.clone()).or_default();
             export.asked = meter.read();
             if export.volume_bytes.is_none() {
                 export.cache = meter.cache.read();
             }
         }
-        let servers = lock(&held.servers);
+        let servers = held.servers.lock();
         for (name, export) in &mut exports {
             let clients = servers.iter().map(|server| server.clients(name));
             let clients = clients.sum::<usize>() + held.files.count(name);

@@ -4,15 +4,15 @@
 //! collect. Each is written down when it begins and when it ends, with no lock held; what cannot be written costs the
 //! next server a look. Called by the server's thread, `gc`, `status` and the metrics.
 
-use super::TaskBytes;
-use anyhow::bail;
+use super::{TaskBytes, TaskError};
+use crate::interrupt::Interrupt;
 use format::collect::CollectRecord;
 use maintenance::{
     CollectLimits, CollectMemory, CollectNote, CollectSchedule, GcCounts, GcStage, NextCollect,
     Urgency,
 };
-use server::interrupt::Interrupt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use store::{Discarded, Pool, Step, Volumes};
 use units::UnixNanos;
@@ -163,31 +163,26 @@ impl Collecting {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     /// Begins a command's run, once one of the server has made room for it; refuses a second command.
-    pub fn begin(&self, interrupt: &Interrupt) -> anyhow::Result<Collection<'_>> {
+    pub fn begin(&self, interrupt: &Interrupt) -> Result<Collection<'_>, TaskError> {
         let mut state = self.state();
         state.commands_waiting += 1;
         let begun = loop {
             match state.running {
                 None => break Ok(()),
-                Some((Initiator::Command, ..)) => break Err(None),
+                Some((Initiator::Command, ..)) => break Err(TaskError::Collecting),
                 Some((Initiator::Server(_), ..)) => {}
             }
             if let Err(e) = interrupt.check() {
-                break Err(Some(e));
+                break Err(e.into());
             }
-            let waited = self.changed.wait_timeout(state, LOOK_EVERY);
-            state = waited.unwrap_or_else(|e| e.into_inner()).0;
+            self.changed.wait_for(&mut state, LOOK_EVERY);
         };
         state.commands_waiting -= 1;
-        match begun {
-            Ok(()) => Ok(self.begin_with(state, Initiator::Command)),
-            Err(None) => bail!("space is being collected already (see quintet status)"),
-            Err(Some(interrupted)) => Err(interrupted.into()),
-        }
+        begun.map(|()| self.begin_with(state, Initiator::Command))
     }
 
     /// Begins a run of the server's own, unless a command collects or wants to.

@@ -3,12 +3,13 @@
 //! Invariant: the lock is held for a step at most. Called by the server's thread, `scrub`, `status` and
 //! the metrics.
 
-use super::{Replica, seconds};
+use super::{Replica, TaskError, seconds};
 use format::phase::TaskPhase;
 use maintenance::{ScrubStatus, ScrubTotals, Scrubber, scrub_due_s};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use store::Volumes;
 use units::UnixNanos;
@@ -51,7 +52,7 @@ impl Scrubbing {
 
     /// For a step.
     pub fn scrubber(&self) -> MutexGuard<'_, Scrubber> {
-        self.scrubber.lock().unwrap_or_else(|e| e.into_inner())
+        self.scrubber.lock()
     }
 
     /// How far it is.
@@ -65,7 +66,7 @@ impl Scrubbing {
     }
 
     /// Begins a pass, or goes on.
-    pub fn start(&self, bytes_per_s: Option<u64>) -> anyhow::Result<()> {
+    pub fn start(&self, bytes_per_s: Option<u64>) -> Result<(), TaskError> {
         let mut scrubber = self.scrubber();
         if scrubber.status().phase == TaskPhase::AtRest {
             self.by_itself.store(false, Relaxed);
@@ -86,7 +87,7 @@ impl Scrubbing {
     }
 
     /// Begins a pass because it is time.
-    pub fn start_by_itself(&self) -> anyhow::Result<()> {
+    pub fn start_by_itself(&self) -> Result<(), TaskError> {
         self.start(None)?;
         self.by_itself.store(true, Relaxed);
         Ok(())
@@ -102,7 +103,7 @@ impl Scrubbing {
         &self,
         replica: Option<Replica>,
         bytes_per_s: Option<u64>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), TaskError> {
         *self.replica() = replica.map(Arc::new);
         self.start(bytes_per_s)
     }
@@ -114,21 +115,21 @@ impl Scrubbing {
     }
 
     fn replica(&self) -> MutexGuard<'_, Option<Arc<Replica>>> {
-        self.replica.lock().unwrap_or_else(|e| e.into_inner())
+        self.replica.lock()
     }
 
     /// Stops until the next start.
-    pub fn pause(&self) -> anyhow::Result<()> {
+    pub fn pause(&self) -> Result<(), TaskError> {
         Ok(self.scrubber().pause()?)
     }
 
     /// Waits until something is switched, at most so long; not at all when `unless` is so.
     pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
-        let scrubber = self.scrubber();
+        let mut scrubber = self.scrubber();
         if unless() {
             return;
         }
-        let _ = self.changed.wait_timeout(scrubber, at_most);
+        self.changed.wait_for(&mut scrubber, at_most);
     }
 
     /// Ends a wait.

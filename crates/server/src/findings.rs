@@ -18,9 +18,7 @@ mod verification;
 pub use incomplete::missed_words;
 pub use schedule::{SourceState, sources};
 
-use crate::exit::Exit;
 use crate::held::Held;
-use crate::json::Object;
 use format::snapshot::Snapshot;
 use store::Pool;
 use units::UnixNanos;
@@ -46,16 +44,6 @@ impl Severity {
             Self::Attention => "DEGRADED",
             Self::Damage => "DAMAGED",
             Self::Failure => "FAILED",
-        }
-    }
-
-    /// How `status` ends when there is nothing worse.
-    pub fn exit(self) -> Exit {
-        match self {
-            Self::Hint => Exit::Done,
-            Self::Attention => Exit::Partly,
-            Self::Damage => Exit::Damaged,
-            Self::Failure => Exit::Failed,
         }
     }
 
@@ -167,18 +155,6 @@ impl Look<'_> {
 pub fn worst(findings: &[Finding]) -> Severity {
     let severities = findings.iter().map(|finding| finding.severity);
     severities.max().unwrap_or(Severity::Hint)
-}
-
-impl Finding {
-    /// For programs.
-    pub fn object(&self) -> Object {
-        Object::new()
-            .text("kind", self.kind)
-            .text("severity", self.severity.word())
-            .text("object", &self.object)
-            .text("text", &self.text)
-            .text("action", &self.action)
-    }
 }
 
 #[cfg(test)]

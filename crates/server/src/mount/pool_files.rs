@@ -62,8 +62,7 @@ impl PoolFiles {
         }
     }
 
-    /// Directories of snapshots that the kernel holds something in.
-    #[cfg(test)]
+    /// Directories of snapshots that the kernel holds something in: for tests.
     pub fn places(&self) -> usize {
         self.snapshots.places()
     }

@@ -10,9 +10,9 @@ use super::{
     TASK_UNDER_WAY,
 };
 use crate::held::Live;
+use crate::settings::flow_name;
 use maintenance::DefragStage;
 use qos::Flow;
-use server::settings::flow_name;
 
 pub(super) fn tell(text: &mut Text, live: &Live) {
     for (flow, counts) in Flow::ALL.iter().zip(&live.device) {

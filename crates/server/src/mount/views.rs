@@ -6,11 +6,11 @@
 //! leads to may only go away.
 
 use super::disks::Which;
+use crate::calendar;
+use crate::latest::{Rank, rank};
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
-use server::calendar;
-use server::latest::{Rank, rank};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::SnapshotRoot;

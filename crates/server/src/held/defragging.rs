@@ -3,14 +3,14 @@
 //! Invariant: one run at a time; the lock is not held across steps, which wait for the device. A run that is paused, or that the server leaves
 //! behind at its end, was written down. Called by the server's thread, `defrag` and `status`.
 
-use super::TaskBytes;
-use anyhow::bail;
+use super::{TaskBytes, TaskError};
 use format::phase::TaskPhase;
 use maintenance::{
     Access, DefragRun, DefragStage, Defragmenter, MaintenanceTask, RecordedDefrag, TaskStep,
 };
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use qos::Flow;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use store::{StoreError, Volumes};
 use units::UnixNanos;
@@ -79,29 +79,28 @@ impl Defragmenting {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     /// When the thread does not have the run.
     fn between_steps(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         while state.at_work.is_some() {
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(|e| e.into_inner());
+            self.changed.wait(&mut state);
         }
         state
     }
 
     /// Refuses a second run.
-    pub fn is_free(&self) -> anyhow::Result<()> {
+    pub fn is_free(&self) -> Result<(), TaskError> {
         refuse_second(&self.state())
     }
 
     /// Begins a run, or goes on with one; says when it began, by which it is known.
-    pub fn begin(&self, mut run: Defragmenter) -> anyhow::Result<UnixNanos> {
+    pub fn begin(&self, mut run: Defragmenter) -> Result<UnixNanos, TaskError> {
         let mut state = self.state();
         if state.is_closed {
-            bail!("the server ends");
+            return Err(TaskError::Ending);
         }
         refuse_second(&state)?;
         run.record()?;
@@ -119,7 +118,7 @@ impl Defragmenting {
         &self,
         limit: Option<u64>,
         take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
-    ) -> anyhow::Result<bool> {
+    ) -> Result<bool, TaskError> {
         let mut state = self.between_steps();
         if let Some(run) = &mut state.run {
             if limit.is_some() {
@@ -148,7 +147,7 @@ impl Defragmenting {
     }
 
     /// Lets it stand still, or ends it for good; false: there is none.
-    pub fn stop(&self, phase: TaskPhase) -> anyhow::Result<bool> {
+    pub fn stop(&self, phase: TaskPhase) -> Result<bool, TaskError> {
         if self.stop_running(phase)? {
             return Ok(true);
         }
@@ -163,7 +162,7 @@ impl Defragmenting {
     }
 
     /// The same for a run that is under way in this server, and for no other.
-    pub fn stop_running(&self, phase: TaskPhase) -> anyhow::Result<bool> {
+    pub fn stop_running(&self, phase: TaskPhase) -> Result<bool, TaskError> {
         let mut state = self.between_steps();
         let Some(mut run) = state.run.take() else {
             return Ok(false);
@@ -212,11 +211,11 @@ impl Defragmenting {
 
     /// Waits until something is switched, at most so long; not at all while a run is under way, or when `unless` is so.
     pub fn wait(&self, at_most: Duration, unless: impl FnOnce() -> bool) {
-        let state = self.state();
+        let mut state = self.state();
         if state.is_running() || unless() {
             return;
         }
-        let _ = self.changed.wait_timeout(state, at_most);
+        self.changed.wait_for(&mut state, at_most);
     }
 
     /// Ends a wait.
@@ -304,9 +303,9 @@ fn copied(run: &Defragmenter) -> TaskBytes {
     TaskBytes::of(moved.bytes, moved.cached_bytes)
 }
 
-fn refuse_second(state: &State) -> anyhow::Result<()> {
+fn refuse_second(state: &State) -> Result<(), TaskError> {
     match state.is_running() {
         false => Ok(()),
-        true => bail!("the server is defragmenting already (see quintet defrag status)"),
+        true => Err(TaskError::Defragmenting),
     }
 }

@@ -66,7 +66,6 @@ impl SnapshotFiles {
     }
 
     /// Directories that the kernel holds something in.
-    #[cfg(test)]
     pub fn places(&self) -> usize {
         self.items.places.len()
     }

@@ -24,9 +24,9 @@ pub(crate) fn held(top: &std::path::Path) -> Held {
     Pool::init(&media, &options).unwrap();
     let pool = Pool::open(media, None, OpenMode::Write, 16 << 20).unwrap();
     let compression = chunking::Compression::Lz4;
-    let memory = server::memory_plan::MemoryPlan::of(32 << 20, 8 << 20);
+    let memory = crate::memory_plan::MemoryPlan::of(32 << 20, 8 << 20);
     let volumes = crate::held::open_volumes(Arc::new(pool), &memory, 8 << 20, compression);
-    let shares = server::settings::Shares::default();
+    let shares = crate::settings::Shares::default();
     let ticks = Arc::new(media::SystemTicks::default());
     let device = store::DeviceQueue::new(shares.plan, ticks).unwrap();
     let path = top.to_owned();

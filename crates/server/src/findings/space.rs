@@ -5,8 +5,8 @@
 //! said.
 
 use super::{Finding, Look, Severity};
+use crate::sizes;
 use maintenance::CollectMemory;
-use server::sizes;
 
 /// A disk that fills within so many days is told.
 const DAYS: u64 = 7;

@@ -8,6 +8,7 @@
 mod collecting;
 mod copies;
 mod defragging;
+mod error;
 mod findings;
 mod live;
 mod open_files;
@@ -25,6 +26,7 @@ pub use collecting::{
 };
 pub use copies::{Copies, CopyEntry, CopyState};
 pub use defragging::{DefragStatus, Defragmenting, Outcome};
+pub use error::TaskError;
 pub use findings::Found;
 pub use live::{ExportReading, Live};
 pub use task_bytes::TaskBytes;
@@ -35,22 +37,23 @@ pub use volumes::{
     recorded_losses, unacknowledged_losses,
 };
 
+use crate::interrupt::{Interrupt, Interrupted};
+use crate::memory_plan::MemoryPlan;
 use crate::meters::Meter;
 use crate::mount::Directories;
+use crate::settings::Shares;
 use nbd::ServerHandle;
 use open_files::OpenFile;
 pub use open_files::OpenFiles;
+use parking_lot::Mutex;
 use qos::{Flow, InvalidShares};
 pub use replica::Replica;
 use scrubbing::Scrubbing;
-use server::interrupt::{Interrupt, Interrupted};
-use server::memory_plan::MemoryPlan;
-use server::settings::Shares;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{DeviceQueue, Hold, Pool, StepTurn, Volumes};
 pub use trouble::Trouble;
@@ -134,12 +137,12 @@ impl Held {
 
     /// Who gets how much of the device.
     pub fn shares(&self) -> Shares {
-        *lock(&self.shares)
+        *self.shares.lock()
     }
 
     /// Others from now on.
     pub fn set_shares(&self, shares: Shares) -> Result<(), InvalidShares> {
-        let mut before = lock(&self.shares);
+        let mut before = self.shares.lock();
         self.device.set(shares.plan)?;
         *before = shares;
         drop(before);
@@ -192,14 +195,14 @@ impl Held {
 
     /// What measures the requests for an export.
     pub fn meter(&self, export: &str) -> Arc<Meter> {
-        let mut meters = lock(&self.meters);
+        let mut meters = self.meters.lock();
         let new = || Arc::new(Meter::telling(&self.refused));
         Arc::clone(meters.entry(export.to_owned()).or_insert_with(new))
     }
 
     /// Reads that clients have asked for so far.
     pub fn reads_asked(&self) -> u64 {
-        lock(&self.meters).values().map(|meter| meter.reads()).sum()
+        self.meters.lock().values().map(|meter| meter.reads()).sum()
     }
 
     /// What cannot be done at the moment, for people; empty when all is well.
@@ -213,12 +216,12 @@ impl Held {
 
     /// Serves NBD here too, until [`Held::take_servers`].
     pub fn add_server(&self, server: ServerHandle) {
-        lock(&self.servers).push(server);
+        self.servers.lock().push(server);
     }
 
     /// The NBD servers, to stop them.
     pub fn take_servers(&self) -> Vec<ServerHandle> {
-        std::mem::take(&mut *lock(&self.servers))
+        std::mem::take(&mut *self.servers.lock())
     }
 
     /// A volume as an open file of a mount.
@@ -233,7 +236,7 @@ impl Held {
 
     /// Connections and open files that use an export.
     pub fn clients(&self, export: &str) -> usize {
-        let servers = lock(&self.servers);
+        let servers = self.servers.lock();
         let connections = servers.iter().map(|server| server.clients(export));
         connections.sum::<usize>() + self.files.count(export)
     }
@@ -241,7 +244,7 @@ impl Held {
     /// Ends the connections that use an export, when what they asked for was answered, and lets its
     /// open files fail.
     pub fn disconnect(&self, export: &str) -> usize {
-        let servers = lock(&self.servers);
+        let servers = self.servers.lock();
         let closed = servers.iter().map(|server| server.close_export(export));
         closed.sum::<usize>() + self.files.disconnect(export)
     }
@@ -273,8 +276,4 @@ impl Deref for OpenPool {
     fn deref(&self) -> &Arc<Pool> {
         &self.pool
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

@@ -3,10 +3,10 @@
 //! Invariant: the catalog is looked at once for a commit and a minute, however often metrics are asked for; what
 //! the server knows without it is always of now. Called by the metrics.
 
-use super::{Held, lock};
+use super::Held;
 use crate::findings::{Finding, Limits, Look, SourceState, VERIFY_WITHIN_S, sources};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use units::Generation;
 
@@ -38,7 +38,7 @@ impl Held {
     pub fn findings(&self) -> Arc<Found> {
         let generation = self.pool.generation();
         let live = (self.failing(), self.pool.set_aside().len());
-        let mut last = lock(&self.findings.0);
+        let mut last = self.findings.0.lock();
         if let Some(last) = &*last
             && last.generation == generation
             && last.live == live
