@@ -8,7 +8,7 @@ use super::backup::REGION_BYTES;
 use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose, choose_several};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
 use crate::json::Object;
@@ -21,6 +21,7 @@ use maintenance::{
     StepSizes, TaskStep, advance,
 };
 use server::held::{CopyEntry, CopyState, OpenPool, TaskHost};
+use server::names::short_id;
 use server::sizes;
 use std::path::Path;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_several};
 use super::tree::{Step, join, top};
 use crate::cli::FindArgs;
 use crate::exit::Exit;
@@ -16,6 +16,7 @@ use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 use format::tree::{Entry, EntryKind};
 use server::calendar;
+use server::names::short_id;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use store::{OpenMode, Reader, StoreError};

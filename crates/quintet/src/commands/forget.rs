@@ -5,9 +5,7 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{
-    SnapshotFilter, choose_several, expect_latest_known, short_id, tag_lists,
-};
+use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, tag_lists};
 use super::table::Table;
 use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
 use crate::exit::Exit;
@@ -17,6 +15,7 @@ use anyhow::bail;
 use format::snapshot::Snapshot;
 use server::calendar;
 use server::groups::{Group, group};
+use server::names::short_id;
 use store::OpenMode;
 use units::UnixNanos;
 

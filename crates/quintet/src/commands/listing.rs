@@ -1,12 +1,12 @@
 //! Entries and snapshots as lines and messages: the same in ls, find and snapshots.
 
-use super::snapshot_choice::short_id;
 use crate::console::printable;
 use crate::json::Object;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use jiff::tz::TimeZone;
 use server::calendar;
+use server::names::short_id;
 use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 

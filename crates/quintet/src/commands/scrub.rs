@@ -7,7 +7,7 @@
 mod findings;
 mod words;
 
-pub(super) use findings::Findings;
+pub(super) use findings::tell;
 pub(super) use words::{object, summary};
 
 use super::backup::REGION_BYTES;
@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use format::scrub::Pass;
 use maintenance::{Advance, ScrubStatus, Scrubber, StepSizes, TaskStep, advance};
 use server::held::{OpenPool, TaskHost};
+use server::scrub_notes::{ScrubNotes, unread_words};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode};
@@ -75,7 +76,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     let replica = replica_of(invocation, &args.replica)?;
     let pool = invocation.open(OpenMode::Write)?;
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
-    let mut findings = Findings::default();
+    let mut findings = ScrubNotes::default();
     scrubber.start(args.limit)?;
     let progress = invocation.progress("scrubbing");
     let status = scrubber.status();
@@ -114,18 +115,22 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
 fn pass(
     invocation: &Invocation,
     scrubber: &mut Scrubber,
-    findings: &mut Findings,
+    findings: &mut ScrubNotes,
     progress: &Progress,
 ) -> anyhow::Result<()> {
     let host = TaskHost::new(None, &invocation.interrupt);
     let mut before = Pass::default();
     loop {
         let advanced = advance(scrubber, &host, SIZES)?;
-        findings.add(&invocation.console, scrubber.take_findings())?;
+        // All of it before anything is told: output may fail.
+        let found = scrubber.take_findings();
+        findings.add(&found);
+        tell(&invocation.console, &found)?;
         match advanced {
             Advance::Step(TaskStep::Worked { .. } | TaskStep::NeedsDevice) => {}
             Advance::Step(TaskStep::News(unread)) => {
-                findings.add_failure(&invocation.console, &unread);
+                findings.failures += 1;
+                invocation.console.warn(unread_words(&unread));
             }
             Advance::Step(TaskStep::Waiting { until_ns }) => host.wait_until(until_ns),
             Advance::Step(TaskStep::Finished | TaskStep::Idle) => return Ok(()),
@@ -148,7 +153,7 @@ fn conclude(
     invocation: &Invocation,
     pool: &OpenPool,
     pass: &Pass,
-    findings: &Findings,
+    findings: &ScrubNotes,
     came_back: u64,
 ) -> anyhow::Result<Exit> {
     let mut affected = 0;

@@ -13,16 +13,6 @@ use std::os::unix::ffi::OsStrExt;
 use store::{Pool, StoreError};
 use units::Generation;
 
-/// Digits of a snapshot's name that people see.
-const SHORT_DIGITS: usize = 8;
-
-/// First digits of the name.
-pub(super) fn short_id(snapshot: &Snapshot) -> String {
-    let mut id = snapshot.id.to_string();
-    id.truncate(SHORT_DIGITS);
-    id
-}
-
 /// Checked filters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SnapshotFilter {

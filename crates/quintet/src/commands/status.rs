@@ -12,7 +12,6 @@ mod upkeep;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::short_id;
 use super::{defrag, scrub};
 use crate::cli::StatusArgs;
 use crate::exit::Exit;
@@ -22,6 +21,7 @@ use maintenance::{CollectMemory, Scrubber};
 use server::calendar;
 use server::findings::{Finding, Limits, Look, Severity, worst};
 use server::held::{Collected, Live};
+use server::names::short_id;
 use server::sizes;
 use store::OpenMode;
 

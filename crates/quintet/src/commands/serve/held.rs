@@ -4,13 +4,10 @@
 //! no new clients, commands stop, requests are answered, what was written goes into containers, the
 //! pool is closed. Nothing that is left behind, after any end, keeps the next one from starting.
 
-use super::destager::Destager;
-use super::exports::HeldExports;
-use super::sockets::start_nbd;
 use super::{announce, signals, wait};
-use super::{defragger, reclaimer, verifier};
 use crate::cli::{ReplicaArgs, ServeHeldArgs};
 use crate::commands::backup::REGION_BYTES;
+use crate::commands::defrag::taken_up;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
 use crate::commands::mount::{self, Mount, Pools, Settings};
@@ -19,18 +16,21 @@ use crate::commands::snapshot_choice::SnapshotFilter;
 use crate::console::Console;
 use crate::exit::Exit;
 use anyhow::{Context, bail};
+use maintenance::DefragSource;
 use media::SystemTicks;
 use nbd::Exports;
 use server::control::ControlSocket;
+use server::exports::HeldExports;
 use server::held::{Held, JOURNAL_BYTES_DEFAULT, Live};
 use server::memory_plan::MemoryPlan;
 use server::metrics::Endpoint;
+use server::program::Program;
 use server::settings::Shares;
+use server::sockets::{NbdSockets, start_nbd};
 use server::systemd::{Notifier, watchdog_interval};
+use server::threads::{Destager, Watchdog, defragger, reclaimer, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use store::{DeviceQueue, Step, Volumes};
 
@@ -109,7 +109,12 @@ fn hold(
     let zone = invocation.zone.clone();
     let exports = Arc::new(HeldExports::new(Arc::clone(&held), zone));
     let clients: Arc<dyn Exports> = exports.clone();
-    let places = start_nbd(invocation, args, &held, &clients)?;
+    let sockets = NbdSockets {
+        socket: args.nbd_socket.as_deref(),
+        listen: args.nbd_listen,
+        connections: args.connections,
+    };
+    let places = start_nbd(environment, &sockets, &held, &clients)?;
     let metrics = args
         .metrics
         .map(|address| Endpoint::start(address, &held).context("--metrics"))
@@ -120,11 +125,14 @@ fn hold(
             metrics.address()
         ));
     }
-    let destager = Destager::start(&held, console)?;
+    let program: Arc<dyn Program> = console.clone();
+    let destager = Destager::start(&held, &program)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
-    let verifier = verifier::start(invocation, &held, lane)?;
-    let defragger = defragger::start(invocation, &held, lane)?;
-    let reclaimer = reclaimer::start(invocation, &held, lane)?;
+    let verifier = verifier::start(&held, &program, lane)?;
+    let source = DefragSource::Volumes(Arc::clone(&held.volumes));
+    let take_up = |recorded| taken_up(source, recorded, lane);
+    let defragger = defragger::start(&held, &program, &invocation.zone, take_up)?;
+    let reclaimer = reclaimer::start(&held, &program, lane)?;
     let commands = ClientCommands {
         held: Arc::clone(&held),
     };
@@ -202,43 +210,4 @@ fn said(held: &Held, commands: usize) -> String {
         "{:?}\n{:?}\n{:?}\n{:?}\n{commands} commands",
         live.nbd, live.journal, live.checkpoints, live.cache
     )
-}
-
-/// Tells the service manager that this process is not stuck, as long as it is not: what every client
-/// needs first, the list of exports, can be made.
-struct Watchdog {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    fn start(
-        notifier: &Arc<Notifier>,
-        interval: Duration,
-        exports: Arc<HeldExports>,
-    ) -> std::io::Result<Self> {
-        let notifier = Arc::clone(notifier);
-        let (stop, stopped) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("watchdog".to_owned())
-            .spawn(move || {
-                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    drop(exports.names());
-                    notifier.say("WATCHDOG=1");
-                }
-            })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

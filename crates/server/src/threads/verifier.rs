@@ -5,17 +5,15 @@
 //! its turn to write. Called by `serve`.
 
 use super::background::Background;
-use crate::commands::invocation::Invocation;
-use crate::commands::replica::mend;
-use crate::commands::scrub::Findings;
-use crate::console::Console;
+use crate::held::{Held, TaskHost, seconds};
+use crate::interrupt::Interrupt;
+use crate::program::Program;
+use crate::scrub_notes::{ScrubNotes, unread_words};
 use maintenance::{
     Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
 };
 use media::Asker;
 use qos::Flow;
-use server::held::{Held, TaskHost, seconds};
-use server::interrupt::Interrupt;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,17 +40,17 @@ const NAMES_MAX: usize = 20;
 
 /// Starts the thread; a pass that was under way goes on.
 pub fn start(
-    invocation: &Invocation,
     held: &Arc<Held>,
+    program: &Arc<dyn Program>,
     lane: LaneOptions,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
         held: Arc::clone(held),
-        console: Arc::clone(&invocation.console),
+        program: Arc::clone(program),
         interrupt: interrupt.clone(),
         lane,
-        findings: Findings::default(),
+        findings: ScrubNotes::default(),
         is_finished: false,
         unnoted_since: None,
         recorded: Instant::now(),
@@ -67,10 +65,10 @@ pub fn start(
 
 struct Work {
     held: Arc<Held>,
-    console: Arc<Console>,
+    program: Arc<dyn Program>,
     interrupt: Interrupt,
     lane: LaneOptions,
-    findings: Findings,
+    findings: ScrubNotes,
     /// A pass has just ended.
     is_finished: bool,
     /// When the first of what is not noted was found.
@@ -104,8 +102,8 @@ impl MaintenanceTask for Work {
             let step = scrubber.step_with(now_ns, budget_bytes, access);
             (step, scrubber.take_findings())
         };
-        // Nobody reads the output of a server's thread in JSON but as lines like these.
-        let _ = self.findings.add(&self.console, found);
+        self.findings.add(&found);
+        self.program.found(&found);
         if self.findings.is_unnoted() {
             self.unnoted_since.get_or_insert_with(Instant::now);
         }
@@ -152,7 +150,7 @@ impl Work {
         pool.put_back_restored();
         let restored = pool.restored_for_readers();
         if restored > self.put_back {
-            self.console.warn(format_args!(
+            self.program.warn(format_args!(
                 "{} containers were found damaged by readers and put back as they were written \
                  (parity): the disk may be failing",
                 restored - self.put_back
@@ -175,8 +173,8 @@ impl Work {
         }
         match scrub.start_by_itself() {
             Ok(()) => self
-                .console
-                .note("scrub: it is time to verify everything again"),
+                .program
+                .note(format_args!("scrub: it is time to verify everything again")),
             Err(e) => {
                 self.say_failure(Some(e.to_string()));
                 self.interrupt.wait(AT_REST);
@@ -193,7 +191,10 @@ impl Work {
                     self.record();
                 }
             }
-            TaskStep::News(unread) => self.findings.add_failure(&self.console, &unread),
+            TaskStep::News(unread) => {
+                self.findings.failures += 1;
+                self.program.warn(format_args!("{}", unread_words(&unread)));
+            }
             TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
             TaskStep::NeedsDevice | TaskStep::Idle => {}
             TaskStep::Finished => {
@@ -235,7 +236,7 @@ impl Work {
         if let Some(why) = &failure
             && self.said != failure
         {
-            self.console.warn(format_args!("scrub: {why}"));
+            self.program.warn(format_args!("scrub: {why}"));
             self.said = failure;
         }
     }
@@ -280,18 +281,12 @@ impl Work {
             let turn = held.turn(Flow::Scrub, SIZES.turn_bytes, interrupt);
             at_device = turn.ok().map(|turn| (turn, Instant::now()));
         };
-        let mended = mend(
-            &replica,
-            &turn,
-            self.lane,
-            &self.console,
-            interrupt,
-            &mut between,
-        );
+        let repaired = self
+            .program
+            .repair(&replica, &turn, self.lane, interrupt, &mut between);
         drop(at_device);
-        let _ = self.console.flush();
         if !self.interrupt.requested() {
-            self.say_failure(mended.err().map(|e| format!("{e:#}")));
+            self.say_failure(repaired.err());
         }
     }
 
@@ -308,10 +303,10 @@ impl Work {
             Ok(names) if names.is_empty() => {}
             Ok(names) => {
                 for name in names.iter().take(NAMES_MAX) {
-                    self.console.warn(format_args!("damage reaches {name}"));
+                    self.program.warn(format_args!("damage reaches {name}"));
                 }
                 let all = names.len();
-                self.console.warn(format_args!(
+                self.program.warn(format_args!(
                     "{all} files or images are affected (see quintet check): back up their sources again"
                 ));
             }
@@ -330,7 +325,7 @@ impl Work {
         let name = |affected: &store::Affected| {
             let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
             let of = snapshot.map_or("a volume", |s| s.name.as_str());
-            let path = crate::console::printable(&affected.path);
+            let path = archive::printable::printable(&affected.path);
             format!("{} {of} {path}", affected.snapshot)
         };
         Ok(report.affected.iter().map(name).collect())

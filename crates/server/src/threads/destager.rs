@@ -6,9 +6,9 @@
 
 mod pace;
 
-use crate::console::Console;
+use crate::held::Held;
+use crate::program::Program;
 use pace::Pace;
-use server::held::Held;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -34,13 +34,13 @@ pub struct Destager {
 
 impl Destager {
     /// Starts the thread.
-    pub fn start(held: &Arc<Held>, console: &Arc<Console>) -> io::Result<Self> {
+    pub fn start(held: &Arc<Held>, program: &Arc<dyn Program>) -> io::Result<Self> {
         let volumes = Arc::clone(&held.volumes);
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
             held: Arc::clone(held),
             volumes: Arc::clone(&volumes),
-            console: Arc::clone(console),
+            program: Arc::clone(program),
             stopping: Arc::clone(&stopping),
             said: None,
             kept: Vec::new(),
@@ -70,7 +70,7 @@ impl Drop for Destager {
 struct Work {
     held: Arc<Held>,
     volumes: Arc<Volumes>,
-    console: Arc<Console>,
+    program: Arc<dyn Program>,
     stopping: Arc<AtomicBool>,
     /// The failure that was said last.
     said: Option<String>,
@@ -149,7 +149,7 @@ impl Work {
         let kept = self.volumes.kept_writes();
         let kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
         for one in kept.iter().filter(|one| !self.kept.contains(one)) {
-            self.console.warn(format_args!("{one}"));
+            self.program.warn(format_args!("{one}"));
         }
         self.kept = kept;
     }
@@ -157,8 +157,7 @@ impl Work {
     fn say(&mut self, failure: &str) {
         self.held.stuck.note(failure.to_owned());
         if self.said.as_deref() != Some(failure) {
-            let console = &self.console;
-            console.warn(format_args!(
+            self.program.warn(format_args!(
                 "what volumes wrote stays in the journal: {failure}"
             ));
             self.said = Some(failure.to_owned());

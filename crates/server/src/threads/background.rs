@@ -3,7 +3,7 @@
 //! Invariant: whoever drops it waits until the thread has seen the wish to stop. Called by the verifier, the
 //! defragger and the reclaimer.
 
-use server::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use std::io;
 use std::thread::JoinHandle;
 

@@ -4,18 +4,18 @@
 //! turn to write. A run that a server or a process left under way goes on by itself. Called by `serve`.
 
 use super::background::Background;
-use crate::commands::defrag::taken_up;
-use crate::commands::invocation::Invocation;
-use crate::console::Console;
-use maintenance::{Advance, DefragSource, StepSizes, TaskStep, advance};
+use crate::calendar;
+use crate::error::with_causes;
+use crate::held::{Held, TaskHost};
+use crate::interrupt::Interrupt;
+use crate::program::Program;
+use jiff::tz::TimeZone;
+use maintenance::{Advance, Defragmenter, RecordedDefrag, StepSizes, TaskStep, advance};
 use media::Asker;
-use server::calendar;
-use server::held::{Held, TaskHost};
-use server::interrupt::Interrupt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{LaneOptions, StoreError};
+use store::StoreError;
 use units::Origin;
 
 /// It is never alone.
@@ -25,21 +25,22 @@ const AT_REST: Duration = Duration::from_secs(60);
 /// Time between two records of how far it is, where less was done than asks for one.
 const RECORD_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts the thread; a run that was under way goes on, and is left to the next server when this one ends.
+/// Starts the thread; a run that was under way goes on as `take_up` makes it of what was written down, and is left to the next server when this one ends.
 pub fn start(
-    invocation: &Invocation,
     held: &Arc<Held>,
-    lane: LaneOptions,
+    program: &Arc<dyn Program>,
+    zone: &TimeZone,
+    take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
         held: Arc::clone(held),
-        console: Arc::clone(&invocation.console),
+        program: Arc::clone(program),
         interrupt: interrupt.clone(),
         recorded: Instant::now(),
     };
     if held.defrag.is_left_under_way() {
-        work.take_up(invocation, lane);
+        work.take_up(zone, take_up);
     }
     let held = Arc::clone(held);
     let wake = move || held.defrag.wake();
@@ -48,29 +49,33 @@ pub fn start(
 
 struct Work {
     held: Arc<Held>,
-    console: Arc<Console>,
+    program: Arc<dyn Program>,
     interrupt: Interrupt,
     recorded: Instant,
 }
 
 impl Work {
     /// Goes on with what was left.
-    fn take_up(&self, invocation: &Invocation, lane: LaneOptions) {
-        let source = DefragSource::Volumes(Arc::clone(&self.held.volumes));
+    fn take_up(
+        &self,
+        zone: &TimeZone,
+        take_up: impl FnOnce(RecordedDefrag) -> store::Result<Defragmenter>,
+    ) {
         let mut began = None;
         let gone_on = self.held.defrag.resume(None, |recorded| {
             began = Some(recorded.run().began);
-            taken_up(source, recorded, lane)
+            take_up(recorded)
         });
         match (gone_on, began) {
             (Ok(_), Some(began)) => {
-                let began = calendar::local(began, &invocation.zone);
-                self.console
+                let began = calendar::local(began, zone);
+                self.program
                     .note(format_args!("defrag: goes on with the run of {began}"));
             }
             (Ok(_), None) => {}
-            (Err(e), _) => self.console.warn(format_args!(
-                "defrag: the run that was left does not go on: {e:#}"
+            (Err(e), _) => self.program.warn(format_args!(
+                "defrag: the run that was left does not go on: {}",
+                with_causes(&e)
             )),
         }
     }
@@ -87,7 +92,7 @@ impl Work {
             match advance(&mut &held.defrag, &host, SIZES) {
                 Ok(Advance::Stopped) => break,
                 Ok(Advance::Step(step)) => self.judge(step, &host),
-                Err(e) => self.console.warn(format_args!(
+                Err(e) => self.program.warn(format_args!(
                     "defrag: {e}; it is paused (go on: quintet defrag resume)"
                 )),
             }
@@ -103,17 +108,17 @@ impl Work {
     fn judge(&self, step: TaskStep<StoreError>, host: &TaskHost<'_>) {
         match step {
             TaskStep::News(error) => self
-                .console
+                .program
                 .warn(format_args!("defrag: left where it is: {error}")),
             TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
-            TaskStep::Finished => self.console.note("defrag: done"),
+            TaskStep::Finished => self.program.note(format_args!("defrag: done")),
             TaskStep::Worked { .. } | TaskStep::NeedsDevice | TaskStep::Idle => {}
         }
     }
 
     fn say(&self, written: store::Result<()>) {
         if let Err(e) = written {
-            self.console.warn(format_args!(
+            self.program.warn(format_args!(
                 "defrag: how far it is could not be written down: {e}"
             ));
         }

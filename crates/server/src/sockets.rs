@@ -3,18 +3,44 @@
 //! Invariant: a socket that is served is one that only this user, or this machine, reaches; the NBD
 //! room refuses others. Called by `serve`.
 
-use crate::cli::ServeHeldArgs;
-use crate::commands::invocation::Invocation;
-use anyhow::bail;
-use nbd::{Exports, Server, ServerOptions};
+use crate::held::Held;
+use crate::settings::Environment;
+use crate::systemd::{ServiceError, listening_sockets};
+use nbd::{Exports, Server, ServerError, ServerOptions};
 use rustix::net::AddressFamily;
-use server::held::Held;
-use server::systemd::listening_sockets;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Where NBD clients of a server come from, and how many at once.
+pub struct NbdSockets<'a> {
+    /// A unix socket.
+    pub socket: Option<&'a Path>,
+    /// A loopback address.
+    pub listen: Option<SocketAddr>,
+    /// Connections at once, of each socket.
+    pub connections: u16,
+}
+
+/// Why clients cannot come.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// What the service manager opened is of no use.
+    #[error("LISTEN_FDS: a socket that is neither of unix nor of TCP")]
+    Family,
+    /// What the service manager says was not understood.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A socket cannot be served.
+    #[error(transparent)]
+    Nbd(#[from] ServerError),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
 
 /// Where clients connect, as they write it.
 pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
@@ -27,16 +53,16 @@ pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
 
 /// Serves wherever it was asked for; says where.
 pub fn start_nbd(
-    invocation: &Invocation,
-    args: &ServeHeldArgs,
+    environment: &Environment,
+    wanted: &NbdSockets<'_>,
     held: &Held,
     exports: &Arc<dyn Exports>,
-) -> anyhow::Result<Vec<String>> {
-    let from_manager = listening_sockets(&invocation.caller.environment)?;
-    let own = usize::from(args.nbd_socket.is_some()) + usize::from(args.nbd_listen.is_some());
+) -> Result<Vec<String>, SocketError> {
+    let from_manager = listening_sockets(environment)?;
+    let own = usize::from(wanted.socket.is_some()) + usize::from(wanted.listen.is_some());
     let sockets = own + from_manager.len();
     let options = ServerOptions {
-        connections_max: args.connections.max(1).into(),
+        connections_max: wanted.connections.max(1).into(),
         pool_bytes: held.memory.requests_of_socket(sockets),
         ..ServerOptions::default()
     };
@@ -46,13 +72,13 @@ pub fn start_nbd(
         let server = server.start()?;
         places.push(place(path, server.tcp_address()));
         held.add_server(server);
-        anyhow::Ok(())
+        Ok::<_, ServerError>(())
     };
-    if let Some(path) = &args.nbd_socket {
+    if let Some(path) = wanted.socket {
         let server = Server::bind_unix(path, exports(), options.clone())?;
         start(server, Some(path))?;
     }
-    if let Some(address) = args.nbd_listen {
+    if let Some(address) = wanted.listen {
         start(Server::bind_tcp(address, exports(), options.clone())?, None)?;
     }
     for socket in from_manager {
@@ -67,8 +93,9 @@ fn of_manager(
     socket: OwnedFd,
     exports: Arc<dyn Exports>,
     options: ServerOptions,
-) -> anyhow::Result<(Server, Option<PathBuf>)> {
-    match rustix::net::getsockname(&socket)?.address_family() {
+) -> Result<(Server, Option<PathBuf>), SocketError> {
+    let name = rustix::net::getsockname(&socket).map_err(io::Error::from)?;
+    match name.address_family() {
         AddressFamily::UNIX => {
             let listener = UnixListener::from(socket);
             let path = listener.local_addr()?.as_pathname().map(Into::into);
@@ -79,6 +106,6 @@ fn of_manager(
             let server = Server::from_tcp_listener(socket.into(), exports, options)?;
             Ok((server, None))
         }
-        _ => bail!("LISTEN_FDS: a socket that is neither of unix nor of TCP"),
+        _ => Err(SocketError::Family),
     }
 }

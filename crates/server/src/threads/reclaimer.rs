@@ -5,16 +5,15 @@
 //! gives something back. When is decided by `maintenance::CollectSchedule`. Called by `serve`.
 
 use super::background::Background;
-use crate::commands::invocation::Invocation;
-use crate::console::Console;
+use crate::held::{Collection, Held, TaskHost, fold, seconds};
+use crate::interrupt::Interrupt;
+use crate::program::Program;
 use maintenance::{
     Advance, CollectDecision, Collecting, Collector, GcPolicy, GcStage, HeldTurn, Host, PoolSpace,
     StepSizes, Stopped, TaskStep, Urgency, advance,
 };
 use media::Asker;
 use qos::Flow;
-use server::held::{Collection, Held, TaskHost, fold, seconds};
-use server::interrupt::Interrupt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,14 +33,14 @@ const DAY_S: u64 = 86_400;
 
 /// Starts the thread. When it ends it lets writers go.
 pub fn start(
-    invocation: &Invocation,
     held: &Arc<Held>,
+    program: &Arc<dyn Program>,
     lane: LaneOptions,
 ) -> io::Result<Background> {
     let interrupt = Interrupt::of_command()?;
     let work = Work {
         held: Arc::clone(held),
-        console: Arc::clone(&invocation.console),
+        program: Arc::clone(program),
         interrupt: interrupt.clone(),
         lane,
         trash: Trash::default(),
@@ -61,7 +60,7 @@ struct Trash {
 
 struct Work {
     held: Arc<Held>,
-    console: Arc<Console>,
+    program: Arc<dyn Program>,
     interrupt: Interrupt,
     lane: LaneOptions,
     trash: Trash,
@@ -237,7 +236,7 @@ impl Work {
 
     fn say(&mut self, failure: String) {
         if self.said.as_ref() != Some(&failure) {
-            self.console
+            self.program
                 .warn(format_args!("no space was given back: {failure}"));
             self.said = Some(failure);
         }

@@ -4,13 +4,12 @@
 //! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it,
 //! also from the collector; all who open a volume see each other's writes.
 
-use super::description;
-use crate::commands::snapshot_choice::short_id;
+use crate::held::Held;
+use crate::meters::Metered;
+use crate::names::{description, short_id};
 use format::snapshot::{Snapshot, SnapshotKind};
 use jiff::tz::TimeZone;
 use nbd::{ExportEntry, Exports};
-use server::held::Held;
-use server::meters::Metered;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{HolderKind, SnapshotRoot};
@@ -24,6 +23,7 @@ pub struct HeldExports {
 }
 
 impl HeldExports {
+    /// Of this server; times of states are told in `zone`.
     pub fn new(held: Arc<Held>, zone: TimeZone) -> Self {
         Self { held, zone }
     }
