@@ -7,9 +7,12 @@
 mod appearance;
 mod directories;
 mod disks;
+mod error;
 mod items;
 mod lines;
+mod mounted;
 mod open_files;
+mod place;
 mod places;
 mod pool_files;
 mod snapshot_files;
@@ -18,6 +21,8 @@ mod views;
 
 pub use directories::Directories;
 pub use disks::{Disks, Which};
+pub use error::MountingError;
+pub use mounted::{Mount, MountSettings, Pools};
 pub use pool_files::{PoolFiles, Source};
 pub use snapshot_list::SnapshotList;
 

@@ -8,9 +8,11 @@ mod background;
 pub mod defragger;
 mod destager;
 pub mod reclaimer;
+mod settling;
 pub mod verifier;
 mod watchdog;
 
 pub use background::Background;
 pub use destager::Destager;
+pub use settling::{SettleError, settle};
 pub use watchdog::Watchdog;

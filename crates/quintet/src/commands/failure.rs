@@ -10,7 +10,10 @@ use server::control::AskError;
 use server::held::TaskError;
 use server::interrupt::Interrupted;
 use server::metrics::EndpointError;
+use server::mount::MountingError;
+use server::sockets::SocketError;
 use server::systemd::ServiceError;
+use server::threads::SettleError;
 use std::io;
 use store::{StoreError, StoreErrorKind};
 
@@ -56,6 +59,9 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = cause.downcast_ref::<TaskError>() {
         return of_task(e);
     }
+    if let Some(SettleError::Flush(e)) = cause.downcast_ref() {
+        return Some(of_store(e));
+    }
     of_run(cause.downcast_ref::<ArchiveError>()?)
 }
 
@@ -67,11 +73,19 @@ fn of_server<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io:
     if let Some(WaitError::Stopped(e)) = cause.downcast_ref() {
         return Some(e);
     }
-    if let Some(ServiceError::Io(e)) = cause.downcast_ref() {
+    if let Some(EndpointError::Io(e)) = cause.downcast_ref() {
         return Some(e);
     }
-    match cause.downcast_ref() {
-        Some(EndpointError::Io(e)) => Some(e),
+    if let Some(MountingError::Io(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    let of_service = match cause.downcast_ref() {
+        Some(SocketError::Io(e)) => return Some(e),
+        Some(SocketError::Service(e)) => Some(e),
+        _ => cause.downcast_ref(),
+    };
+    match of_service {
+        Some(ServiceError::Io(e)) => Some(e),
         _ => None,
     }
 }
@@ -158,6 +172,20 @@ mod tests {
             (AskError::Send(gone()).into(), Exit::OutputClosed),
             (ServiceError::Io(gone()).into(), Exit::OutputClosed),
             (EndpointError::Io(gone()).into(), Exit::OutputClosed),
+            (MountingError::Io(gone()).into(), Exit::OutputClosed),
+            (SocketError::Io(gone()).into(), Exit::OutputClosed),
+            (
+                SocketError::Service(ServiceError::Io(gone())).into(),
+                Exit::OutputClosed,
+            ),
+            (
+                SettleError::Flush(StoreError::new(StoreErrorKind::Corruption, "x")).into(),
+                Exit::Damaged,
+            ),
+            (
+                SettleError::Journal(StoreError::new(StoreErrorKind::Corruption, "x")).into(),
+                Exit::Damaged,
+            ),
             (TaskError::from(Interrupted).into(), Exit::Interrupted),
             (TaskError::Ending.into(), Exit::Failed),
             (

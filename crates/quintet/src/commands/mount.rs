@@ -5,13 +5,12 @@
 //! SIGTERM; files that are open then stay served until they are closed.
 
 mod guard;
-mod place;
 mod shown;
 #[cfg(test)]
 mod tests;
 
 pub(super) use guard::run as guard;
-pub(super) use shown::{Mount, Pools, Settings};
+pub(super) use shown::{Settings, start};
 
 use super::invocation::Invocation;
 use super::serve;
@@ -20,7 +19,7 @@ use crate::cli::MountArgs;
 use crate::exit::Exit;
 use crate::json::Object;
 use server::memory_plan::MemoryPlan;
-use server::mount::Directories;
+use server::mount::{Directories, Mount, Pools};
 use server::systemd::Notifier;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +51,7 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
         }
     };
     let ended = invocation.interrupt.clone();
-    let mount = Mount::start(invocation, &settings, &pools, move || ended.request())?;
+    let mount = start(invocation, &settings, &pools, move || ended.request())?;
     announce(invocation, &mount)?;
     invocation.console.note(HOW_IT_ENDS);
     Notifier::of(&invocation.caller.environment)?.say("READY=1");

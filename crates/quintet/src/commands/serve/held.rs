@@ -10,10 +10,9 @@ use crate::commands::backup::REGION_BYTES;
 use crate::commands::defrag::taken_up;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
-use crate::commands::mount::{self, Mount, Pools, Settings};
+use crate::commands::mount::{self, Settings};
 use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
-use crate::console::Console;
 use crate::exit::Exit;
 use anyhow::{Context, bail};
 use maintenance::DefragSource;
@@ -24,22 +23,22 @@ use server::exports::HeldExports;
 use server::held::{Held, JOURNAL_BYTES_DEFAULT, Live};
 use server::memory_plan::MemoryPlan;
 use server::metrics::Endpoint;
+use server::mount::Pools;
 use server::program::Program;
 use server::settings::Shares;
 use server::sockets::{NbdSockets, start_nbd};
 use server::systemd::{Notifier, watchdog_interval};
+use server::threads::settle;
 use server::threads::{Destager, Watchdog, defragger, reclaimer, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{DeviceQueue, Step, Volumes};
+use store::DeviceQueue;
 
 /// Time that commands get to stop, and users of files to close them.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
 /// Sizes that a journal can have.
 const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
-/// Bytes of a step of the last checkpoint: the service manager hears of each.
-const STEP_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Result<Exit> {
     let settings = args.mount.as_ref().map(|mountpoint| Settings {
@@ -148,7 +147,7 @@ fn hold(
     };
     let pools = Pools::held(&held);
     let mount = mount
-        .map(|settings| Mount::start(invocation, settings, &pools, at_end))
+        .map(|settings| mount::start(invocation, settings, &pools, at_end))
         .transpose()?;
     if let Some(mount) = &mount {
         mount::announce(invocation, mount)?;
@@ -177,30 +176,11 @@ fn hold(
         }
     }
     drop((metrics, verifier, destager));
-    let settled = settle(&held.volumes, &notifier, console);
+    let settled = settle(&held, &notifier, &program);
     drop(watchdog);
     settled?;
     unmounted.transpose()?;
     Ok(Exit::Done)
-}
-
-/// Leaves nothing to replay. When that cannot be done, the journal has it.
-fn settle(volumes: &Volumes, notifier: &Notifier, console: &Console) -> anyhow::Result<()> {
-    // It costs heat only.
-    let _ = volumes.store_trace();
-    volumes.flush()?;
-    loop {
-        notifier.say("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=writing a last checkpoint");
-        let step = volumes.step(STEP_BYTES);
-        let step = step.context("the last checkpoint; the journal has what was written")?;
-        if step == Step::Idle {
-            break;
-        }
-    }
-    for kept in volumes.kept_writes() {
-        console.warn(format_args!("{kept}"));
-    }
-    volumes.close().context("the journal")
 }
 
 /// What SIGUSR1 is answered with.

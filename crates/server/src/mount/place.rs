@@ -3,41 +3,52 @@
 //! Invariant: over the pool, or what it is in, we would wait for ourselves: refused. What a program
 //! that was killed has left there is unmounted first.
 
-use anyhow::{Context, bail};
-use std::fs::Metadata;
+use super::error::MountingError;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The directory to mount at, absolute and without links.
-pub(super) fn mountpoint(pool: &Path, given: &Path) -> anyhow::Result<PathBuf> {
-    let describe = || given.display().to_string();
+pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingError> {
+    let place = || given.display().to_string();
+    let refused = |source| MountingError::Place {
+        place: place(),
+        source,
+    };
     if fuse::is_abandoned(given) {
-        fuse::unmount_abandoned(&std::path::absolute(given)?).with_context(describe)?;
+        let unmounted = fuse::unmount_abandoned(&std::path::absolute(given)?);
+        unmounted.map_err(|source| MountingError::Abandoned {
+            place: place(),
+            source,
+        })?;
     }
-    let mountpoint = given.canonicalize().with_context(describe)?;
-    let own = mountpoint.metadata().with_context(describe)?;
+    let mountpoint = given.canonicalize().map_err(refused)?;
+    let own = mountpoint.metadata().map_err(refused)?;
     if !own.is_dir() {
-        bail!("{} is not a directory", given.display());
+        return Err(MountingError::NotDirectory(place()));
     }
+    let own = (own.dev(), own.ino());
     // A pool that is not there is reported when it is opened.
     let Ok(pool) = pool.canonicalize() else {
         return Ok(mountpoint);
     };
-    if pool.ancestors().any(|above| is_same(above, &own)) {
-        bail!("the pool is in {}: it would be hidden", given.display());
+    if pool.ancestors().any(|above| is_same(above, own)) {
+        return Err(MountingError::HidesPool(place()));
     }
-    let hit = pool
-        .metadata()
-        .with_context(|| pool.display().to_string())?;
-    if mountpoint.ancestors().any(|above| is_same(above, &hit)) {
-        bail!("{} is in the pool", given.display());
+    let hit = pool.metadata().map_err(|source| MountingError::Place {
+        place: pool.display().to_string(),
+        source,
+    })?;
+    let hit = (hit.dev(), hit.ino());
+    if mountpoint.ancestors().any(|above| is_same(above, hit)) {
+        return Err(MountingError::InPool(place()));
     }
     Ok(mountpoint)
 }
 
-fn is_same(path: &Path, as_this: &Metadata) -> bool {
+/// `identity`: device and inode.
+fn is_same(path: &Path, identity: (u64, u64)) -> bool {
     let metadata = path.metadata();
-    metadata.is_ok_and(|m| (m.dev(), m.ino()) == (as_this.dev(), as_this.ino()))
+    metadata.is_ok_and(|m| (m.dev(), m.ino()) == identity)
 }
 
 #[cfg(test)]
