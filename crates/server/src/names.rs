@@ -1,6 +1,7 @@
 //! Names of snapshots, as people and clients read them.
 //!
-//! Invariant: none. Called by exports and by commands that list snapshots.
+//! Invariant: a name begins as the snapshot's id does, so that commands take it for the snapshot.
+//! Called by exports and by commands that list snapshots.
 
 use crate::calendar;
 use format::snapshot::Snapshot;

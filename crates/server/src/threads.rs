@@ -1,8 +1,8 @@
 //! The threads of a server beside those of its clients.
 //!
-//! Invariant: each works in bounded steps and ends when it is dropped; none is waited for by a client,
-//! but by writers who need what it gives. They say through [`crate::program::Program`] what they find.
-//! The program starts and ends them, in its order.
+//! Invariant: each works in bounded steps and ends when it is dropped; none is waited for by a
+//! client, but by writers who need what it gives. They say through [`crate::program::Program`] what
+//! they find. The program starts and ends them, in its order.
 
 mod background;
 pub mod defragger;

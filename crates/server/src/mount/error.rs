@@ -1,7 +1,7 @@
 //! Why a pool is not shown as files.
 //!
-//! Invariant: the words name the place as the user wrote it, where there is one. Called by the mounts;
-//! the program maps the kinds to exit codes.
+//! Invariant: the words name the place as the user wrote it, where there is one. Called by the
+//! mounts; the program maps the kinds to exit codes.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! Shares of the device as a user sets and sees them: `KEY=VALUE`.
 //!
-//! Invariant: what is shown can be set again as it is; a value out of its range is refused by name and
-//! changes nothing. Called by `serve` and `qos`.
+//! Invariant: what is shown can be set again as it is; a value out of its range is refused by name
+//! and changes nothing. Called by `serve` and `qos`.
 
 use super::number::{number, period_s};
 use super::{SettingError, Upkeep};
@@ -155,8 +155,8 @@ impl Shares {
     }
 }
 
-/// Random requests have a percentage instead of a weight, only maintenance has floors, and nothing was
-/// promised to it.
+/// Random requests have a percentage instead of a weight, only maintenance has floors, and nothing
+/// was promised to it.
 fn has(what: &str, flow: Flow) -> bool {
     match what {
         "weight" => flow != Flow::ForegroundNonSequential,

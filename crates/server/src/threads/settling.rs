@@ -1,7 +1,7 @@
 //! The end of a server: what volumes have written goes into containers.
 //!
-//! Invariant: leaves nothing to replay; where that cannot be done, the journal has it. Called by `serve`
-//! when no thread and no client changes volumes any more.
+//! Invariant: leaves nothing to replay; where that cannot be done, the journal has it. Called by
+//! `serve` when no thread and no client changes volumes any more.
 
 use crate::held::Held;
 use crate::program::Program;

@@ -1,7 +1,7 @@
 //! The thread that tells the service manager that this process is not stuck.
 //!
-//! Invariant: it says so only as long as it is so: what every client needs first, the list of exports,
-//! can be made. Called by `serve`.
+//! Invariant: it says so only as long as it is so: what every client needs first, the list of
+//! exports, can be made. Called by `serve`.
 
 use crate::exports::HeldExports;
 use crate::systemd::Notifier;
