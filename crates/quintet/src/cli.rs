@@ -46,8 +46,8 @@ pub use volume::{
     VolumeRollbackArgs,
 };
 
-use crate::sizes;
 use clap::{Args, Parser, Subcommand};
+use server::sizes;
 use std::path::PathBuf;
 
 /// Deduplicating, encrypted protection store.

@@ -49,17 +49,17 @@ mod undelete;
 mod unlocking;
 mod volume;
 
-use crate::caller::Caller;
 use crate::cli::{Cli, Command};
 use crate::console::{Console, Loudness};
-use crate::control::{self, Asked};
 use crate::exit::Exit;
-use crate::held::Held;
 use crate::settings::Settings;
 use clap::Parser;
 use clap::error::ErrorKind;
 use invocation::Invocation;
 use lending::Need;
+use server::caller::Caller;
+use server::control::{self, Asked};
+use server::held::Held;
 use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ use std::sync::Arc;
 /// Runs one command line. The process should end with the exit code.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.collect();
-    let caller = match Caller::of_process() {
+    let caller = match Caller::of_process(Exit::Interrupted.code()) {
         Ok(caller) => caller,
         Err(e) => {
             eprintln!("quintet: {e}");
@@ -154,10 +154,10 @@ fn start(
         let runs_programs = lending::runs_programs(&cli.command, arguments, environment);
         let lent = environment.lent(runs_programs);
         for pool in lending::pools_of(&cli.command, &settings, &caller.environment) {
-            if let Asked::Ran(exit) =
+            if let Asked::Ran(code) =
                 control::ask(&pool, &caller, arguments, passphrase, lent.clone())?
             {
-                return Ok(exit);
+                return Ok(Exit::of_code(code).unwrap_or(Exit::Failed));
             }
         }
     }

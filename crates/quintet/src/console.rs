@@ -7,10 +7,10 @@
 
 pub use archive::printable::{printable, tamed, tamed_name};
 
-use crate::caller::Caller;
 use crate::json::Object;
 use archive::filesystem::PathError;
 use parking_lot::Mutex;
+use server::caller::Caller;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;

@@ -1,28 +1,15 @@
-//! The program: command line, settings, server, mounts, progress.
+//! The program: command line, settings, commands, progress.
 //!
-//! Invariant: only this crate knows the command line, the terminal and the signals; the rooms below
-//! never see a flag. `main.rs` calls [`commands::run`].
+//! Invariant: only this crate knows the command line, JSON and the exit codes; the rooms below never
+//! see a flag. `main.rs` calls [`commands::run`].
 #![forbid(unsafe_code)]
 
-pub mod calendar;
-pub mod caller;
 pub mod cli;
 pub mod commands;
 pub mod console;
-pub mod control;
 pub mod exit;
-pub mod findings;
-pub mod held;
-pub mod interrupt;
 pub mod json;
-pub mod latest;
-pub mod memory_plan;
-pub mod meters;
-pub mod metrics;
-pub mod mount;
 pub mod progress;
 pub mod retention;
 pub mod secrecy;
 pub mod settings;
-pub mod sizes;
-pub mod systemd;

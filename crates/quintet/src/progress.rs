@@ -10,10 +10,10 @@ mod render;
 pub use render::clock;
 
 use crate::console::Console;
-use crate::interrupt::Interrupt;
 use archive::filesystem::PathError;
 use parking_lot::{Condvar, Mutex};
 use render::View;
+use server::interrupt::Interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;

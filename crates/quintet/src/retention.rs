@@ -4,16 +4,15 @@
 //! is now. Every kept snapshot has at least one reason; a policy that would keep nothing of a group
 //! is refused. `forget` calls this.
 
-mod group;
 mod policy;
 
-pub use group::{Group, GroupBy, group};
 pub use policy::{Keep, Policy};
 
-use crate::calendar;
 use format::snapshot::Snapshot;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
+use server::calendar;
+use server::groups::Group;
 
 /// What becomes of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]

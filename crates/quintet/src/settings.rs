@@ -4,35 +4,28 @@
 //! name and never replaced by a default. The command line is parsed first ([`crate::cli`]) and
 //! checked here second, so that commands see no raw text.
 
-mod environment;
+mod first_line;
 mod known_pools;
-mod number;
 mod password;
 mod recovery_key;
-mod shares;
 mod terminal;
-mod upkeep;
 
-pub use environment::Environment;
 pub use known_pools::KnownPlace;
 pub use password::{PasswordError, PasswordFlags, PasswordSource, PasswordSources, exposed_secret};
 pub use recovery_key::RecoveryKey;
-pub use shares::{Shares, flow_name, kind_name};
-pub use upkeep::Upkeep;
 
 use crate::cli::{GlobalArgs, ReplicaArgs, ToArgs};
 use crate::console::Loudness;
-use crate::sizes;
 use chunking::Compression;
+use server::memory_plan::MEMORY_BYTES_MIN;
+use server::settings::{Environment, SettingError};
+use server::sizes;
 use std::ffi::OsStr;
-use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Memory for index, caches and queues unless the user says otherwise, bytes.
 pub const MEMORY_BYTES_DEFAULT: u64 = 256 << 20;
-/// Less does not hold one container and its queue.
-pub(crate) const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Compression of new data unless the user says otherwise.
 pub const COMPRESSION_DEFAULT: Compression = Compression::Default;
 const FPS_MAX: f64 = 60.0;
@@ -55,24 +48,6 @@ pub struct Settings {
     pub progress_fps: Option<f64>,
     /// How much is said.
     pub loudness: Loudness,
-}
-
-/// Why a setting was refused: its name and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {why}")]
-pub struct SettingError {
-    name: String,
-    why: String,
-}
-
-impl SettingError {
-    /// `name` is a flag or a variable, as the user wrote it.
-    pub fn new(name: impl Into<String>, why: impl fmt::Display) -> Self {
-        Self {
-            name: name.into(),
-            why: why.to_string(),
-        }
-    }
 }
 
 impl Settings {
@@ -139,7 +114,7 @@ fn pool_location(
     let (name, location) = if let Some(location) = &args.repo {
         ("--repo", location.clone().into_os_string())
     } else if let Some(file) = &args.repository_file {
-        let location = environment::first_line("--repository-file", file)?;
+        let location = first_line::first_line("--repository-file", file)?;
         ("--repository-file", location)
     } else {
         let direct = environment.value("QUINTET_REPOSITORY");
@@ -152,7 +127,7 @@ fn pool_location(
             (Some(location), None) => ("QUINTET_REPOSITORY", location.to_owned()),
             (None, Some(file)) => {
                 let name = "QUINTET_REPOSITORY_FILE";
-                (name, environment::first_line(name, Path::new(file))?)
+                (name, first_line::first_line(name, Path::new(file))?)
             }
             (None, None) => return Ok(None),
         }

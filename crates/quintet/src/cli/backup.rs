@@ -1,7 +1,7 @@
 //! Arguments of `backup`.
 
-use crate::sizes;
 use clap::Args;
+use server::sizes;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -106,7 +106,7 @@ const REGION_BYTES_MAX: u64 = 1536 << 10;
 
 /// A size that a region may have.
 pub(super) fn region_size(text: &str) -> Result<usize, String> {
-    let bytes = crate::sizes::parse(text).map_err(|e| e.to_string())?;
+    let bytes = server::sizes::parse(text).map_err(|e| e.to_string())?;
     match usize::try_from(bytes) {
         Ok(size) if (REGION_BYTES_MIN..=REGION_BYTES_MAX).contains(&bytes) => Ok(size),
         _ => Err("a region has 64 KiB to 1536 KiB".to_owned()),

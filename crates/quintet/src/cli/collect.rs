@@ -1,7 +1,8 @@
 //! Arguments of `gc` and `undelete`.
 
-use crate::sizes;
 use clap::Args;
+use server::settings::period_s;
+use server::sizes;
 
 const DAY_S: u64 = 86_400;
 
@@ -69,25 +70,7 @@ impl PeriodArg {
 
     /// Reads `0`, or a number with `s`, `h`, `d` or `w`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let refuse = || format!("{text:?} is not a time (examples: 0, 12h, 7d, 2w)");
-        let text = text.trim();
-        if text == "0" {
-            return Ok(Self { seconds: 0 });
-        }
-        let unit = match text.chars().last() {
-            Some('s') => 1,
-            Some('h') => 3600,
-            Some('d') => DAY_S,
-            Some('w') => 7 * DAY_S,
-            _ => return Err(refuse()),
-        };
-        let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
-        let number: u64 = number.parse().map_err(|_| refuse())?;
-        // Nobody keeps trash for a hundred years.
-        match number.checked_mul(unit).filter(|s| *s <= 36_500 * DAY_S) {
-            Some(seconds) => Ok(Self { seconds }),
-            None => Err(refuse()),
-        }
+        period_s(text).map(|seconds| Self { seconds })
     }
 
     /// The same in nanoseconds.

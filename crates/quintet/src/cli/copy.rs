@@ -1,8 +1,8 @@
 //! Arguments of `copy`.
 
 use super::FilterArgs;
-use crate::sizes;
 use clap::Args;
+use server::sizes;
 use std::path::PathBuf;
 
 /// Copy snapshots to another pool, only what is missing there.

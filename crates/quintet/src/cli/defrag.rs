@@ -1,7 +1,7 @@
 //! Arguments of `defrag`.
 
-use crate::sizes;
 use clap::{Args, Subcommand};
+use server::sizes;
 
 /// Put together what is read at once and lies in pieces.
 #[derive(Args, Debug)]

@@ -1,7 +1,7 @@
 //! Arguments of `init`, of `parity`, and of the hidden `generate`.
 
-use crate::sizes;
 use clap::{Args, Subcommand, ValueEnum};
+use server::sizes;
 use std::path::PathBuf;
 
 /// Make a pool.

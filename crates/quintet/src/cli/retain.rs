@@ -1,9 +1,10 @@
 //! Arguments of `forget` and `tag`.
 
 use super::inspect::FilterArgs;
-use crate::calendar::Within;
-use crate::retention::{GroupBy, Keep};
+use crate::retention::Keep;
 use clap::Args;
+use server::calendar::Within;
+use server::groups::GroupBy;
 
 /// Remove snapshots, by name or by what a policy keeps.
 #[derive(Args, Debug)]

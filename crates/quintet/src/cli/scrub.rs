@@ -1,8 +1,8 @@
 //! Arguments of `scrub`.
 
 use super::replica::ReplicaArgs;
-use crate::sizes;
 use clap::{Args, Subcommand};
+use server::sizes;
 
 /// Verify everything that is stored, in the background if a server holds the pool.
 #[derive(Args, Debug)]

@@ -1,8 +1,8 @@
 //! Arguments of `serve`.
 
 use super::replica::ReplicaArgs;
-use crate::sizes;
 use clap::{Args, Subcommand};
+use server::sizes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Arguments of `volume`.
 
-use crate::sizes;
 use clap::{Args, Subcommand};
+use server::sizes;
 
 /// Writable disks in the pool.
 #[derive(Debug, Subcommand)]

@@ -3,16 +3,16 @@
 //! Invariant: reports, never repairs; every damage is said with the files that it reaches.
 
 use super::invocation::Invocation;
-use super::snapshot_choice::short_id;
 use crate::cli::CheckArgs;
 use crate::console::printable;
 use crate::exit::Exit;
-use crate::held::{OpenPool, named};
 use crate::json::Object;
 use crate::progress::Progress;
-use crate::sizes;
 use format::root::RootRecord;
 use format::snapshot::Snapshot;
+use server::held::{OpenPool, named};
+use server::names::short_id;
+use server::sizes;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use store::{Affected, CheckDepth, CheckReport, OpenMode};

@@ -4,9 +4,9 @@
 //! it was told, as scripts expect. An answer is yes only when it says so. Called by commands that
 //! destroy what the user may want to keep.
 
-use crate::caller::Caller;
-use crate::interrupt::Interrupted;
 use rustix::event::PollFlags;
+use server::caller::Caller;
+use server::interrupt::Interrupted;
 use std::io::{IsTerminal, Write};
 
 const ANSWER_BYTES_MAX: usize = 100;

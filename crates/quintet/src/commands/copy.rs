@@ -8,20 +8,21 @@ use super::backup::REGION_BYTES;
 use super::full;
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
-use super::snapshot_choice::{SnapshotFilter, choose, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose, choose_several};
 use crate::cli::CopyArgs;
 use crate::exit::Exit;
-use crate::held::{CopyEntry, CopyState, OpenPool, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use crate::settings::receiving_pool;
-use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use maintenance::{
     Advance, CopiedSnapshot, CopyCounts, CopyError, CopyLimits, CopyNews, CopyOptions, Replication,
     StepSizes, TaskStep, advance,
 };
+use server::held::{CopyEntry, CopyState, OpenPool, TaskHost};
+use server::names::short_id;
+use server::sizes;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

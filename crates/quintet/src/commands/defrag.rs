@@ -14,12 +14,12 @@ use super::invocation::Invocation;
 use super::opened::Opened;
 use crate::cli::{DefragArgs, DefragCommand, DefragRunArgs};
 use crate::exit::Exit;
-use crate::held::{DefragStatus, Held, Outcome};
 use crate::json::Object;
 use anyhow::bail;
 pub(super) use choice::taken_up;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragSource, DefragStage, Defragmenter, RecordedDefrag};
+use server::held::{DefragStatus, Held, Outcome};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OpenMode, Pool};
@@ -158,7 +158,7 @@ fn begin_in(
     let source = DefragSource::Volumes(Arc::clone(&held.volumes));
     let run = choice::begin(invocation, source.clone(), args, false)?;
     let run: Defragmenter = choice::or_recorded(invocation, source, run, args.limit)?;
-    held.defrag.begin(run)
+    Ok(held.defrag.begin(run)?)
 }
 
 /// Until the run that began then is over. Who is interrupted lets it stand still.

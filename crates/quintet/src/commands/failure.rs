@@ -1,11 +1,19 @@
 //! Why a command ended, and the exit code for it: one table for all errors.
 
 use crate::exit::Exit;
-use crate::interrupt::Interrupted;
 use crate::settings::PasswordError;
 use archive::ArchiveError;
 use archive::filesystem::PathError;
 use media::MediaErrorKind;
+use server::caller::WaitError;
+use server::control::AskError;
+use server::held::TaskError;
+use server::interrupt::Interrupted;
+use server::metrics::EndpointError;
+use server::mount::MountingError;
+use server::sockets::SocketError;
+use server::systemd::ServiceError;
+use server::threads::SettleError;
 use std::io;
 use store::{StoreError, StoreErrorKind};
 
@@ -22,7 +30,12 @@ pub(super) fn is_full(error: &anyhow::Error) -> bool {
             Some(ArchiveError::Pool(e)) => Some(e),
             _ => None,
         };
-        of_store.or(of_run).is_some_and(StoreError::is_full)
+        let of_task = match cause.downcast_ref::<TaskError>() {
+            Some(TaskError::Pool(e)) => Some(e),
+            _ => None,
+        };
+        let known = of_store.or(of_run).or(of_task);
+        known.is_some_and(StoreError::is_full)
     })
 }
 
@@ -40,7 +53,53 @@ fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(e) = cause.downcast_ref::<PathError>() {
         return of_io(&e.source);
     }
+    if let Some(e) = of_server(cause) {
+        return of_io(e);
+    }
+    if let Some(e) = cause.downcast_ref::<TaskError>() {
+        return of_task(e);
+    }
+    if let Some(SettleError::Flush(e)) = cause.downcast_ref() {
+        return Some(of_store(e));
+    }
     of_run(cause.downcast_ref::<ArchiveError>()?)
+}
+
+/// The system's error in one of the server's, which has the same words and hides it.
+fn of_server<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a io::Error> {
+    if let Some(AskError::Io(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    if let Some(WaitError::Stopped(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    if let Some(EndpointError::Io(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    if let Some(MountingError::Io(e)) = cause.downcast_ref() {
+        return Some(e);
+    }
+    let of_service = match cause.downcast_ref() {
+        Some(SocketError::Io(e)) => return Some(e),
+        Some(SocketError::Service(e)) => Some(e),
+        _ => cause.downcast_ref(),
+    };
+    match of_service {
+        Some(ServiceError::Io(e)) => Some(e),
+        _ => None,
+    }
+}
+
+fn of_task(e: &TaskError) -> Option<Exit> {
+    match e {
+        TaskError::Pool(e) => Some(of_store(e)),
+        TaskError::Interrupted(_) => Some(Exit::Interrupted),
+        TaskError::Collecting
+        | TaskError::Defragmenting
+        | TaskError::Ending
+        | TaskError::Sessions(_)
+        | TaskError::Record(_) => None,
+    }
 }
 
 fn of_run(e: &ArchiveError) -> Option<Exit> {
@@ -109,6 +168,34 @@ mod tests {
             (store(StoreErrorKind::Invalid), Exit::Failed),
             (store(StoreErrorKind::Interrupted), Exit::Interrupted),
             (Interrupted.into(), Exit::Interrupted),
+            (AskError::Io(gone()).into(), Exit::OutputClosed),
+            (AskError::Send(gone()).into(), Exit::OutputClosed),
+            (ServiceError::Io(gone()).into(), Exit::OutputClosed),
+            (EndpointError::Io(gone()).into(), Exit::OutputClosed),
+            (MountingError::Io(gone()).into(), Exit::OutputClosed),
+            (SocketError::Io(gone()).into(), Exit::OutputClosed),
+            (
+                SocketError::Service(ServiceError::Io(gone())).into(),
+                Exit::OutputClosed,
+            ),
+            (
+                SettleError::Flush(StoreError::new(StoreErrorKind::Corruption, "x")).into(),
+                Exit::Damaged,
+            ),
+            (
+                SettleError::Journal(StoreError::new(StoreErrorKind::Corruption, "x")).into(),
+                Exit::Damaged,
+            ),
+            (TaskError::from(Interrupted).into(), Exit::Interrupted),
+            (TaskError::Ending.into(), Exit::Failed),
+            (
+                TaskError::from(StoreError::new(StoreErrorKind::WrongKey, "x")).into(),
+                Exit::WrongKey,
+            ),
+            (
+                WaitError::Stopped(io::Error::other(Interrupted)).into(),
+                Exit::Interrupted,
+            ),
             (PasswordError::Interrupted.into(), Exit::Interrupted),
             (anyhow::anyhow!("words"), Exit::Failed),
             (gone().into(), Exit::OutputClosed),

@@ -5,17 +5,17 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{
-    SnapshotFilter, choose_several, expect_latest_known, short_id, tag_lists,
-};
+use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, tag_lists};
 use super::table::Table;
-use crate::calendar;
 use crate::cli::{ForgetArgs, KeepArgs, PeriodArg};
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::retention::{Decision, Group, Policy, decide, group};
+use crate::retention::{Decision, Policy, decide};
 use anyhow::bail;
 use format::snapshot::Snapshot;
+use server::calendar;
+use server::groups::{Group, group};
+use server::names::short_id;
 use store::OpenMode;
 use units::UnixNanos;
 

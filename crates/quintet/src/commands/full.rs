@@ -3,7 +3,7 @@
 //! Invariant: reads the catalog only, and changes no exit code. Called by the commands that store something new.
 
 use super::failure;
-use crate::sizes;
+use server::sizes;
 use store::Pool;
 
 /// The same error, and what to do about it if the disk was full.

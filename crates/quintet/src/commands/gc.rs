@@ -9,14 +9,14 @@ use super::opened::Opened;
 use super::{failure, full};
 use crate::cli::GcArgs;
 use crate::exit::Exit;
-use crate::held::{Held, TaskHost, fold};
 use crate::json::Object;
 use crate::progress::Progress;
-use crate::sizes;
 use maintenance::{
     Advance, CollectMemory, CollectNote, Collecting, Collector, GcCounts, GcPolicy, GcStage,
     StepSizes, TaskStep, Urgency, advance,
 };
+use server::held::{Held, TaskHost, fold};
+use server::sizes;
 use std::time::{Duration, Instant};
 use store::{Discarded, LaneOptions, OpenMode, Pool};
 use volumes::Volumes;

@@ -3,15 +3,10 @@
 use super::opened::Opened;
 use super::readers;
 use super::unlocking::{Door, Opening, Visit};
-use crate::caller::Caller;
 use crate::console::Console;
-use crate::control::{IN_A_TURN_LIMIT, Leases};
 use crate::exit::Exit;
-use crate::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes};
-use crate::interrupt::Interrupt;
-use crate::memory_plan::MemoryPlan;
 use crate::progress::Progress;
-use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_compression};
+use crate::settings::{OtherPool, PasswordSources, Settings, parse_compression};
 use anyhow::{Context, anyhow};
 use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
 use format::config::Seal;
@@ -20,6 +15,12 @@ use maintenance::CollectMemory;
 use media::{Asker, Clock, DirBlobs, LocalDisk, Media, Syncing, SystemClock, SystemRandom};
 use parking_lot::Mutex;
 use qos::Flow;
+use server::caller::Caller;
+use server::control::{IN_A_TURN_LIMIT, Leases};
+use server::held::{Held, JOURNAL_BYTES_DEFAULT, OpenPool, OpenVolumes, lost_writes, open_volumes};
+use server::interrupt::Interrupt;
+use server::memory_plan::MemoryPlan;
+use server::settings::Environment;
 use std::borrow::Cow;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -517,7 +518,7 @@ impl Invocation {
     /// The time of a new snapshot.
     pub fn time(&self, given: Option<&str>, pool: &Pool) -> anyhow::Result<units::UnixNanos> {
         match given {
-            Some(text) => crate::calendar::parse_time(text, &self.zone).context("--time"),
+            Some(text) => server::calendar::parse_time(text, &self.zone).context("--time"),
             None => Ok(pool.now()),
         }
     }

@@ -4,7 +4,6 @@
 
 use super::invocation::Invocation;
 use super::table::Table;
-use crate::calendar;
 use crate::cli::{KeyCommand, NewKeyArgs};
 use crate::exit::Exit;
 use crate::json::Object;
@@ -12,6 +11,7 @@ use crate::settings::{PasswordSource, RecoveryKey, exposed_secret};
 use anyhow::bail;
 use format::key_slot::KeyDerivation;
 use media::SystemRandom;
+use server::calendar;
 use std::path::Path;
 use store::{NewSecret, OpenMode, Pool, SecretKey, SlotInfo};
 

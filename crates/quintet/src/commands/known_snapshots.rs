@@ -7,12 +7,13 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit, short_id};
-use crate::calendar;
+use super::snapshot_choice::{SnapshotFilter, choose_named, is_called, lost_commit};
 use crate::exit::Exit;
-use crate::latest::latest;
 use anyhow::bail;
 use format::snapshot::Snapshot;
+use server::calendar;
+use server::latest::latest;
+use server::names::short_id;
 use std::ops::Deref;
 use store::{Pool, StoreError};
 

@@ -5,17 +5,18 @@
 //! command line's start and by `serve`.
 
 use super::run_for;
-use crate::caller::Caller;
 use crate::cli::{
     Cli, Command, DefragCommand, KeyCommand, ParityCommand, QosCommand, ScrubCommand, VolumeCommand,
 };
-use crate::control::{Commands, Request, View};
 use crate::exit::Exit;
-use crate::held::Held;
-use crate::settings::{Environment, Settings, receiving_pool};
+use crate::settings::{Settings, receiving_pool};
 use clap::Parser;
 use device::DeviceQueue;
 use media::Asker;
+use server::caller::Caller;
+use server::control::{Commands, Request, View};
+use server::held::Held;
+use server::settings::Environment;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -155,8 +156,8 @@ impl Commands for ClientCommands {
         }
     }
 
-    fn run(&self, caller: Caller, request: Request) -> Exit {
-        match Cli::try_parse_from(&request.arguments) {
+    fn run(&self, caller: Caller, request: Request) -> u8 {
+        let exit = match Cli::try_parse_from(&request.arguments) {
             Ok(cli) => {
                 let _asking = Asker::of(origin_of(&cli.command)).begin();
                 run_for(
@@ -167,7 +168,8 @@ impl Commands for ClientCommands {
                 )
             }
             Err(_) => Exit::Failed,
-        }
+        };
+        exit.code()
     }
 
     fn device(&self) -> &DeviceQueue {

@@ -1,13 +1,13 @@
 //! Entries and snapshots as lines and messages: the same in ls, find and snapshots.
 
-use super::snapshot_choice::short_id;
-use crate::calendar;
 use crate::console::printable;
 use crate::json::Object;
-use crate::sizes;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 use jiff::tz::TimeZone;
+use server::calendar;
+use server::names::short_id;
+use server::sizes;
 use std::os::unix::ffi::OsStrExt;
 
 /// Name of a kind for people and programs.
@@ -162,7 +162,7 @@ pub(super) fn snapshot(object: Object, snapshot: &Snapshot) -> Object {
 
 /// What is missing in a snapshot, for people; `None` when it is complete.
 pub(super) fn incomplete(snapshot: &Snapshot) -> Option<String> {
-    crate::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
+    server::findings::missed_words(&snapshot.missed).map(|missed| format!("incomplete: {missed}"))
 }
 
 /// As [`subject`], and whether the snapshot is incomplete.

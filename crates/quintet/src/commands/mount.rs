@@ -5,11 +5,12 @@
 //! SIGTERM; files that are open then stay served until they are closed.
 
 mod guard;
-mod place;
 mod shown;
+#[cfg(test)]
+mod tests;
 
 pub(super) use guard::run as guard;
-pub(super) use shown::{Mount, Pools, Settings};
+pub(super) use shown::{Settings, start};
 
 use super::invocation::Invocation;
 use super::serve;
@@ -17,9 +18,9 @@ use super::snapshot_choice::SnapshotFilter;
 use crate::cli::MountArgs;
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::memory_plan::MemoryPlan;
-use crate::mount::Directories;
-use crate::systemd::Notifier;
+use server::memory_plan::MemoryPlan;
+use server::mount::{Directories, Mount, Pools};
+use server::systemd::Notifier;
 use std::sync::Arc;
 use std::time::Duration;
 use store::OpenMode;
@@ -50,7 +51,7 @@ pub(super) fn run(invocation: &Invocation, args: &MountArgs) -> anyhow::Result<E
         }
     };
     let ended = invocation.interrupt.clone();
-    let mount = Mount::start(invocation, &settings, &pools, move || ended.request())?;
+    let mount = start(invocation, &settings, &pools, move || ended.request())?;
     announce(invocation, &mount)?;
     invocation.console.note(HOW_IT_ENDS);
     Notifier::of(&invocation.caller.environment)?.say("READY=1");

@@ -2,14 +2,14 @@
 
 use super::full;
 use super::invocation::{Invocation, program};
-use super::snapshot_choice::short_id;
 use crate::console::Console;
 use crate::json::Object;
-use crate::retention::{GroupBy, group};
-use crate::sizes;
 use archive::backup::TreeOutcome;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
+use server::groups::{GroupBy, group};
+use server::names::short_id;
+use server::sizes;
 use std::time::Instant;
 use store::{Pool, WriteCounts, WriteSession};
 use units::UnixNanos;

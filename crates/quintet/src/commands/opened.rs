@@ -3,7 +3,7 @@
 //! Invariant: with volumes, their journal is open: collectors must know what it needs. Made by
 //! [`super::invocation`], taken apart by `gc` and `defrag`.
 
-use crate::held::OpenVolumes;
+use server::held::OpenVolumes;
 use store::Pool;
 
 /// What a collector works on.

@@ -6,12 +6,12 @@
 use super::invocation::Invocation;
 use crate::cli::QosCommand;
 use crate::exit::Exit;
-use crate::held::Held;
 use crate::json::Object;
-use crate::settings::{flow_name, kind_name};
-use crate::sizes;
 use device::FlowCounts;
 use qos::Flow;
+use server::held::Held;
+use server::settings::{flow_name, kind_name};
+use server::sizes;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
     let held = invocation.server("there is nothing to share")?;

@@ -70,7 +70,7 @@ pub(super) fn tell(console: &Console, pool: &Pool) -> anyhow::Result<()> {
         console.warn(format_args!(
             "{containers} containers of {} and {snapshots} forgotten snapshots stay in the trash \
              while a reader needs them: {}; it reads commit {} since {age}",
-            crate::sizes::display(bytes),
+            server::sizes::display(bytes),
             reader.label,
             reader.generation,
         ));

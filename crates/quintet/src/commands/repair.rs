@@ -7,12 +7,12 @@
 use super::backup::REGION_BYTES;
 use super::check::{self, data_bytes, show_affected, show_found};
 use super::invocation::Invocation;
+use super::replica::{mend, replica_of};
 use crate::cli::{CheckArgs, RepairArgs};
 use crate::exit::Exit;
-use crate::held::Replica;
 use crate::json::Object;
-use crate::sizes;
 use format::snapshot::Snapshot;
+use server::sizes;
 use std::sync::Arc;
 use store::{OpenMode, Repair};
 
@@ -26,7 +26,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     };
     let depth = check::depth(&like);
     let lane = invocation.lane(None, REGION_BYTES)?;
-    let replica = Replica::of(invocation, &args.replica)?;
+    let replica = replica_of(invocation, &args.replica)?;
     // Notes are part of the report.
     let mode = match args.dry_run {
         true => OpenMode::Read,
@@ -45,7 +45,7 @@ pub(super) fn run(invocation: &Invocation, args: &RepairArgs) -> anyhow::Result<
     drop(progress);
     if let Some(replica) = replica.filter(|_| !repair.remaining.is_sound()) {
         let (console, interrupt) = (&invocation.console, &invocation.interrupt);
-        let counts = replica.mend(&pool, lane, console, interrupt, &mut || ())?;
+        let counts = mend(&replica, &pool, lane, console, interrupt, &mut || ())?;
         if counts.chunks > 0 {
             repair.remaining = pool.look_again()?;
         }

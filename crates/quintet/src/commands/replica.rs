@@ -7,128 +7,127 @@
 use super::invocation::{Invocation, leases_of};
 use crate::cli::ReplicaArgs;
 use crate::console::Console;
-use crate::held::Replica;
-use crate::interrupt::Interrupt;
 use crate::json::Object;
 use crate::settings;
-use crate::sizes;
 use anyhow::{Context, bail};
 use maintenance::{ReplicaCounts, ReplicaRepair};
 use qos::Flow;
+use server::held::Replica;
+use server::interrupt::Interrupt;
+use server::sizes;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{LaneOptions, OpenMode, Pool, StoreErrorKind};
 
-impl Replica {
-    /// What the user named, if anything; opens it, to know that it can be.
-    pub(super) fn of(invocation: &Invocation, args: &ReplicaArgs) -> anyhow::Result<Option<Self>> {
-        let environment = &invocation.caller.environment;
-        let Some(other) = settings::replica(args, environment)? else {
-            return Ok(None);
-        };
-        if other.is_at(invocation.settings.pool()?) {
-            let path = other.path.display();
-            bail!(
-                "{path}: is the pool itself: a replica is another pool, which quintet copy filled"
-            );
-        }
-        let memory_bytes = invocation.settings.memory_bytes;
-        let opened = invocation.open_other(&other, OpenMode::Read, memory_bytes);
-        let (_, secret) = opened.context("the replica")?;
-        Ok(Some(Self {
-            path: std::path::absolute(&other.path)?,
-            secret,
-            memory_bytes,
-        }))
+/// What the user named, if anything; opens it, to know that it can be.
+pub(super) fn replica_of(
+    invocation: &Invocation,
+    args: &ReplicaArgs,
+) -> anyhow::Result<Option<Replica>> {
+    let environment = &invocation.caller.environment;
+    let Some(other) = settings::replica(args, environment)? else {
+        return Ok(None);
+    };
+    if other.is_at(invocation.settings.pool()?) {
+        let path = other.path.display();
+        bail!("{path}: is the pool itself: a replica is another pool, which quintet copy filled");
     }
+    let memory_bytes = invocation.settings.memory_bytes;
+    let opened = invocation.open_other(&other, OpenMode::Read, memory_bytes);
+    let (_, secret) = opened.context("the replica")?;
+    Ok(Some(Replica {
+        path: std::path::absolute(&other.path)?,
+        secret,
+        memory_bytes,
+    }))
+}
 
-    /// Stores again what `pool`, which is open for writing, has lost and the replica has. What was
-    /// stored is told; that the replica fails is a warning, and no error. `between` is called between
-    /// small steps.
-    pub(super) fn mend(
-        &self,
-        pool: &Arc<Pool>,
-        lane: LaneOptions,
-        console: &Console,
-        interrupt: &Interrupt,
-        between: &mut dyn FnMut(),
-    ) -> anyhow::Result<ReplicaCounts> {
-        let (mode, memory) = (OpenMode::Read, self.memory_bytes);
-        // `between` may have a turn at this pool's device.
-        let queue = leases_of(&self.path, Flow::Scrub, interrupt, true)?;
-        let secret = self.secret.as_ref();
-        let replica = match Invocation::open_at(&self.path, secret, mode, memory, Some(queue)) {
-            Ok(replica) => Arc::new(replica),
-            Err(e) => {
-                console.warn(format_args!("the replica: {e:#}"));
-                return Ok(ReplicaCounts::default());
-            }
-        };
-        let repair = ReplicaRepair::new(Arc::clone(pool), replica)?;
-        let go_on = &mut |_: &ReplicaCounts| {
-            between();
-            match interrupt.requested() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        };
-        let counts = match repair.run(lane, go_on) {
-            Err(e) if e.kind == StoreErrorKind::Interrupted => {
-                interrupt.check()?;
-                return Err(e.into());
-            }
-            counts => counts?,
-        };
-        self.tell(&counts, pool.is_rehearsal(), console)?;
-        Ok(counts)
+/// Stores again what `pool`, which is open for writing, has lost and the replica has. What was
+/// stored is told; that the replica fails is a warning, and no error. `between` is called between
+/// small steps.
+pub(super) fn mend(
+    replica: &Replica,
+    pool: &Arc<Pool>,
+    lane: LaneOptions,
+    console: &Console,
+    interrupt: &Interrupt,
+    between: &mut dyn FnMut(),
+) -> anyhow::Result<ReplicaCounts> {
+    let (mode, memory) = (OpenMode::Read, replica.memory_bytes);
+    // `between` may have a turn at this pool's device.
+    let queue = leases_of(&replica.path, Flow::Scrub, interrupt, true)?;
+    let secret = replica.secret.as_ref();
+    let opened = match Invocation::open_at(&replica.path, secret, mode, memory, Some(queue)) {
+        Ok(opened) => Arc::new(opened),
+        Err(e) => {
+            console.warn(format_args!("the replica: {e:#}"));
+            return Ok(ReplicaCounts::default());
+        }
+    };
+    let repair = ReplicaRepair::new(Arc::clone(pool), opened)?;
+    let go_on = &mut |_: &ReplicaCounts| {
+        between();
+        match interrupt.requested() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let counts = match repair.run(lane, go_on) {
+        Err(e) if e.kind == StoreErrorKind::Interrupted => {
+            interrupt.check()?;
+            return Err(e.into());
+        }
+        counts => counts?,
+    };
+    tell(replica, &counts, pool.is_rehearsal(), console)?;
+    Ok(counts)
+}
+
+fn tell(
+    replica: &Replica,
+    counts: &ReplicaCounts,
+    is_dry_run: bool,
+    console: &Console,
+) -> std::io::Result<()> {
+    let ReplicaCounts {
+        snapshots_common,
+        read_bytes,
+        chunks,
+        bytes,
+        missing,
+        refused,
+        trouble,
+    } = counts;
+    if let Some(why) = trouble {
+        console.warn(format_args!("the replica: {why}"));
     }
-
-    fn tell(
-        &self,
-        counts: &ReplicaCounts,
-        is_dry_run: bool,
-        console: &Console,
-    ) -> std::io::Result<()> {
-        let ReplicaCounts {
-            snapshots_common,
-            read_bytes,
-            chunks,
-            bytes,
-            missing,
-            refused,
-            trouble,
-        } = counts;
-        if let Some(why) = trouble {
-            console.warn(format_args!("the replica: {why}"));
-        }
-        console.message(
-            Object::message("replica")
-                .integer("snapshots_common", *snapshots_common)
-                .integer("read_bytes", *read_bytes)
-                .integer("chunks", *chunks)
-                .integer("bytes", *bytes)
-                .integer("missing", *missing)
-                .integer("refused", *refused),
-        )?;
-        let path = self.path.display();
-        if *snapshots_common == 0 && *chunks == 0 {
-            console.warn(format_args!(
-                "{path} has none of the snapshots of this pool"
-            ));
-        }
-        if *missing > 0 {
-            console.line(format!(
-                "{missing} lost parts are not to be had from {path}"
-            ))?;
-        }
-        if *refused > 0 {
-            let why = "is not what is lost: not taken";
-            console.line(format!("{refused} times what {path} has {why}"))?;
-        }
-        let stored = sizes::display(*bytes);
-        let would_be = if is_dry_run { "would be " } else { "" };
+    console.message(
+        Object::message("replica")
+            .integer("snapshots_common", *snapshots_common)
+            .integer("read_bytes", *read_bytes)
+            .integer("chunks", *chunks)
+            .integer("bytes", *bytes)
+            .integer("missing", *missing)
+            .integer("refused", *refused),
+    )?;
+    let path = replica.path.display();
+    if *snapshots_common == 0 && *chunks == 0 {
+        console.warn(format_args!(
+            "{path} has none of the snapshots of this pool"
+        ));
+    }
+    if *missing > 0 {
         console.line(format!(
-            "{chunks} chunks, {stored}, {would_be}stored again from {path}"
-        ))
+            "{missing} lost parts are not to be had from {path}"
+        ))?;
     }
+    if *refused > 0 {
+        let why = "is not what is lost: not taken";
+        console.line(format!("{refused} times what {path} has {why}"))?;
+    }
+    let stored = sizes::display(*bytes);
+    let would_be = if is_dry_run { "would be " } else { "" };
+    console.line(format!(
+        "{chunks} chunks, {stored}, {would_be}stored again from {path}"
+    ))
 }

@@ -7,19 +7,21 @@
 mod findings;
 mod words;
 
-pub(super) use findings::Findings;
+pub(super) use findings::tell;
 pub(super) use words::{object, summary};
 
 use super::backup::REGION_BYTES;
 use super::check::show_affected;
 use super::invocation::Invocation;
+use super::replica::{mend, replica_of};
 use crate::cli::{ScrubArgs, ScrubCommand, ScrubPassArgs};
 use crate::exit::Exit;
-use crate::held::{OpenPool, Replica, TaskHost};
 use crate::json::Object;
 use crate::progress::Progress;
 use format::scrub::Pass;
 use maintenance::{Advance, ScrubStatus, Scrubber, StepSizes, TaskStep, advance};
+use server::held::{OpenPool, TaskHost};
+use server::scrub_notes::{ScrubNotes, unread_words};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode};
@@ -39,14 +41,12 @@ pub(super) fn run(invocation: &Invocation, args: &ScrubArgs) -> anyhow::Result<E
         }
         (Some(ScrubCommand::Start(pass)), Some(held)) => {
             held.scrub
-                .start_with(Replica::of(invocation, &pass.replica)?, pass.limit)?;
+                .start_with(replica_of(invocation, &pass.replica)?, pass.limit)?;
         }
         (Some(ScrubCommand::Pause), Some(held)) => held.scrub.pause()?,
         (None, Some(held)) => {
-            held.scrub.start_with(
-                Replica::of(invocation, &args.pass.replica)?,
-                args.pass.limit,
-            )?;
+            held.scrub
+                .start_with(replica_of(invocation, &args.pass.replica)?, args.pass.limit)?;
             invocation
                 .console
                 .note("the server does it in the background (see quintet scrub status)");
@@ -73,10 +73,10 @@ fn show_status(invocation: &Invocation, status: &ScrubStatus) -> std::io::Result
 
 fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Result<Exit> {
     let lane = invocation.lane(None, REGION_BYTES)?;
-    let replica = Replica::of(invocation, &args.replica)?;
+    let replica = replica_of(invocation, &args.replica)?;
     let pool = invocation.open(OpenMode::Write)?;
     let mut scrubber = Scrubber::alone(Arc::clone(&pool));
-    let mut findings = Findings::default();
+    let mut findings = ScrubNotes::default();
     scrubber.start(args.limit)?;
     let progress = invocation.progress("scrubbing");
     let status = scrubber.status();
@@ -99,7 +99,7 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
     // Also what was damaged before this pass.
     if let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) {
         let (console, interrupt) = (&invocation.console, &invocation.interrupt);
-        let counts = replica.mend(&pool, lane, console, interrupt, &mut || ())?;
+        let counts = mend(&replica, &pool, lane, console, interrupt, &mut || ())?;
         came_back = counts.chunks;
     }
     conclude(
@@ -115,18 +115,22 @@ fn in_foreground(invocation: &Invocation, args: &ScrubPassArgs) -> anyhow::Resul
 fn pass(
     invocation: &Invocation,
     scrubber: &mut Scrubber,
-    findings: &mut Findings,
+    findings: &mut ScrubNotes,
     progress: &Progress,
 ) -> anyhow::Result<()> {
     let host = TaskHost::new(None, &invocation.interrupt);
     let mut before = Pass::default();
     loop {
         let advanced = advance(scrubber, &host, SIZES)?;
-        findings.add(&invocation.console, scrubber.take_findings())?;
+        // All of it before anything is told: output may fail.
+        let found = scrubber.take_findings();
+        findings.add(&found);
+        tell(&invocation.console, &found)?;
         match advanced {
             Advance::Step(TaskStep::Worked { .. } | TaskStep::NeedsDevice) => {}
             Advance::Step(TaskStep::News(unread)) => {
-                findings.add_failure(&invocation.console, &unread);
+                findings.failures += 1;
+                invocation.console.warn(unread_words(&unread));
             }
             Advance::Step(TaskStep::Waiting { until_ns }) => host.wait_until(until_ns),
             Advance::Step(TaskStep::Finished | TaskStep::Idle) => return Ok(()),
@@ -149,7 +153,7 @@ fn conclude(
     invocation: &Invocation,
     pool: &OpenPool,
     pass: &Pass,
-    findings: &Findings,
+    findings: &ScrubNotes,
     came_back: u64,
 ) -> anyhow::Result<Exit> {
     let mut affected = 0;

@@ -3,20 +3,12 @@
 //! Invariant: ends in good order on SIGINT and SIGTERM, with exit code 0; a second signal ends it at
 //! once, which loses nothing that was acknowledged as durable.
 
-mod background;
-mod defragger;
-mod destager;
-mod exports;
 mod held;
-mod reclaimer;
+mod program;
 mod snapshots;
-mod sockets;
-mod verifier;
 
 use super::invocation::Invocation;
 use super::mount::Settings;
-use super::snapshot_choice::short_id;
-use crate::calendar;
 use crate::cli::{ServeArgs, ServeCommand};
 use crate::exit::Exit;
 use crate::json::Object;
@@ -24,6 +16,7 @@ use anyhow::Context;
 use format::recipe::ObjectRoot;
 use format::snapshot::Snapshot;
 use jiff::tz::TimeZone;
+use server::names::description;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
@@ -54,12 +47,6 @@ fn image_volume(
     let volume = ImageVolume::new(Arc::clone(pool.reader()), root, description);
     let states = States::beside(Arc::clone(pool), snapshot);
     volume.comparable_with(Arc::new(states))
-}
-
-/// What a client hears of a state.
-fn description(snapshot: &Snapshot, what: &str, zone: &TimeZone) -> String {
-    let time = calendar::local(snapshot.taken, zone);
-    format!("{what} of {time}, {}", short_id(snapshot))
 }
 
 /// Says that clients can come.

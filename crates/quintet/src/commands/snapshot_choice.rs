@@ -1,27 +1,17 @@
 //! Which snapshots the user means.
 //!
 //! Invariant: a name that fits several snapshots is refused, never guessed. `latest` means the same
-//! for every command: [`crate::latest`] of what the filters leave.
+//! for every command: [`server::latest`] of what the filters leave.
 
 use super::source_paths::absolute;
 use crate::cli::FilterArgs;
-use crate::latest::latest;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
+use server::latest::latest;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use store::{Pool, StoreError};
 use units::Generation;
-
-/// Digits of a snapshot's name that people see.
-const SHORT_DIGITS: usize = 8;
-
-/// First digits of the name.
-pub(super) fn short_id(snapshot: &Snapshot) -> String {
-    let mut id = snapshot.id.to_string();
-    id.truncate(SHORT_DIGITS);
-    id
-}
 
 /// Checked filters.
 #[derive(Clone, Debug, Default)]

@@ -3,14 +3,15 @@
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_several};
 use super::table::Table;
-use crate::calendar;
 use crate::cli::SnapshotsArgs;
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::retention::{GroupBy, group};
-use crate::sizes;
+use server::calendar;
+use server::groups::{GroupBy, group};
+use server::names::short_id;
+use server::sizes;
 use store::OpenMode;
 
 pub(super) fn run(invocation: &Invocation, args: &SnapshotsArgs) -> anyhow::Result<Exit> {

@@ -3,11 +3,11 @@
 //! Invariant: a path stored in a snapshot is absolute and has no `.` or `..`; links are kept as the
 //! user wrote them, but for those that a `..` leads back through.
 
-use crate::caller::Caller;
 use crate::cli::BackupArgs;
 use anyhow::{Context, bail};
 use archive::filesystem::capture::Directory;
 use archive::selection::Patterns;
+use server::caller::Caller;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -148,7 +148,7 @@ mod tests {
         let crate::cli::Command::Backup(args) = cli.command else {
             panic!("not a backup");
         };
-        collect(&Caller::detached(), &args)
+        collect(&Caller::detached().unwrap(), &args)
     }
 
     #[test]

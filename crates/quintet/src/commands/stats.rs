@@ -3,14 +3,15 @@
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_several};
 use super::table::Table;
-use crate::calendar;
 use crate::cli::{StatsArgs, StatsBy};
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::sizes;
 use anyhow::bail;
+use server::calendar;
+use server::names::short_id;
+use server::sizes;
 use store::{OpenMode, SpaceCounts};
 
 pub(super) fn run(invocation: &Invocation, args: &StatsArgs) -> anyhow::Result<Exit> {

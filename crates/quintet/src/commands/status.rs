@@ -2,27 +2,27 @@
 //!
 //! Invariant: cheap, whatever the pool's size: reads roots, keys, the catalog and directories of damaged containers
 //! only. Where a server holds the pool, it says besides what only it knows. State, action and exit code come from
-//! one list ([`crate::findings`]).
+//! one list ([`server::findings`]).
 
 mod holds;
 mod memory;
-mod server;
+mod serving;
 mod upkeep;
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
 use super::listing;
-use super::snapshot_choice::short_id;
 use super::{defrag, scrub};
-use crate::calendar;
 use crate::cli::StatusArgs;
 use crate::exit::Exit;
-use crate::findings::{Finding, Limits, Look, Severity, worst};
-use crate::held::{Collected, Live};
 use crate::json::Object;
-use crate::sizes;
 use format::config::Seal;
 use maintenance::{CollectMemory, Scrubber};
+use server::calendar;
+use server::findings::{Finding, Limits, Look, Severity, worst};
+use server::held::{Collected, Live};
+use server::names::short_id;
+use server::sizes;
 use store::OpenMode;
 
 pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<Exit> {
@@ -58,7 +58,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
         .text("state", worst.state())
         .text_if("action", findings.first().map(|f| f.action.as_str()))
         .texts("notes", &told)
-        .objects("findings", findings.iter().map(Finding::object))
+        .objects("findings", findings.iter().map(object))
         .boolean("encrypted", encrypted)
         .integer("keys", keys.len() as u64)
         .time("created", config.created)
@@ -108,7 +108,7 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     message = message.objects("holds", held_open.iter().map(holds::object));
     let live = invocation.held().map(|held| (held, Live::of(held)));
     if let Some((held, live)) = &live {
-        message = message.object("server", server::object(held, live));
+        message = message.object("server", serving::object(held, live));
     }
     let used = live.as_ref().map(|(_, live)| live.memory);
     let used = used.as_ref().map_or(&[][..], |used| &used[..]);
@@ -189,12 +189,50 @@ pub(super) fn run(invocation: &Invocation, args: &StatusArgs) -> anyhow::Result<
     let (count, size) = (volumes.len(), sizes::display(volumes_bytes));
     line("volumes", &format!("{count}, {size} in all"))?;
     if let Some((held, live)) = &live {
-        for (name, value) in server::lines(held, live, &invocation.zone) {
+        for (name, value) in serving::lines(held, live, &invocation.zone) {
             line(name, &value)?;
         }
     }
     for text in plan.iter().flat_map(|plan| plan.lines(used)) {
         line("plan", &text)?;
     }
-    Ok(worst.exit())
+    Ok(exit(worst))
+}
+
+/// How `status` ends when there is nothing worse.
+fn exit(worst: Severity) -> Exit {
+    match worst {
+        Severity::Hint => Exit::Done,
+        Severity::Attention => Exit::Partly,
+        Severity::Damage => Exit::Damaged,
+        Severity::Failure => Exit::Failed,
+    }
+}
+
+/// A finding for programs.
+fn object(finding: &Finding) -> Object {
+    Object::new()
+        .text("kind", finding.kind)
+        .text("severity", finding.severity.word())
+        .text("object", &finding.object)
+        .text("text", &finding.text)
+        .text("action", &finding.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_decides_how_it_ends() {
+        let all = [
+            (Severity::Hint, 0),
+            (Severity::Attention, 3),
+            (Severity::Damage, 21),
+            (Severity::Failure, 1),
+        ];
+        for (severity, code) in all {
+            assert_eq!(exit(severity).code(), code);
+        }
+    }
 }

@@ -1,12 +1,13 @@
 //! `tag`: changes the tags of snapshots; their contents and names stay.
 
 use super::invocation::Invocation;
-use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_several, expect_latest_known};
 use crate::cli::TagArgs;
 use crate::exit::Exit;
 use crate::json::Object;
 use anyhow::bail;
 use format::snapshot::Snapshot;
+use server::names::short_id;
 use std::collections::BTreeSet;
 use store::OpenMode;
 

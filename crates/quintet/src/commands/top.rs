@@ -12,9 +12,9 @@ use super::invocation::Invocation;
 use crate::cli::TopArgs;
 use crate::console::{Console, tamed_name};
 use crate::exit::Exit;
-use crate::findings::worst;
-use crate::held::Live;
 use frame::Frame;
+use server::findings::worst;
+use server::held::Live;
 use std::io;
 use std::time::Duration;
 

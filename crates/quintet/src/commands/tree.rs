@@ -4,11 +4,11 @@
 //! before what is in it.
 
 use crate::console::printable;
-use crate::interrupt::Interrupt;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
+use server::interrupt::Interrupt;
 use store::Reader;
 
 /// What a path leads to.

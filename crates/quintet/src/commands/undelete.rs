@@ -4,13 +4,14 @@
 
 use super::invocation::Invocation;
 use super::listing;
-use super::snapshot_choice::{SnapshotFilter, choose_several, short_id};
+use super::snapshot_choice::{SnapshotFilter, choose_several};
 use super::table::Table;
-use crate::calendar;
 use crate::cli::UndeleteArgs;
 use crate::exit::Exit;
 use crate::json::Object;
 use format::snapshot::Snapshot;
+use server::calendar;
+use server::names::short_id;
 use store::OpenMode;
 
 pub(super) fn run(invocation: &Invocation, args: &UndeleteArgs) -> anyhow::Result<Exit> {

@@ -5,15 +5,14 @@
 //! machine has seen, are said before anything is stored or restored, each time until they are
 //! accepted. Called by `invocation`.
 
-use crate::caller::Caller;
 use crate::console::Console;
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::settings::{
-    Environment, KnownPlace, PasswordSource, PasswordSources, SettingError, exposed_secret,
-};
+use crate::settings::{KnownPlace, PasswordSource, PasswordSources, exposed_secret};
 use format::config::Seal;
 use format::known::KnownPool;
 use media::Media;
+use server::caller::Caller;
+use server::interrupt::{Interrupt, Interrupted};
+use server::settings::{Environment, SettingError};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -221,9 +220,9 @@ pub(super) fn remember_new(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Environment;
     use format::key_slot::{KeyDerivation, KeySlot};
     use media::{DirBlobs, Disk, LocalDisk, Syncing, SystemClock, SystemRandom};
+    use server::settings::Environment;
     use std::time::Instant;
     use store::{InitOptions, NewSecret, OpenMode};
 

@@ -13,12 +13,12 @@ use crate::cli::{
     VolumeRollbackArgs,
 };
 use crate::exit::Exit;
-use crate::held::OpenVolumes;
 use crate::json::Object;
-use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
+use server::held::OpenVolumes;
+use server::sizes;
 use volumes::VolumeStatus;
 
 /// Offsets are signed where clients come from (`off_t`).

@@ -70,8 +70,8 @@ fn partial(path: &Path, lost: &DamagedRanges) -> Object {
 mod tests {
     use super::*;
     use crate::console::{Console, Loudness};
-    use crate::interrupt::Interrupt;
     use archive::filesystem::PathError;
+    use server::interrupt::Interrupt;
     use store::StoreError;
 
     fn tell_all(loudness: Loudness) -> (Progress, String, String) {

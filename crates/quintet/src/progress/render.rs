@@ -2,7 +2,7 @@
 
 use crate::console::printable;
 use crate::json::Object;
-use crate::sizes;
+use server::sizes;
 use std::time::Duration;
 
 /// The counters at one moment.

@@ -1,8 +1,8 @@
 //! The rules of a policy, and their state while snapshots go by from newest to oldest.
 
-use crate::calendar::Within;
 use format::snapshot::Snapshot;
 use jiff::Zoned;
+use server::calendar::Within;
 
 /// How many snapshots a rule keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

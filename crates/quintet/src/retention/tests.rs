@@ -1,7 +1,8 @@
 use super::*;
-use crate::calendar::Within;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
+use server::calendar::Within;
+use server::groups::{GroupBy, group};
 use units::SnapshotId;
 
 fn snapshot(number: u8, time: &str) -> Snapshot {
@@ -244,31 +245,6 @@ fn keeping_nothing_is_refused() {
         assert!(Keep::parse(text).is_err(), "{text}");
     }
     assert_eq!(Keep::parse("unlimited"), Ok(Keep::Unlimited));
-}
-
-#[test]
-fn groups() {
-    let mut list = snapshots(&DAYS[..6]);
-    list[0].host = "other".to_owned();
-    list[1].paths = vec![b"/etc".to_vec(), b"/home".to_vec()];
-    list[2].paths = vec![b"/home".to_vec(), b"/etc".to_vec()];
-    list[3].tags = vec!["t".to_owned()];
-    list[4].kind = SnapshotKind::Image;
-    list[4].name = "disk".to_owned();
-    let sizes = |by: &str| -> Vec<usize> {
-        let groups = group(&list, GroupBy::parse(by).unwrap());
-        groups.iter().map(|g| g.snapshots.len()).collect()
-    };
-    assert_eq!(sizes("host,paths"), [2, 2, 1, 1]);
-    assert_eq!(sizes("host"), [5, 1]);
-    assert_eq!(sizes("paths"), [2, 3, 1]);
-    assert_eq!(sizes("tags"), [5, 1]);
-    assert_eq!(sizes(""), [6]);
-    assert_eq!(GroupBy::parse("hosts, path").unwrap(), GroupBy::default());
-    assert!(GroupBy::parse("colour").is_err());
-    for group in group(&list, GroupBy::default()) {
-        assert!(group.snapshots.is_sorted_by(|a, b| a.taken > b.taken));
-    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! directory 0700 of our own; written whole or not at all. A directory that is missing, foreign or
 //! read-only is no error: then nothing is remembered. Called by the way into a pool.
 
-use super::{Environment, SettingError};
 use format::known::{KNOWN_BYTES_MAX, KnownPool};
+use server::settings::{Environment, SettingError};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;

@@ -4,12 +4,12 @@
 //! Nothing is read before a pool needs it. Secrets are never printed and never kept in settings,
 //! but for the one in `QUINTET_PASSWORD`.
 
-use super::SettingError;
-use super::environment::{self, Environment};
+use super::first_line;
 use super::recovery_key::RecoveryKey;
 use super::terminal::{self, TerminalError};
-use crate::caller::Caller;
 use crate::cli::{PasswordArgs, ReplicaPasswordArgs, ToPasswordArgs};
+use server::caller::Caller;
+use server::settings::{Environment, SettingError};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -305,12 +305,12 @@ impl PasswordSource {
     ) -> Result<SecretKey, PasswordError> {
         let password = match self {
             Self::Given(password) => password.clone(),
-            Self::File(path) => environment::first_line("password file", path)?.into_vec(),
+            Self::File(path) => first_line::first_line("password file", path)?.into_vec(),
             Self::Command(words) => run(words, caller)?,
             Self::Descriptor(number) => {
                 let file = caller.passphrase(*number);
                 let name = "QUINTET_PASSPHRASE_FD";
-                environment::first_line_of(name, number, file)?.into_vec()
+                first_line::first_line_of(name, number, file)?.into_vec()
             }
             Self::RecoveryKeyFile(path) => {
                 let key = RecoveryKey::read(path)?;

@@ -3,8 +3,8 @@
 //! Invariant: 256 random bits, never derived from anything; check digits tell a mistyped key from a
 //! wrong one. The file is written once, private, and durable before a pool relies on it.
 
-use super::SettingError;
-use super::environment;
+use super::first_line;
+use server::settings::SettingError;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -90,7 +90,7 @@ impl RecoveryKey {
     /// From a file.
     pub fn read(path: &Path) -> Result<Self, SettingError> {
         let name = "recovery key file";
-        let line = Zeroizing::new(environment::first_line(name, path)?.into_vec());
+        let line = Zeroizing::new(first_line::first_line(name, path)?.into_vec());
         let text = String::from_utf8_lossy(&line);
         Self::parse(&text)
             .map_err(|why| SettingError::new(name, format!("{}: {why}", path.display())))

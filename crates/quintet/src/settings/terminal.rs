@@ -3,11 +3,11 @@
 //! Invariant: nothing typed is shown, and the terminal is as before when the question ends, however
 //! it ends. Uses the controlling terminal, not standard input, which may be a pipe with data.
 
-use crate::caller::Caller;
-use crate::interrupt::Interrupt;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+use server::caller::Caller;
+use server::interrupt::Interrupt;
 use std::fs::File;
 use std::io::{self, Write};
 

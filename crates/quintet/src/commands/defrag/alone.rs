@@ -3,9 +3,9 @@
 //! Invariant: how far it is is written down now and then; interrupted, it is paused. Called by `defrag`.
 
 use crate::commands::invocation::Invocation;
-use crate::held::TaskHost;
 use crate::progress::Progress;
 use maintenance::{Advance, DefragReport, DefragStage, Defragmenter, StepSizes, TaskStep, advance};
+use server::held::TaskHost;
 use std::time::{Duration, Instant};
 
 /// The user who interrupts waits for so much.

@@ -3,15 +3,15 @@
 //! Invariant: who asks in the same words goes on where he was; who asks for something else begins anew. Called by `defrag`
 //! and by the server's thread.
 
-use crate::calendar;
 use crate::cli::DefragRunArgs;
 use crate::commands::backup::REGION_BYTES as STREAM_REGION_BYTES;
 use crate::commands::invocation::Invocation;
-use crate::held::REGION_BYTES;
 use anyhow::bail;
 use format::phase::TaskPhase;
 use format::recipe::Layout;
 use maintenance::{DefragOptions, DefragSource, Defragmenter, Heat, RecordedDefrag};
+use server::calendar;
+use server::held::REGION_BYTES;
 use store::{Fragmentable, LaneOptions};
 
 /// As for volumes.

@@ -1,11 +1,11 @@
 //! What a run of defragmentation cost and brought, in words and in JSON.
 
 use crate::commands::invocation::Invocation;
-use crate::held::{DefragStatus, Outcome};
 use crate::json::Object;
-use crate::sizes;
 use format::phase::TaskPhase;
 use maintenance::{DefragReport, DefragStage, Toll};
+use server::held::{DefragStatus, Outcome};
+use server::sizes;
 use std::time::Duration;
 use units::UnixNanos;
 

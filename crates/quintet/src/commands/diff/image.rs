@@ -3,13 +3,13 @@
 //! Invariant: no data is read, and of the recipes only what differs.
 
 use crate::commands::invocation::Invocation;
-use crate::commands::snapshot_choice::short_id;
 use crate::console::Console;
 use crate::json::Object;
-use crate::sizes;
 use anyhow::bail;
 use format::recipe::Layout;
 use format::snapshot::Snapshot;
+use server::names::short_id;
+use server::sizes;
 use std::io;
 use std::ops::{ControlFlow, Range};
 use store::Pool;

@@ -2,9 +2,9 @@
 //!
 //! Invariant: the converted raw file is temporary, sparse, private, and gone afterwards.
 
-use crate::caller::Caller;
 use crate::cli::ImageFormat;
 use anyhow::{Context, bail};
+use server::caller::Caller;
 use std::path::{Path, PathBuf};
 
 /// A private temporary file, removed when dropped.

@@ -1,74 +1,14 @@
-//! What a scrub found: told at once, noted in the pool soon.
+//! What a scrub found, as it is told.
 //!
-//! Invariant: what is set aside was set aside before it gets here; a note that is not made is made
-//! by the next commit of this process. Called by `scrub` and by the server's thread.
+//! Invariant: each place is told once, when it is found. Called by `scrub` and for the server's thread.
 
 use crate::console::Console;
 use crate::json::Object;
-use maintenance::{ScrubFindings, Unread};
-use store::{Damaged, LaneOptions, Pool, RegionPlace, StoreError};
+use maintenance::ScrubFindings;
+use store::Damaged;
 
-/// Of one pass.
-#[derive(Default)]
-pub(in crate::commands) struct Findings {
-    /// Places found damaged.
-    pub damaged: u64,
-    /// ... of them, those that the pool did not know of.
-    pub news: u64,
-    /// Containers that the device did not give.
-    pub failures: u64,
-    /// Something has to be noted in the pool.
-    is_unnoted: bool,
-    /// Whole containers of which what can be read is to be stored anew.
-    whole: Vec<RegionPlace>,
-}
-
-impl Findings {
-    /// Takes up what a step found, all of it before anything is told: output may fail.
-    pub fn add(&mut self, console: &Console, found: ScrubFindings) -> std::io::Result<()> {
-        for damaged in &found.damaged {
-            self.damaged += 1;
-            if damaged.is_restored() {
-                self.news += 1;
-                // The pool's note goes.
-                self.is_unnoted |= damaged.is_known;
-            } else if !damaged.is_known {
-                self.news += 1;
-                self.is_unnoted = true;
-                self.whole
-                    .extend(Some(damaged.place).filter(RegionPlace::is_whole));
-            }
-        }
-        self.is_unnoted |= !found.taken_back.is_empty();
-        tell(console, &found)
-    }
-
-    /// Tells that the device did not give a container.
-    pub fn add_failure(&mut self, console: &Console, unread: &Unread) {
-        let Unread { container, error } = unread;
-        self.failures += 1;
-        console.warn(format_args!(
-            "container {container} was not verified: {error}"
-        ));
-    }
-
-    /// True when something is to be noted in the pool.
-    pub fn is_unnoted(&self) -> bool {
-        self.is_unnoted
-    }
-
-    /// Notes it; it is this process's turn to write.
-    pub fn note(&mut self, pool: &Pool, lane: LaneOptions) -> Result<(), StoreError> {
-        if self.is_unnoted {
-            pool.note_damage(&self.whole, lane)?;
-            self.is_unnoted = false;
-            self.whole.clear();
-        }
-        Ok(())
-    }
-}
-
-fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
+/// Tells what a step found.
+pub(in crate::commands) fn tell(console: &Console, found: &ScrubFindings) -> std::io::Result<()> {
     for damaged in &found.damaged {
         let text = words(damaged);
         if damaged.is_known && !damaged.is_restored() {

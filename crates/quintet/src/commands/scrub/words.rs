@@ -1,12 +1,12 @@
 //! How far a scrub is, for people and for programs.
 
-use crate::calendar;
 use crate::json::Object;
-use crate::sizes;
 use format::phase::TaskPhase;
 use format::scrub::Pass;
 use jiff::tz::TimeZone;
 use maintenance::ScrubStatus;
+use server::calendar;
+use server::sizes;
 
 /// Two lines for people: what it does, and when everything was last verified.
 pub(in crate::commands) fn summary(status: &ScrubStatus, zone: &TimeZone) -> Vec<String> {

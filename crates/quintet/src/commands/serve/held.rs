@@ -4,42 +4,41 @@
 //! no new clients, commands stop, requests are answered, what was written goes into containers, the
 //! pool is closed. Nothing that is left behind, after any end, keeps the next one from starting.
 
-use super::destager::Destager;
-use super::exports::HeldExports;
-use super::sockets::start_nbd;
 use super::{announce, signals, wait};
-use super::{defragger, reclaimer, verifier};
 use crate::cli::{ReplicaArgs, ServeHeldArgs};
 use crate::commands::backup::REGION_BYTES;
+use crate::commands::defrag::taken_up;
 use crate::commands::invocation::Invocation;
 use crate::commands::lending::ClientCommands;
-use crate::commands::mount::{self, Mount, Pools, Settings};
+use crate::commands::mount::{self, Settings};
+use crate::commands::replica::replica_of;
 use crate::commands::snapshot_choice::SnapshotFilter;
-use crate::console::Console;
-use crate::control::ControlSocket;
 use crate::exit::Exit;
-use crate::held::{Held, JOURNAL_BYTES_DEFAULT, Live, Replica};
-use crate::memory_plan::MemoryPlan;
-use crate::metrics::Endpoint;
-use crate::settings::Shares;
-use crate::systemd::{Notifier, watchdog_interval};
 use anyhow::{Context, bail};
 use device::DeviceQueue;
+use maintenance::DefragSource;
 use media::SystemTicks;
 use nbd::Exports;
+use server::control::ControlSocket;
+use server::exports::HeldExports;
+use server::held::{Held, JOURNAL_BYTES_DEFAULT, Live};
+use server::memory_plan::MemoryPlan;
+use server::metrics::Endpoint;
+use server::mount::Pools;
+use server::program::Program;
+use server::settings::Shares;
+use server::sockets::{NbdSockets, start_nbd};
+use server::systemd::{Notifier, watchdog_interval};
+use server::threads::settle;
+use server::threads::{Destager, Watchdog, defragger, reclaimer, verifier};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread::JoinHandle;
 use std::time::Duration;
-use volumes::{Step, Volumes};
 
 /// Time that commands get to stop, and users of files to close them.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);
 /// Sizes that a journal can have.
 const JOURNAL_BYTES: RangeInclusive<u64> = 2 << 20..=64 << 30;
-/// Bytes of a step of the last checkpoint: the service manager hears of each.
-const STEP_BYTES: u64 = 64 << 20;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeHeldArgs) -> anyhow::Result<Exit> {
     let settings = args.mount.as_ref().map(|mountpoint| Settings {
@@ -98,7 +97,7 @@ fn hold(
     let path = std::path::absolute(invocation.settings.pool()?)?;
     let held = Held::new(path, volumes, device, shares, memory);
     // It may be away for a while: volumes are served without it.
-    match Replica::of(invocation, &args.replica) {
+    match replica_of(invocation, &args.replica) {
         Ok(Some(replica)) => held.scrub.repair_from(replica),
         Ok(None) => {}
         Err(e) => console.warn(format_args!(
@@ -109,7 +108,12 @@ fn hold(
     let zone = invocation.zone.clone();
     let exports = Arc::new(HeldExports::new(Arc::clone(&held), zone));
     let clients: Arc<dyn Exports> = exports.clone();
-    let places = start_nbd(invocation, args, &held, &clients)?;
+    let sockets = NbdSockets {
+        socket: args.nbd_socket.as_deref(),
+        listen: args.nbd_listen,
+        connections: args.connections,
+    };
+    let places = start_nbd(environment, &sockets, &held, &clients)?;
     let metrics = args
         .metrics
         .map(|address| Endpoint::start(address, &held).context("--metrics"))
@@ -120,11 +124,14 @@ fn hold(
             metrics.address()
         ));
     }
-    let destager = Destager::start(&held, console)?;
+    let program: Arc<dyn Program> = console.clone();
+    let destager = Destager::start(&held, &program)?;
     let lane = invocation.lane(None, REGION_BYTES)?;
-    let verifier = verifier::start(invocation, &held, lane)?;
-    let defragger = defragger::start(invocation, &held, lane)?;
-    let reclaimer = reclaimer::start(invocation, &held, lane)?;
+    let verifier = verifier::start(&held, &program, lane)?;
+    let source = DefragSource::Volumes(Arc::clone(&held.volumes));
+    let take_up = |recorded| taken_up(source, recorded, lane);
+    let defragger = defragger::start(&held, &program, &invocation.zone, take_up)?;
+    let reclaimer = reclaimer::start(&held, &program, lane)?;
     let commands = ClientCommands {
         held: Arc::clone(&held),
     };
@@ -140,7 +147,7 @@ fn hold(
     };
     let pools = Pools::held(&held);
     let mount = mount
-        .map(|settings| Mount::start(invocation, settings, &pools, at_end))
+        .map(|settings| mount::start(invocation, settings, &pools, at_end))
         .transpose()?;
     if let Some(mount) = &mount {
         mount::announce(invocation, mount)?;
@@ -169,30 +176,11 @@ fn hold(
         }
     }
     drop((metrics, verifier, destager));
-    let settled = settle(&held.volumes, &notifier, console);
+    let settled = settle(&held, &notifier, &program);
     drop(watchdog);
     settled?;
     unmounted.transpose()?;
     Ok(Exit::Done)
-}
-
-/// Leaves nothing to replay. When that cannot be done, the journal has it.
-fn settle(volumes: &Volumes, notifier: &Notifier, console: &Console) -> anyhow::Result<()> {
-    // It costs heat only.
-    let _ = volumes.store_trace();
-    volumes.flush()?;
-    loop {
-        notifier.say("EXTEND_TIMEOUT_USEC=30000000\nSTATUS=writing a last checkpoint");
-        let step = volumes.step(STEP_BYTES);
-        let step = step.context("the last checkpoint; the journal has what was written")?;
-        if step == Step::Idle {
-            break;
-        }
-    }
-    for kept in volumes.kept_writes() {
-        console.warn(format_args!("{kept}"));
-    }
-    volumes.close().context("the journal")
 }
 
 /// What SIGUSR1 is answered with.
@@ -202,43 +190,4 @@ fn said(held: &Held, commands: usize) -> String {
         "{:?}\n{:?}\n{:?}\n{:?}\n{commands} commands",
         live.nbd, live.journal, live.checkpoints, live.cache
     )
-}
-
-/// Tells the service manager that this process is not stuck, as long as it is not: what every client
-/// needs first, the list of exports, can be made.
-struct Watchdog {
-    stop: Option<mpsc::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Watchdog {
-    fn start(
-        notifier: &Arc<Notifier>,
-        interval: Duration,
-        exports: Arc<HeldExports>,
-    ) -> std::io::Result<Self> {
-        let notifier = Arc::clone(notifier);
-        let (stop, stopped) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("watchdog".to_owned())
-            .spawn(move || {
-                while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                    drop(exports.names());
-                    notifier.say("WATCHDOG=1");
-                }
-            })?;
-        Ok(Self {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -3,21 +3,22 @@
 //! Invariant: what is served is what the newest commit at the start held; later backups do not
 //! disturb it.
 
-use super::sockets::place;
 use super::{announce, image_volume, signals, wait};
 use crate::cli::NbdArgs;
 use crate::commands::invocation::Invocation;
 use crate::commands::known_snapshots::KnownSnapshots;
-use crate::commands::snapshot_choice::{SnapshotFilter, choose, short_id, split_path};
+use crate::commands::snapshot_choice::{SnapshotFilter, choose, split_path};
 use crate::commands::tree::{Found, lookup, normal, top};
 use crate::exit::Exit;
-use crate::memory_plan::MemoryPlan;
-use crate::systemd::Notifier;
 use anyhow::bail;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::EntryKind;
 use nbd::{FixedExports, Server, ServerOptions};
+use server::memory_plan::MemoryPlan;
+use server::names::short_id;
+use server::sockets::place;
+use server::systemd::Notifier;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::sync::Arc;

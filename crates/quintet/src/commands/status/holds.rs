@@ -3,9 +3,9 @@
 //! Invariant: a snapshot counts as forgotten only when the whole list could be read and does not name it. Called
 //! by `status`.
 
-use crate::calendar;
 use crate::json::Object;
 use jiff::tz::TimeZone;
+use server::calendar;
 use std::collections::BTreeSet;
 use store::{HolderKind, Pool, SnapshotHolder};
 use units::SnapshotId;

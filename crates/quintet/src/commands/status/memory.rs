@@ -1,7 +1,7 @@
 //! The part of `status` that says who gets how much memory, for programs.
 
 use crate::json::Object;
-use crate::memory_plan::MemoryPlan;
+use server::memory_plan::MemoryPlan;
 
 /// A plan; `used` knows what some of its owners have in use.
 pub fn object(plan: &MemoryPlan, used: &[(&str, u64)]) -> Object {

@@ -1,11 +1,11 @@
 //! The part of `status` about what a server begins by itself.
 
-use crate::calendar;
-use crate::held::{Collected, Held, Initiator, Live};
 use crate::json::Object;
-use crate::sizes;
 use jiff::tz::TimeZone;
 use maintenance::{NextCollect, Urgency};
+use server::calendar;
+use server::held::{Collected, Held, Initiator, Live};
+use server::sizes;
 use units::UnixNanos;
 
 /// Collecting space, for people.

@@ -2,10 +2,10 @@
 
 use crate::commands::table::Table;
 use crate::console::printable;
-use crate::held::{ExportReading, Live};
 use crate::json::Object;
-use crate::meters::{KindReading, Reading};
-use crate::sizes;
+use server::held::{ExportReading, Live};
+use server::meters::{KindReading, Reading};
+use server::sizes;
 use std::time::Duration;
 use volumes::CacheTally;
 

@@ -1,14 +1,14 @@
 //! `volume list`: asks the server what there is now, or reads what was committed last.
 
-use crate::calendar;
 use crate::commands::invocation::Invocation;
 use crate::commands::table::Table;
 use crate::exit::Exit;
 use crate::json::Object;
-use crate::sizes;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VolumeRecord;
+use server::calendar;
+use server::sizes;
 use store::OpenMode;
 use volumes::{CacheTally, VolumeStatus};
 

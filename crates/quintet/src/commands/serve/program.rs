@@ -1,0 +1,43 @@
+//! What the threads of a server say, and the replica that they repair from.
+//!
+//! Invariant: the words and lines are those of the commands that do the same. Called by the server's
+//! threads.
+
+use crate::commands::replica::mend;
+use crate::commands::scrub::tell;
+use crate::console::Console;
+use maintenance::ScrubFindings;
+use server::held::Replica;
+use server::interrupt::Interrupt;
+use server::program::Program;
+use std::fmt;
+use std::sync::Arc;
+use store::{LaneOptions, Pool};
+
+impl Program for Console {
+    fn note(&self, text: fmt::Arguments<'_>) {
+        Console::note(self, text);
+    }
+
+    fn warn(&self, text: fmt::Arguments<'_>) {
+        Console::warn(self, text);
+    }
+
+    fn found(&self, found: &ScrubFindings) {
+        // Nobody reads the output of a server's thread in JSON but as lines like these.
+        let _ = tell(self, found);
+    }
+
+    fn repair(
+        &self,
+        replica: &Replica,
+        pool: &Arc<Pool>,
+        lane: LaneOptions,
+        interrupt: &Interrupt,
+        between: &mut dyn FnMut(),
+    ) -> Result<(), String> {
+        let mended = mend(replica, pool, lane, self, interrupt, between);
+        let _ = self.flush();
+        mended.map(|_| ()).map_err(|e| format!("{e:#}"))
+    }
+}

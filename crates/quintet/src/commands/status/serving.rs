@@ -1,0 +1,178 @@
+//! The part of `status` that a server knows.
+
+use super::upkeep;
+use crate::commands::qos;
+use crate::commands::top::{cache_object, uptime};
+use crate::json::Object;
+use ::qos::Flow;
+use device::FlowCounts;
+use jiff::tz::TimeZone;
+use server::held::{CopyState, Held, Live};
+use server::settings::flow_name;
+use server::sizes;
+
+/// For people: name and value.
+pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {
+    let clients: u64 = live.exports.values().map(|export| export.clients).sum();
+    let used = live.exports.values().filter(|e| e.clients > 0).count();
+    let (journal, cache) = (&live.journal, &live.cache);
+    let size = sizes::display;
+    let percent = journal.used_bytes * 100 / journal.bytes_max.max(1);
+    let hits = cache.hits_by_place + cache.hits_by_content + cache.hits_unwritten;
+    let reads = hits + cache.misses + cache.misses_unwritten;
+    let mut lines = vec![
+        (
+            "server",
+            format!(
+                "process {}, up {}",
+                std::process::id(),
+                uptime(held.since.elapsed())
+            ),
+        ),
+        (
+            "clients",
+            format!("{clients} connections use {used} exports"),
+        ),
+        (
+            "journal",
+            format!(
+                "{percent} % of {} in use, {} written, {} syncs for {} flushes",
+                size(journal.bytes_max),
+                size(journal.bytes_written),
+                journal.syncs,
+                journal.flushes
+            ),
+        ),
+        (
+            "direct",
+            format!(
+                "{} of large writes passed the journal by",
+                size(live.direct_bytes)
+            ),
+        ),
+        (
+            "folded",
+            format!(
+                "{} checkpoints, {} destaged",
+                live.checkpoints.rounds,
+                size(live.checkpoints.destaged_bytes)
+            ),
+        ),
+        (
+            "cache",
+            format!(
+                "{} in memory; {} of {reads} reads were hits: {} by place, {} by content, {} not \
+                 written yet; sharing saves {}",
+                size(cache.bytes_resident),
+                hits,
+                cache.hits_by_place,
+                cache.hits_by_content,
+                cache.hits_unwritten,
+                size(cache.bytes_shared)
+            ),
+        ),
+        (
+            "memory",
+            live.memory
+                .map(|(owner, bytes)| format!("{owner} {}", size(bytes)))
+                .join(", "),
+        ),
+    ];
+    lines.push(("gc", upkeep::collecting(held, live, zone)));
+    lines.push(("scrubs", upkeep::scrubbing(held, zone)));
+    let flows = Flow::ALL.iter().zip(&live.device);
+    for (flow, counts) in flows.filter(|(_, counts)| **counts != FlowCounts::default()) {
+        lines.push((flow_name(*flow), format!("device: {}", qos::words(counts))));
+    }
+    lines.extend(
+        held.copies
+            .states()
+            .iter()
+            .map(|copy| ("copy", copy_words(copy))),
+    );
+    lines
+}
+
+fn copy_words(copy: &CopyState) -> String {
+    let size = sizes::display;
+    let state = match copy.is_paused {
+        true => "paused (quintet copy --resume)",
+        false => "under way",
+    };
+    format!(
+        "to {}: {state}, {}, {} of {}; read {}, from memory {}, sent {}",
+        copy.to,
+        copy.snapshot,
+        size(copy.done_bytes),
+        size(copy.total_bytes),
+        size(copy.counts.read_bytes),
+        size(copy.counts.cached_bytes),
+        size(copy.sent_bytes),
+    )
+}
+
+/// For programs.
+pub fn object(held: &Held, live: &Live) -> Object {
+    let exports = live.exports.iter().map(|(name, export)| {
+        let object = Object::new()
+            .text("name", name)
+            .integer("clients", export.clients)
+            .integer("requests", export.asked.all().count)
+            .integer("errors", export.asked.errors)
+            .integer("hits_by_place", export.cache.hits_by_place)
+            .integer("hits_by_content", export.cache.hits_by_content)
+            .integer("hits_unwritten", export.cache.hits_unwritten)
+            .integer("misses", export.cache.misses);
+        match export.volume_bytes {
+            Some(bytes) => object
+                .integer("size_bytes", bytes)
+                .integer("pieces_unfolded", export.pieces_unfolded),
+            None => object,
+        }
+    });
+    let copies = held.copies.states().into_iter().map(|copy| {
+        Object::new()
+            .text("to", &copy.to)
+            .text("snapshot", &copy.snapshot)
+            .boolean("paused", copy.is_paused)
+            .integer("total_bytes", copy.total_bytes)
+            .integer("bytes_done", copy.done_bytes)
+            .integer("read_bytes", copy.counts.read_bytes)
+            .integer("cached_bytes", copy.counts.cached_bytes)
+            .integer("known_bytes", copy.counts.known_bytes)
+            .integer("data_added", copy.sent_bytes)
+    });
+    let tasks = live.tasks.iter().map(|task| {
+        let object = Object::new()
+            .text("task", task.name)
+            .boolean("running", task.is_under_way)
+            .integer("disk_bytes", task.bytes.disk)
+            .integer("cache_bytes", task.bytes.cache);
+        match task.progress {
+            Some(share) => object.number("progress", share),
+            None => object,
+        }
+    });
+    let memory = live.memory.into_iter();
+    let memory = memory.fold(Object::new(), |object, (owner, bytes)| {
+        object.integer(&format!("{owner}_bytes"), bytes)
+    });
+    Object::new()
+        .integer("pid", std::process::id())
+        .number("uptime_seconds", held.since.elapsed().as_secs_f64())
+        .integer("nbd_connections", live.nbd.connections)
+        .integer("journal_used_bytes", live.journal.used_bytes)
+        .integer("journal_size_bytes", live.journal.bytes_max)
+        .integer("journal_written_bytes", live.journal.bytes_written)
+        .integer("journal_syncs", live.journal.syncs)
+        .integer("direct_bytes", live.direct_bytes)
+        .integer("checkpoints", live.checkpoints.rounds)
+        .integer("checkpoint_bytes", live.checkpoints.destaged_bytes)
+        .object("cache", cache_object(&live.cache))
+        .object("memory", memory)
+        .object("gc", upkeep::object(held, live))
+        .objects("device", qos::flows(&live.device))
+        .objects("maintenance", tasks)
+        .objects("copies", copies)
+        .objects("exports", exports.collect::<Vec<_>>())
+}

@@ -1,0 +1,42 @@
+//! First lines of files that hold a location or a secret.
+//!
+//! Invariant: a file that is too long, or whose first line is empty, is refused by name. Called by the
+//! settings, passwords and recovery keys.
+
+use server::settings::SettingError;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Longest line of a file that holds a location or a secret.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// The first line of a file that `name` points at.
+pub(super) fn first_line(name: &str, path: &Path) -> Result<OsString, SettingError> {
+    first_line_of(name, &path.display(), File::open(path))
+}
+
+/// ... of an open file; `place` is for the message.
+pub(super) fn first_line_of(
+    name: &str,
+    place: &dyn std::fmt::Display,
+    file: std::io::Result<File>,
+) -> Result<OsString, SettingError> {
+    let refuse = |e: &dyn std::fmt::Display| SettingError::new(name, format!("{place}: {e}"));
+    // A secret, perhaps. With room for all of it: what grows leaves copies behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX as usize + 2));
+    file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|e| refuse(&e))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(refuse(&"is too long"));
+    }
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match line.is_empty() {
+        true => Err(refuse(&"its first line is empty")),
+        false => Ok(OsString::from_vec(line.to_vec())),
+    }
+}

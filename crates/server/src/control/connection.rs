@@ -1,0 +1,268 @@
+//! One client: who it is, what it asks, and its command while that runs.
+//!
+//! Invariant: only this server's user and root are heard. Two threads for each client: one runs the
+//! command, in the client's working directory; one hears wishes, and takes the client's end for the
+//! wish to stop. The client's descriptors are closed before it hears the exit code. One thread for who
+//! wants leases. Those who do leave room for commands.
+
+use super::commands::Commands;
+use super::lessor;
+use super::view::View;
+use super::wire::{Answer, Descriptors, Opening, Request, Wish};
+use crate::caller::Caller;
+use crate::interrupt::Interrupt;
+use crate::settings::Environment;
+use parking_lot::{Condvar, Mutex};
+use rustix::fs::Mode;
+use rustix::net::sockopt::socket_peercred;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const CONNECTIONS_MAX: usize = 128;
+/// Of them, clients with leases.
+const LEASES_MAX: usize = 64;
+const TOO_MANY: &str = "the server of this pool has too many clients";
+/// Exit code of a command that panicked: failure, whatever the others mean.
+const PANICKED: u8 = 1;
+/// Time to say what is wanted.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+
+/// The clients of a server.
+#[derive(Default)]
+pub struct Connections {
+    open: Mutex<Open>,
+    /// Signalled when one ends.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Open {
+    number: u64,
+    stopping: bool,
+    interrupts: BTreeMap<u64, Interrupt>,
+    /// Of them, those who read the pool themselves.
+    leases: BTreeSet<u64>,
+}
+
+impl Connections {
+    /// Commands for clients, and who has not said yet what it wants.
+    pub fn count(&self) -> usize {
+        let open = self.open.lock();
+        open.interrupts.len() - open.leases.len()
+    }
+
+    /// Asks every command to stop, those to come too.
+    pub fn stop(&self) {
+        let mut open = self.open.lock();
+        open.stopping = true;
+        open.interrupts.values().for_each(Interrupt::request);
+    }
+
+    /// Waits until some client is gone, but not longer than `limit`.
+    pub fn wait_for_one(&self, limit: Duration) {
+        self.ended.wait_for(&mut self.open.lock(), limit);
+    }
+
+    /// Waits until all clients are gone, but not past `until`.
+    pub fn wait_for_all(&self, until: Instant) -> bool {
+        let mut open = self.open.lock();
+        while !open.interrupts.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.ended.wait_for(&mut open, left);
+        }
+        true
+    }
+
+    /// An error is why there is none; an empty one when there is no server any more.
+    fn permit(self: &Arc<Self>) -> Result<Permit, String> {
+        let interrupt = Interrupt::of_command().map_err(|e| e.to_string())?;
+        let mut open = self.open.lock();
+        if open.stopping {
+            return Err(String::new());
+        }
+        if open.interrupts.len() >= CONNECTIONS_MAX {
+            return Err(TOO_MANY.to_owned());
+        }
+        open.number += 1;
+        let number = open.number;
+        open.interrupts.insert(number, interrupt.clone());
+        drop(open);
+        Ok(Permit {
+            connections: Arc::clone(self),
+            number,
+            interrupt,
+        })
+    }
+}
+
+/// The right to be served.
+struct Permit {
+    connections: Arc<Connections>,
+    number: u64,
+    interrupt: Interrupt,
+}
+
+impl Permit {
+    /// The right to leases.
+    fn lease(&self) -> Result<(), String> {
+        let mut open = self.connections.open.lock();
+        if open.leases.len() >= LEASES_MAX {
+            return Err(TOO_MANY.to_owned());
+        }
+        open.leases.insert(self.number);
+        Ok(())
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut open = self.connections.open.lock();
+        open.interrupts.remove(&self.number);
+        open.leases.remove(&self.number);
+        drop(open);
+        self.connections.ended.notify_all();
+    }
+}
+
+/// Serves a new client on threads of its own. Who cannot be served hears why, or the end.
+pub fn serve(
+    stream: UnixStream,
+    connections: &Arc<Connections>,
+    commands: &Arc<dyn Commands>,
+    own: View,
+) {
+    let permit = match connections.permit() {
+        Ok(permit) => permit,
+        Err(why) if why.is_empty() => return,
+        Err(why) => {
+            let _ = Answer::Refused(why).send(&stream);
+            return;
+        }
+    };
+    let commands = Arc::clone(commands);
+    let name = format!("client-{}", permit.number);
+    let _ = thread::Builder::new().name(name).spawn(move || {
+        let interrupt = permit.interrupt.clone();
+        let served = match begin(&stream, &commands, own) {
+            Ok(Opening::Command(request, descriptors)) => {
+                attend(&stream, commands, request, descriptors, &interrupt);
+                Ok(())
+            }
+            Ok(Opening::Leases(hello)) => permit.lease().and_then(|()| {
+                let queue = commands.device();
+                lessor::lend(&stream, hello.flow, queue, &interrupt).map_err(|e| e.to_string())
+            }),
+            Err(why) => Err(why),
+        };
+        if let Err(why) = served {
+            let _ = Answer::Refused(why).send(&stream);
+        }
+        drop(permit);
+    });
+}
+
+/// Hears what the client wants, and whether that can be done.
+fn begin(stream: &UnixStream, commands: &Arc<dyn Commands>, own: View) -> Result<Opening, String> {
+    let words = |e: io::Error| format!("the server of this pool: {e}");
+    stream.set_nonblocking(false).map_err(words)?;
+    let peer = socket_peercred(stream).map_err(|e| words(e.into()))?;
+    if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+        return Err("the server of this pool runs as another user".to_owned());
+    }
+    stream
+        .set_read_timeout(Some(REQUEST_LIMIT))
+        .map_err(words)?;
+    let opening = Opening::receive(stream).map_err(words)?;
+    stream.set_read_timeout(None).map_err(words)?;
+    if let Opening::Command(request, _) = &opening {
+        commands.admit(request, &own)?;
+    }
+    Ok(opening)
+}
+
+/// Runs the command and hears the client's wishes until it ended.
+fn attend(
+    stream: &UnixStream,
+    commands: Arc<dyn Commands>,
+    request: Request,
+    descriptors: Descriptors,
+    interrupt: &Interrupt,
+) {
+    let Ok(answers) = stream.try_clone() else {
+        return;
+    };
+    let for_command = interrupt.clone();
+    let runner = thread::Builder::new()
+        .name("command".to_owned())
+        .spawn(move || {
+            let answer = match enter(&request, &descriptors.directory) {
+                Ok(()) => {
+                    // A client that is gone is heard elsewhere.
+                    let _ = Answer::Started.send(&answers);
+                    Answer::Ended(run(&*commands, request, descriptors, for_command))
+                }
+                Err(e) => Answer::Refused(format!(
+                    "the server of this pool cannot work in your directory: {e}"
+                )),
+            };
+            let _ = answer.send(&answers);
+            // Ends the waiting for wishes.
+            let _ = answers.shutdown(Shutdown::Read);
+        });
+    let Ok(runner) = runner else {
+        return;
+    };
+    loop {
+        match Wish::receive(stream) {
+            Some(Wish::Stop) => interrupt.request(),
+            Some(Wish::Report) => interrupt.request_report(),
+            None => break,
+        }
+    }
+    interrupt.request();
+    let _ = runner.join();
+}
+
+/// Runs the command. One that panics has failed, and nothing else has.
+fn run(
+    commands: &dyn Commands,
+    request: Request,
+    descriptors: Descriptors,
+    interrupt: Interrupt,
+) -> u8 {
+    let environment = Environment::from_pairs(request.environment.iter().cloned());
+    let caller = Caller::new(environment, interrupt, descriptors.streams);
+    let run = std::panic::AssertUnwindSafe(|| commands.run(caller, request));
+    std::panic::catch_unwind(run).unwrap_or(PANICKED)
+}
+
+/// Makes the client's directory and mode mask this thread's own, and those of the threads that it
+/// starts.
+fn enter(request: &Request, directory: &OwnedFd) -> io::Result<()> {
+    use rustix::thread::UnshareFlags;
+    // Deprecated because of other flags, which make it unsound; this one touches only names.
+    #[expect(deprecated)]
+    let separated = rustix::thread::unshare(UnshareFlags::FS);
+    if let Err(e) = separated {
+        // Some containers forbid it. Where the server stands itself, nothing has to be changed.
+        let wanted = rustix::fs::fstat(directory)?;
+        let here = std::fs::metadata(".")?;
+        return match (wanted.st_dev, wanted.st_ino) == (here.dev(), here.ino()) {
+            true => Ok(()),
+            false => Err(e.into()),
+        };
+    }
+    rustix::process::fchdir(directory)?;
+    rustix::process::umask(Mode::from_raw_mode(request.umask));
+    Ok(())
+}

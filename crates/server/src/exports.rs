@@ -1,0 +1,105 @@
+//! What the clients of a server that holds its pool can choose from.
+//!
+//! Invariant: asked anew for every list and every open: what was made or removed since the start is
+//! there or gone. A volume comes before an image of the same name. Who has opened a state keeps it,
+//! also from the collector; all who open a volume see each other's writes.
+
+use crate::held::Held;
+use crate::meters::Metered;
+use crate::names::{description, short_id};
+use format::snapshot::{Snapshot, SnapshotKind};
+use jiff::tz::TimeZone;
+use nbd::{ExportEntry, Exports};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{HolderKind, SnapshotRoot};
+use volume::Volume;
+
+/// Volumes as NAME and their snapshots as NAME@LABEL; images as NAME, the newest state, and
+/// NAME@SNAPSHOT.
+pub struct HeldExports {
+    held: Arc<Held>,
+    zone: TimeZone,
+}
+
+impl HeldExports {
+    /// Of this server; times of states are told in `zone`.
+    pub fn new(held: Arc<Held>, zone: TimeZone) -> Self {
+        Self { held, zone }
+    }
+
+    /// States by their names. A catalog that cannot be read shows less.
+    fn states(&self) -> BTreeMap<String, Snapshot> {
+        let snapshots = self.held.pool.snapshots_readable();
+        let (snapshots, _) = snapshots.unwrap_or_default();
+        let mut states = BTreeMap::new();
+        // Oldest first: an image's newest state keeps the plain name.
+        for snapshot in snapshots {
+            let name = snapshot.name.clone();
+            match snapshot.kind {
+                SnapshotKind::Volume => {
+                    states.insert(name, snapshot);
+                }
+                SnapshotKind::Image => {
+                    let state = format!("{name}@{}", short_id(&snapshot));
+                    states.insert(state, snapshot.clone());
+                    states.insert(name, snapshot);
+                }
+                SnapshotKind::Tree | SnapshotKind::Stream => {}
+            }
+        }
+        states
+    }
+
+    /// All names.
+    pub fn names(&self) -> Vec<String> {
+        self.list().into_iter().map(|entry| entry.name).collect()
+    }
+}
+
+impl Exports for HeldExports {
+    fn list(&self) -> Vec<ExportEntry> {
+        let state = |(name, snapshot): (String, Snapshot)| {
+            let entry = ExportEntry {
+                description: format!("state {}", short_id(&snapshot)),
+                size_bytes: snapshot.root.len,
+                name: name.clone(),
+            };
+            (name, entry)
+        };
+        let mut all: BTreeMap<String, ExportEntry> = self.states().into_iter().map(state).collect();
+        for volume in self.held.volumes.list() {
+            let entry = ExportEntry {
+                name: volume.record.name.clone(),
+                description: "volume".to_owned(),
+                size_bytes: volume.record.root.len,
+            };
+            all.insert(volume.record.name, entry);
+        }
+        all.into_values().collect()
+    }
+
+    fn open(&self, name: &str) -> Option<Arc<dyn Volume>> {
+        if let Some(volume) = self.held.volumes.volume(name) {
+            return Some(Arc::new(Metered::new(volume, self.held.meter(name))));
+        }
+        let snapshot = self.states().remove(name)?;
+        // Kept for this client from here on, forgotten or not. `None`: it went since it was listed.
+        let root = SnapshotRoot::from(&snapshot);
+        let kept = self.held.pool.open_snapshot(&root, HolderKind::Nbd, name)?;
+        let description = description(&snapshot, &snapshot.name, &self.zone);
+        let meter = self.held.meter(name);
+        let cache = Arc::clone(&meter.cache);
+        let view = self.held.volumes.view_state(&snapshot, description, cache);
+        let view = view.keeping(Some(kept));
+        Some(Arc::new(Metered::new(view, meter)))
+    }
+
+    fn default_name(&self) -> Option<String> {
+        let mut plain = self.names().into_iter().filter(|name| !name.contains('@'));
+        match (plain.next(), plain.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Sources whose newest snapshot is older than their history lets one expect.
+//!
+//! A source is a host and its paths, an image, a stream or a volume. What is usual is learned from the times between
+//! its newest snapshots ([`GAPS`] of them): the longest, or, when there are [`GAPS_MANY`], the longest but one, so that
+//! one outage is not what is usual from then on. Late is who waits for more than half as long again, and an hour.
+//! With fewer than three snapshots nothing is usual. A source whose newest snapshot has the tag `final` is done.
+
+use super::{Finding, Look, Severity};
+use crate::groups::{Group, GroupBy, group};
+use archive::printable::printable;
+use format::snapshot::{Missed, Snapshot, SnapshotKind};
+use units::UnixNanos;
+
+/// Times between snapshots that are looked at: weekends are among so many, old outages are not.
+const GAPS: usize = 14;
+const GAPS_MANY: usize = 8;
+/// Fewer snapshots make no habit.
+const SNAPSHOTS_MIN: usize = 3;
+const MARGIN_NS: i64 = 3600 * 1_000_000_000;
+/// The tag of a last snapshot.
+const FINAL: &str = "final";
+
+/// The newest snapshot of a source.
+#[derive(Clone, Debug)]
+pub struct SourceState {
+    /// Of the source, for people and for labels.
+    pub name: String,
+    /// When the newest snapshot was taken.
+    pub newest: UnixNanos,
+    /// Bytes of the source in it.
+    pub bytes: u64,
+    /// What of the source is not in it.
+    pub missed: Missed,
+    /// Its age, and what is usual between two, when the age is above that; nanoseconds.
+    pub overdue_ns: Option<(i64, i64)>,
+}
+
+/// All sources.
+pub fn sources(look: &Look<'_>) -> Vec<SourceState> {
+    let groups = group(look.snapshots, GroupBy::default());
+    let state = |group: &Group<'_>| {
+        let newest = *group.snapshots.first()?;
+        let is_final = newest.tags.iter().any(|tag| tag == FINAL);
+        let times = group.snapshots.iter().map(|s| (s.taken, s.previous));
+        let usual_ns = usual_ns(&times.collect::<Vec<_>>());
+        let age_ns = look.now.0.saturating_sub(newest.taken.0);
+        let overdue_ns = usual_ns.filter(|usual_ns| {
+            let limit_ns = usual_ns.saturating_add(usual_ns / 2);
+            !is_final && age_ns > limit_ns.saturating_add(MARGIN_NS)
+        });
+        Some(SourceState {
+            name: source_name(newest),
+            newest: newest.taken,
+            bytes: newest.logical_bytes,
+            missed: newest.missed,
+            overdue_ns: overdue_ns.map(|usual_ns| (age_ns, usual_ns)),
+        })
+    };
+    groups.iter().filter_map(state).collect()
+}
+
+pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
+    let finding = |state: SourceState| {
+        let (age_ns, usual_ns) = state.overdue_ns?;
+        Some(Finding {
+            severity: Severity::Attention,
+            kind: "snapshot_overdue",
+            text: format!(
+                "{}: the newest snapshot is {} old, usual are {} between two",
+                state.name,
+                span(age_ns),
+                span(usual_ns)
+            ),
+            object: state.name,
+            action:
+                "run its backup, and look why it did not run; if there will be none, quintet tag \
+                     --add final on the newest snapshot ends this"
+                    .to_owned(),
+        })
+    };
+    sources(look).into_iter().filter_map(finding).collect()
+}
+
+/// What is usual between two snapshots, of their times and those of their predecessors as far as these are known,
+/// newest first.
+fn usual_ns(times: &[(UnixNanos, UnixNanos)]) -> Option<i64> {
+    if times.len() < SNAPSHOTS_MIN {
+        return None;
+    }
+    let unknown = UnixNanos::default();
+    // Retention thins out what is old: the predecessor was another one than is there now.
+    let gap = |(at, (taken, previous)): (usize, &(UnixNanos, UnixNanos))| {
+        let older = times.get(at + 1).map(|(taken, _)| *taken);
+        let before = Some(*previous).filter(|p| *p != unknown).or(older)?;
+        Some(taken.0.saturating_sub(before.0))
+    };
+    let gaps = times.iter().enumerate().filter_map(gap);
+    let mut gaps: Vec<i64> = gaps.take(GAPS).collect();
+    gaps.sort_unstable_by(|a, b| b.cmp(a));
+    let at = usize::from(gaps.len() >= GAPS_MANY);
+    gaps.get(at).copied().filter(|gap| *gap > 0)
+}
+
+/// A source, for people and for labels.
+fn source_name(snapshot: &Snapshot) -> String {
+    let paths: Vec<String> = snapshot.paths.iter().map(|p| printable(p)).collect();
+    let name = match snapshot.kind {
+        SnapshotKind::Tree => paths.join(", "),
+        SnapshotKind::Image => format!("image {}", printable(snapshot.name.as_bytes())),
+        SnapshotKind::Stream => format!("stream {}", printable(snapshot.name.as_bytes())),
+        SnapshotKind::Volume => {
+            let name = snapshot
+                .name
+                .split_once('@')
+                .map_or(&*snapshot.name, |(v, _)| v);
+            format!("volume {}", printable(name.as_bytes()))
+        }
+    };
+    match snapshot.host.is_empty() {
+        true => name,
+        false => format!("{}: {name}", printable(snapshot.host.as_bytes())),
+    }
+}
+
+/// A length of time for people.
+fn span(ns: i64) -> String {
+    let minutes = ns / 60_000_000_000;
+    match minutes {
+        ..120 => format!("{minutes} minutes"),
+        120..2880 => format!("{} hours", minutes / 60),
+        _ => format!("{} days", minutes / 1440),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_NS: i64 = 3600 * 1_000_000_000;
+
+    fn usual_h(gaps_h: &[i64]) -> Option<i64> {
+        let mut at = 1_000_000 * HOUR_NS;
+        let unknown = UnixNanos::default();
+        let mut times = vec![(UnixNanos(at), unknown)];
+        for gap in gaps_h {
+            at -= gap * HOUR_NS;
+            times.push((UnixNanos(at), unknown));
+        }
+        usual_ns(&times).map(|ns| ns / HOUR_NS)
+    }
+
+    #[test]
+    fn habits_are_learned() {
+        assert_eq!(usual_h(&[]), None);
+        assert_eq!(usual_h(&[24]), None, "two snapshots are no habit");
+        assert_eq!(usual_h(&[24, 25]), Some(25));
+        // On working days: the weekend is usual.
+        let week = [24, 24, 72, 24, 24, 24, 24, 72, 24, 24];
+        assert_eq!(usual_h(&week), Some(72));
+        // One outage is not.
+        let outage = [24, 24, 24, 2000, 24, 24, 24, 24];
+        assert_eq!(usual_h(&outage), Some(24));
+        // What was long ago, or was thinned out, does not count.
+        let thinned = [[1; GAPS].as_slice(), [700, 700, 700].as_slice()].concat();
+        assert_eq!(usual_h(&thinned), Some(1));
+        assert_eq!(usual_h(&[0, 0, 0]), None, "made at one instant");
+        // Of daily snapshots only one a week was kept: they say themselves when their predecessors were taken.
+        let kept = (1..=4).rev().map(|week| week * 7 * 24 * HOUR_NS);
+        let kept = kept.map(|at| (UnixNanos(at), UnixNanos(at - 24 * HOUR_NS)));
+        assert_eq!(usual_ns(&kept.collect::<Vec<_>>()), Some(24 * HOUR_NS));
+    }
+
+    #[test]
+    fn spans() {
+        assert_eq!(span(90 * 60_000_000_000), "90 minutes");
+        assert_eq!(span(26 * HOUR_NS), "26 hours");
+        assert_eq!(span(72 * HOUR_NS), "3 days");
+    }
+}

@@ -1,0 +1,97 @@
+use super::*;
+use crate::metrics::tests::held;
+use format::recipe::ObjectRoot;
+use format::snapshot::{Missed, SnapshotKind};
+use units::SnapshotId;
+
+const HOUR_NS: i64 = 3600 * 1_000_000_000;
+
+#[test]
+fn the_worst_decides() {
+    let of = |severity| Finding {
+        severity,
+        kind: "kind",
+        object: String::new(),
+        text: String::new(),
+        action: String::new(),
+    };
+    assert_eq!(worst(&[]).state(), "ONLINE");
+    let all = [
+        (Severity::Hint, "ONLINE"),
+        (Severity::Attention, "DEGRADED"),
+        (Severity::Damage, "DAMAGED"),
+        (Severity::Failure, "FAILED"),
+    ];
+    for (severity, state) in all {
+        let findings = [of(Severity::Hint), of(severity)];
+        assert_eq!(worst(&findings).state(), state);
+        assert_eq!(worst(&findings), severity);
+    }
+}
+
+fn snapshot(source: u64, taken: i64) -> Snapshot {
+    let mut id = SnapshotId::default();
+    let number = (taken as u64) ^ source;
+    id.0[..8].copy_from_slice(&number.to_be_bytes());
+    id.0[8..].copy_from_slice(&source.to_be_bytes());
+    Snapshot {
+        id,
+        taken: UnixNanos(taken),
+        kind: SnapshotKind::Tree,
+        root: ObjectRoot::EMPTY,
+        name: String::new(),
+        host: format!("host{source}"),
+        user: "user".to_owned(),
+        program: "quintet".to_owned(),
+        paths: vec![b"/home".to_vec()],
+        tags: Vec::new(),
+        files: 1,
+        directories: 1,
+        logical_bytes: 1,
+        added_bytes: 1,
+        duration_ms: 1,
+        parent: SnapshotId::default(),
+        signature: Vec::new(),
+        missed: Missed::default(),
+        previous: UnixNanos::default(),
+    }
+}
+
+/// Ten thousand snapshots: what stands in the catalog is read once, and nothing else.
+#[test]
+fn looking_costs_the_catalog() {
+    let top = tempfile::tempdir().unwrap();
+    let held = held(top.path());
+    let now = held.pool.now().0;
+    let mut all = Vec::new();
+    for source in 0..100 {
+        // Every hour; the last one an hour ago, but of the first source three.
+        let from = if source == 0 { 3 } else { 1 };
+        all.extend((from..from + 100).map(|n| snapshot(source, now - n * HOUR_NS)));
+    }
+    all[100].missed.unread = 2;
+    held.pool.change_snapshots(&all, &[]).unwrap();
+    let before = (held.pool.read_counts(), std::time::Instant::now());
+    let found = held.findings();
+    let after = held.pool.read_counts();
+    println!("{} snapshots in {:?}", all.len(), before.1.elapsed());
+    let regions = after.region_reads - before.0.region_reads;
+    // The catalog takes some 2 MB.
+    assert!(regions < 100, "{regions} regions were read");
+    let kinds: Vec<_> = found
+        .findings
+        .iter()
+        .map(|f| (f.kind, f.object.as_str()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("snapshot_incomplete", "host1: /home"),
+            ("snapshot_overdue", "host0: /home")
+        ]
+    );
+    assert_eq!(found.sources.len(), 100);
+    // Asked again, nothing is read.
+    let again = held.findings();
+    assert!(std::sync::Arc::ptr_eq(&found, &again));
+}

@@ -1,0 +1,196 @@
+//! Snapshots that belong together: a policy is applied to each group by itself, and each has habits
+//! of its own.
+//!
+//! Invariant: pure; each snapshot is in one group, newest first. `forget` and the findings call this.
+
+use archive::printable::printable;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::fmt;
+
+/// What makes a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupBy {
+    /// The host.
+    pub host: bool,
+    /// The source paths, or the name of an image or stream.
+    pub paths: bool,
+    /// The tags.
+    pub tags: bool,
+}
+
+impl Default for GroupBy {
+    fn default() -> Self {
+        Self {
+            host: true,
+            paths: true,
+            tags: false,
+        }
+    }
+}
+
+impl GroupBy {
+    /// Reads `host,paths,tags` in any order and choice; empty text makes one group of all.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut by = Self {
+            host: false,
+            paths: false,
+            tags: false,
+        };
+        for word in text.split(',').map(str::trim).filter(|w| !w.is_empty()) {
+            match word {
+                "host" | "hosts" => by.host = true,
+                "path" | "paths" => by.paths = true,
+                "tag" | "tags" => by.tags = true,
+                other => {
+                    return Err(format!(
+                        "cannot group by {other:?}: only by host, paths, tags"
+                    ));
+                }
+            }
+        }
+        Ok(by)
+    }
+
+    fn key<'a>(&self, snapshot: &'a Snapshot) -> GroupKey<'a> {
+        let mut paths: Vec<&[u8]> = snapshot.paths.iter().map(Vec::as_slice).collect();
+        paths.sort_unstable();
+        let mut tags: Vec<&str> = snapshot.tags.iter().map(String::as_str).collect();
+        tags.sort_unstable();
+        // States of one volume belong together: `volume@state`.
+        let name = match snapshot.kind {
+            SnapshotKind::Volume => snapshot.name.split('@').next().unwrap_or_default(),
+            _ => snapshot.name.as_str(),
+        };
+        GroupKey {
+            host: self.host.then_some(snapshot.host.as_str()),
+            paths: self.paths.then_some((snapshot.kind as u8, name, paths)),
+            tags: self.tags.then_some(tags),
+        }
+    }
+}
+
+/// What the snapshots of a group have in common; `None` where it does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GroupKey<'a> {
+    /// The host.
+    pub host: Option<&'a str>,
+    /// Kind, name and sorted paths.
+    pub paths: Option<(u8, &'a str, Vec<&'a [u8]>)>,
+    /// Sorted tags.
+    pub tags: Option<Vec<&'a str>>,
+}
+
+/// Snapshots that belong together.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// What they have in common.
+    pub key: GroupKey<'a>,
+    /// Newest first.
+    pub snapshots: Vec<&'a Snapshot>,
+}
+
+impl Group<'_> {
+    /// For people: `host a, path /home`.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        // Volumes are of no host.
+        if let Some(host) = self.key.host.filter(|host| !host.is_empty()) {
+            parts.push(format!("host {host}"));
+        }
+        let kind = self.snapshots.first().map(|snapshot| snapshot.kind);
+        if let (Some((_, name, paths)), Some(kind)) = (&self.key.paths, kind) {
+            let listed: Vec<String> = paths.iter().map(|path| printable(path)).collect();
+            parts.push(match kind {
+                SnapshotKind::Tree => format!("paths {}", listed.join(", ")),
+                SnapshotKind::Image => format!("image {}", printable(name.as_bytes())),
+                SnapshotKind::Volume => format!("volume {}", printable(name.as_bytes())),
+                SnapshotKind::Stream => format!("stream {}", printable(name.as_bytes())),
+            });
+        }
+        if let Some(tags) = &self.key.tags {
+            parts.push(format!("tags {}", tags.join(", ")));
+        }
+        match parts.is_empty() {
+            true => "the pool".to_owned(),
+            false => parts.join(", "),
+        }
+    }
+}
+
+impl fmt::Display for Group<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+/// All groups, in order of their keys.
+pub fn group<'a>(snapshots: impl IntoIterator<Item = &'a Snapshot>, by: GroupBy) -> Vec<Group<'a>> {
+    let mut groups = std::collections::BTreeMap::<GroupKey<'a>, Vec<&'a Snapshot>>::new();
+    for snapshot in snapshots {
+        groups.entry(by.key(snapshot)).or_default().push(snapshot);
+    }
+    groups
+        .into_iter()
+        .map(|(key, mut snapshots)| {
+            // The id decides between equal times, so that two runs choose alike.
+            snapshots.sort_by_key(|s| std::cmp::Reverse((s.taken, s.id)));
+            Group { key, snapshots }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::recipe::ObjectRoot;
+    use units::{SnapshotId, UnixNanos};
+
+    fn snapshot(number: u8) -> Snapshot {
+        Snapshot {
+            id: SnapshotId([number; 16]),
+            taken: UnixNanos(number.into()),
+            kind: SnapshotKind::Tree,
+            root: ObjectRoot::EMPTY,
+            name: String::new(),
+            host: "h".to_owned(),
+            user: String::new(),
+            program: String::new(),
+            paths: vec![b"/home".to_vec()],
+            tags: Vec::new(),
+            files: 0,
+            directories: 0,
+            logical_bytes: 0,
+            added_bytes: 0,
+            duration_ms: 0,
+            parent: SnapshotId::default(),
+            signature: Vec::new(),
+            missed: Default::default(),
+            previous: Default::default(),
+        }
+    }
+
+    #[test]
+    fn groups() {
+        let mut list: Vec<Snapshot> = (0..6).map(snapshot).collect();
+        list[0].host = "other".to_owned();
+        list[1].paths = vec![b"/etc".to_vec(), b"/home".to_vec()];
+        list[2].paths = vec![b"/home".to_vec(), b"/etc".to_vec()];
+        list[3].tags = vec!["t".to_owned()];
+        list[4].kind = SnapshotKind::Image;
+        list[4].name = "disk".to_owned();
+        let sizes = |by: &str| -> Vec<usize> {
+            let groups = group(&list, GroupBy::parse(by).unwrap());
+            groups.iter().map(|g| g.snapshots.len()).collect()
+        };
+        assert_eq!(sizes("host,paths"), [2, 2, 1, 1]);
+        assert_eq!(sizes("host"), [5, 1]);
+        assert_eq!(sizes("paths"), [2, 3, 1]);
+        assert_eq!(sizes("tags"), [5, 1]);
+        assert_eq!(sizes(""), [6]);
+        assert_eq!(GroupBy::parse("hosts, path").unwrap(), GroupBy::default());
+        assert!(GroupBy::parse("colour").is_err());
+        for group in group(&list, GroupBy::default()) {
+            assert!(group.snapshots.is_sorted_by(|a, b| a.taken > b.taken));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The copies to other pools that a server makes for its clients: how far they are, and their switch.
+//!
+//! Invariant: an entry lives as long as its command; what it has read is counted for longer. Called by `copy`, `status`
+//! and the metrics.
+
+use super::TaskBytes;
+use maintenance::CopyCounts;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How far a copy is.
+#[derive(Clone, Debug, Default)]
+pub struct CopyState {
+    /// Directory of the receiving pool.
+    pub to: String,
+    /// What is being copied.
+    pub snapshot: String,
+    /// Bytes of all snapshots that were asked for.
+    pub total_bytes: u64,
+    /// ... that are through.
+    pub done_bytes: u64,
+    /// Where they were.
+    pub counts: CopyCounts,
+    /// Bytes that the receiving pool did not have.
+    pub sent_bytes: u64,
+    /// It waits for `copy --resume`.
+    pub is_paused: bool,
+}
+
+/// See the module's head.
+#[derive(Default)]
+pub struct Copies(Mutex<Running>);
+
+#[derive(Default)]
+struct Running {
+    next: u64,
+    states: BTreeMap<u64, CopyState>,
+    totals: TaskBytes,
+}
+
+/// A copy that is under way. Dropping it ends that.
+pub struct CopyEntry {
+    copies: Arc<Copies>,
+    number: u64,
+}
+
+impl Copies {
+    /// One more.
+    pub fn begin(self: &Arc<Self>, state: CopyState) -> CopyEntry {
+        let mut running = self.0.lock();
+        let number = running.next;
+        running.next += 1;
+        running.states.insert(number, state);
+        CopyEntry {
+            copies: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// All that are under way, oldest first.
+    pub fn states(&self) -> Vec<CopyState> {
+        self.0.lock().states.values().cloned().collect()
+    }
+
+    /// What all copies have read since the server began.
+    pub fn totals(&self) -> TaskBytes {
+        self.0.lock().totals
+    }
+
+    /// Lets all that are under way stop, or go on; how many there are.
+    pub fn pause(&self, is_paused: bool) -> usize {
+        let mut running = self.0.lock();
+        for state in running.states.values_mut() {
+            state.is_paused = is_paused;
+        }
+        running.states.len()
+    }
+}
+
+impl CopyEntry {
+    /// Tells how far it is; true when it is to wait.
+    pub fn update(&self, tell: impl FnOnce(&mut CopyState)) -> bool {
+        let mut running = self.copies.0.lock();
+        let Some(state) = running.states.get_mut(&self.number) else {
+            return false;
+        };
+        let before = found(state);
+        tell(state);
+        let (now, is_paused) = (found(state), state.is_paused);
+        running.totals = running.totals.plus(now.since(before));
+        is_paused
+    }
+}
+
+fn found(state: &CopyState) -> TaskBytes {
+    TaskBytes {
+        disk: state.counts.read_bytes,
+        cache: state.counts.cached_bytes,
+    }
+}
+
+impl Drop for CopyEntry {
+    fn drop(&mut self) {
+        self.copies.0.lock().states.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_live_as_long_as_their_commands() {
+        let copies = Arc::new(Copies::default());
+        let entry = |to: &str| {
+            copies.begin(CopyState {
+                to: to.to_owned(),
+                ..CopyState::default()
+            })
+        };
+        let (a, b) = (entry("a"), entry("b"));
+        assert_eq!(copies.pause(true), 2);
+        assert!(a.update(|state| {
+            state.done_bytes = 7;
+            state.counts.read_bytes = 5;
+        }));
+        b.update(|state| state.counts.cached_bytes = 3);
+        drop(b);
+        assert_eq!(copies.pause(false), 1);
+        assert!(!a.update(|_| ()));
+        let states = copies.states();
+        assert_eq!((states.len(), states[0].done_bytes), (1, 7));
+        a.update(|state| state.counts.read_bytes = 6);
+        drop(a);
+        assert!(copies.states().is_empty());
+        assert_eq!(copies.totals(), TaskBytes { disk: 6, cache: 3 });
+    }
+}

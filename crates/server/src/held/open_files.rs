@@ -1,0 +1,164 @@
+//! Volumes that are open as files of mounts.
+//!
+//! Invariant: an open file counts as a client of its volume until it is closed. Once disconnected
+//! it fails every request, and none is under way any more. Mounts open; commands that take data
+//! away count and disconnect.
+
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use volume::{
+    Capabilities, FastPath, Layer, Request, RequestContext, Volume, VolumeError, VolumeErrorKind,
+};
+
+/// Held for reading by requests; true when they are not wanted any more.
+type Gate = Arc<RwLock<bool>>;
+
+/// All of them.
+#[derive(Default)]
+pub struct OpenFiles(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    last: u64,
+    open: BTreeMap<u64, (String, Gate)>,
+}
+
+impl OpenFiles {
+    /// Opens `volume`, called `name`, as a file.
+    pub fn open<V>(files: &Arc<Self>, name: &str, volume: V) -> OpenFile<V> {
+        let gate = Gate::default();
+        let mut table = files.0.lock();
+        table.last += 1;
+        let number = table.last;
+        let of_table = (name.to_owned(), Arc::clone(&gate));
+        table.open.insert(number, of_table);
+        drop(table);
+        OpenFile {
+            volume,
+            gate,
+            files: Arc::clone(files),
+            number,
+        }
+    }
+
+    /// How often a volume is open.
+    pub fn count(&self, name: &str) -> usize {
+        let table = self.0.lock();
+        table.open.values().filter(|(of, _)| of == name).count()
+    }
+
+    /// Lets all requests for a volume fail from now on. Returns how many files that are, when what
+    /// was under way has ended.
+    pub fn disconnect(&self, name: &str) -> usize {
+        let table = self.0.lock();
+        let gates = table.open.values().filter(|(of, _)| of == name);
+        let gates: Vec<Gate> = gates.map(|(_, gate)| Arc::clone(gate)).collect();
+        drop(table);
+        for gate in &gates {
+            *gate.write() = true;
+        }
+        gates.len()
+    }
+}
+
+/// A volume that is open as a file. Dropping it closes it.
+pub struct OpenFile<V> {
+    volume: V,
+    gate: Gate,
+    files: Arc<OpenFiles>,
+    number: u64,
+}
+
+impl<V> OpenFile<V> {
+    fn pass<T>(
+        &self,
+        request: impl FnOnce(&V) -> Result<T, VolumeError>,
+    ) -> Result<T, VolumeError> {
+        let shut = self.gate.read();
+        match *shut {
+            true => Err(VolumeErrorKind::Failed.into()),
+            false => request(&self.volume),
+        }
+    }
+}
+
+impl<V> Drop for OpenFile<V> {
+    fn drop(&mut self) {
+        self.files.0.lock().open.remove(&self.number);
+    }
+}
+
+impl<V: Volume> Layer for OpenFile<V> {
+    type Below = V;
+
+    fn below(&self) -> &V {
+        &self.volume
+    }
+
+    fn around(
+        &self,
+        _request: Request,
+        go: impl FnOnce(&V) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        self.pass(go)
+    }
+
+    /// Every ability is named: one that is new has to end with the file. A file has no use for
+    /// changes, and what was handed out could not be taken back.
+    fn capabilities<'a>(&'a self, below: Capabilities<'a>) -> Capabilities<'a> {
+        Capabilities {
+            fast_path: below.fast_path.map(|_| self as &dyn FastPath),
+            changes: None,
+            prefetch: below.prefetch,
+        }
+    }
+}
+
+impl<V: Volume> FastPath for OpenFile<V> {
+    fn is_cached(&self, context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let below = self.volume.capabilities();
+        below.is_cached(context, offset_bytes, len_bytes)
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> Result<bool, VolumeError> {
+        self.pass(|v| v.capabilities().write_now(context, offset_bytes, data))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OpenFiles;
+    use conformance::volume::abilities_suite;
+    use std::sync::Arc;
+    use volume::{MemoryVolume, RequestContext, Volume, VolumeErrorKind};
+
+    #[test]
+    fn clients_are_counted_and_sent_away() {
+        let files = Arc::new(OpenFiles::default());
+        let open = |name| OpenFiles::open(&files, name, MemoryVolume::new(100));
+        let (one, two, other) = (open("a"), open("a"), open("b"));
+        let context = RequestContext::default();
+        assert_eq!((files.count("a"), files.count("b")), (2, 1));
+        assert!(one.capabilities().write_now(context, 0, b"x").is_ok());
+        assert_eq!(files.disconnect("a"), 2);
+        let refused = two.read(context, 0, &mut [0]).unwrap_err();
+        assert_eq!(refused.kind, VolumeErrorKind::Failed);
+        assert!(one.capabilities().write_now(context, 0, b"x").is_err());
+        assert!(other.flush(context).is_ok());
+        drop((one, two));
+        assert_eq!((files.count("a"), files.count("b")), (0, 1));
+    }
+
+    #[test]
+    fn files_have_no_history_and_else_what_their_volume_has() {
+        let files = Arc::new(OpenFiles::default());
+        let open = |volume| OpenFiles::open(&files, "a", volume);
+        abilities_suite(&|volume| Box::new(open(volume)), &["changes"]);
+    }
+}

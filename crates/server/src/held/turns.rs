@@ -1,0 +1,116 @@
+//! Turns: who may write to a held pool, and who waits for it.
+//!
+//! Invariant: one at a time, in the order in which they came; who stops waiting loses its place and
+//! nobody else's. Called by the held pool.
+
+use crate::interrupt::{Interrupt, Interrupted};
+use parking_lot::Mutex;
+use rustix::event::PollFlags;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// Who may write, and who waits for it.
+#[derive(Default)]
+pub struct Turns(Mutex<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    taken: bool,
+    number: u64,
+    /// A byte is written to who is next.
+    waiting: VecDeque<(u64, UnixStream)>,
+}
+
+/// The right to write, given to the next one when dropped.
+pub struct Turn(Arc<Turns>);
+
+impl Turns {
+    /// Waits for the right to write. `waiting` is called when others are before.
+    pub fn take(
+        turns: &Arc<Self>,
+        interrupt: &Interrupt,
+        waiting: impl FnOnce(),
+    ) -> io::Result<Turn> {
+        let mut queue = turns.0.lock();
+        if !queue.taken {
+            queue.taken = true;
+            drop(queue);
+            return Ok(Turn(Arc::clone(turns)));
+        }
+        let (called, call) = UnixStream::pair()?;
+        queue.number += 1;
+        let number = queue.number;
+        queue.waiting.push_back((number, call));
+        drop(queue);
+        waiting();
+        let waited = interrupt.wait_for(&called, PollFlags::IN);
+        let mut queue = turns.0.lock();
+        let before = queue.waiting.len();
+        queue.waiting.retain(|(other, _)| *other != number);
+        let was_called = queue.waiting.len() == before;
+        drop(queue);
+        // Who was called has the turn, and gives it on when it is not wanted any more.
+        let turn = was_called.then(|| Turn(Arc::clone(turns)));
+        waited?;
+        turn.ok_or_else(|| io::Error::other(Interrupted))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut queue = self.0.0.lock();
+        match queue.waiting.pop_front() {
+            // It waits with the other end in its hands.
+            Some((_, mut call)) => {
+                let _ = call.write_all(&[1]);
+            }
+            None => queue.taken = false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn turns_go_in_order_and_past_those_who_left() {
+        let turns = Arc::new(Turns::default());
+        let none = || panic!("nobody is before");
+        let first = Turns::take(&turns, &Interrupt::of_command().unwrap(), none).unwrap();
+        let (say, said) = channel();
+        let mut waiters = Vec::new();
+        for number in 0..3 {
+            let (turns, say) = (Arc::clone(&turns), say.clone());
+            let interrupt = Interrupt::of_command().unwrap();
+            let (queue, queued) = channel();
+            waiters.push((
+                interrupt.clone(),
+                std::thread::spawn(move || {
+                    let turn = Turns::take(&turns, &interrupt, || queue.send(()).unwrap());
+                    if turn.is_ok() {
+                        say.send(number).unwrap();
+                    }
+                    turn.is_ok()
+                }),
+            ));
+            queued.recv().unwrap();
+        }
+        waiters[1].0.request();
+        let (_, left) = waiters.remove(1);
+        assert!(!left.join().unwrap());
+        assert!(said.try_recv().is_err());
+        drop(first);
+        assert!(
+            waiters
+                .into_iter()
+                .all(|(_, waiter)| waiter.join().unwrap())
+        );
+        assert_eq!(said.try_iter().collect::<Vec<_>>(), [0, 2]);
+        let free = || panic!("all turns were given back");
+        Turns::take(&turns, &Interrupt::of_command().unwrap(), free).unwrap();
+    }
+}

@@ -1,0 +1,194 @@
+//! The wish to stop (SIGINT, SIGTERM) and "say how far you are" (SIGUSR1), as flags.
+//!
+//! Invariant: a handler only sets a flag and writes a byte; drivers poll the flag between bounded
+//! steps and leave the pool as it was committed last; whoever waits for a descriptor waits for the
+//! byte too. A second signal ends the process at once, which loses no stored byte. Commands that a
+//! server runs for others have flags of their own, which no signal raises.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The user asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// A shared view of the flags.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    stop: Arc<AtomicBool>,
+    report: Arc<AtomicBool>,
+    wake: Option<Arc<Wake>>,
+}
+
+/// Readable, for ever, from when the flag was raised.
+#[derive(Debug)]
+struct Wake {
+    raised: UnixStream,
+    raise: UnixStream,
+}
+
+impl Wake {
+    fn new() -> io::Result<Self> {
+        let (raised, raise) = UnixStream::pair()?;
+        raise.set_nonblocking(true)?;
+        Ok(Self { raised, raise })
+    }
+}
+
+impl Interrupt {
+    /// Flags that only [`Interrupt::request`] raises and that end no wait: for tests.
+    pub fn detached() -> Self {
+        Self::default()
+    }
+
+    /// Flags that only [`Interrupt::request`] and [`Interrupt::request_report`] raise.
+    pub fn of_command() -> io::Result<Self> {
+        Ok(Self {
+            wake: Some(Arc::new(Wake::new()?)),
+            ..Self::default()
+        })
+    }
+
+    /// Takes over the signals. Once a process, at its start. A second signal ends the process with
+    /// `exit_code`.
+    pub fn install(exit_code: u8) -> io::Result<Self> {
+        use signal_hook::{flag, low_level::pipe};
+        let flags = Self::of_command()?;
+        for signal in [SIGINT, SIGTERM] {
+            // In this order: the first signal finds the flag down and raises it.
+            let code = i32::from(exit_code);
+            flag::register_conditional_shutdown(signal, code, Arc::clone(&flags.stop))?;
+            flag::register(signal, Arc::clone(&flags.stop))?;
+            if let Some(wake) = &flags.wake {
+                pipe::register(signal, wake.raise.try_clone()?)?;
+            }
+        }
+        flag::register(SIGUSR1, Arc::clone(&flags.report))?;
+        Ok(flags)
+    }
+
+    /// The user asked to stop.
+    pub fn requested(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Fails when the user asked to stop: for `?` between steps.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        match self.requested() {
+            true => Err(Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    /// As if the user had asked.
+    pub fn request(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(wake) = &self.wake {
+            // When it does not fit, there is something to read already.
+            let _ = (&wake.raise).write(&[1]);
+        }
+    }
+
+    /// As if the user had asked how far we are.
+    pub fn request_report(&self) {
+        self.report.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits so long; true at once when the user asks to stop.
+    pub fn wait(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.requested() || left.is_zero() {
+                return self.requested();
+            }
+            let raised = self.wake.iter();
+            let mut fds: Vec<PollFd<'_>> = raised
+                .map(|wake| PollFd::new(&wake.raised, PollFlags::IN))
+                .collect();
+            // Ended early or failing, the time decides.
+            let left = Timespec::try_from(left).ok();
+            let _ = poll(&mut fds, left.as_ref());
+        }
+    }
+
+    /// Waits until a descriptor is ready, or fails when the user asks to stop.
+    pub fn wait_for(&self, fd: impl AsFd, ready: PollFlags) -> io::Result<()> {
+        loop {
+            let fd = PollFd::new(&fd, ready);
+            let polled = match &self.wake {
+                Some(wake) => {
+                    let mut fds = [fd, PollFd::new(&wake.raised, PollFlags::IN)];
+                    poll(&mut fds, None).map(|_| fds.map(|fd| !fd.revents().is_empty()))
+                }
+                None => poll(&mut [fd], None).map(|_| [true, false]),
+            };
+            match polled {
+                // What is ready is done even then: last words find their way.
+                Ok([true, _]) => return Ok(()),
+                Ok([_, true]) => return Err(io::Error::other(Interrupted)),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+
+    /// The flag itself, for rooms that know only a flag.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// True once for each time that the user asked how far we are.
+    pub fn take_report_request(&self) -> bool {
+        self.report.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_raise_flags() {
+        let interrupt = Interrupt::install(130).unwrap();
+        assert!(!interrupt.take_report_request());
+        signal_hook::low_level::raise(SIGUSR1).unwrap();
+        assert!(interrupt.take_report_request());
+        assert!(!interrupt.take_report_request());
+        assert_eq!(interrupt.check(), Ok(()));
+        let (silent, _other) = UnixStream::pair().unwrap();
+        let waiting = interrupt.clone();
+        let waiter = std::thread::spawn(move || waiting.wait_for(&silent, PollFlags::IN));
+        signal_hook::low_level::raise(SIGINT).unwrap();
+        assert_eq!(interrupt.check(), Err(Interrupted));
+        let ended = waiter.join().unwrap().unwrap_err();
+        assert!(ended.get_ref().is_some_and(|e| e.is::<Interrupted>()));
+    }
+
+    #[test]
+    fn time_passes_until_somebody_stops() {
+        let interrupt = Interrupt::of_command().unwrap();
+        assert!(!interrupt.wait(Duration::from_millis(10)));
+        let waiting = interrupt.clone();
+        let waiter = std::thread::spawn(move || waiting.wait(Duration::from_secs(1000)));
+        interrupt.request();
+        assert!(waiter.join().unwrap());
+    }
+
+    #[test]
+    fn what_is_ready_comes_before_the_wish_to_stop() {
+        let interrupt = Interrupt::of_command().unwrap();
+        let (to, mut from) = UnixStream::pair().unwrap();
+        from.write_all(b"x").unwrap();
+        interrupt.request();
+        interrupt.wait_for(&to, PollFlags::IN).unwrap();
+        assert!(interrupt.wait_for(&from, PollFlags::IN).is_err());
+    }
+}

@@ -1,0 +1,304 @@
+//! What a server tells Prometheus.
+//!
+//! Invariant: every metric stands in one table, with its unit in its name and its meaning beside it;
+//! nothing is told that is not in the table. Base units; counters end in `_total`. Rendering reads
+//! counters, and what the server finds wrong, which it looks for once a minute. Called by the endpoint.
+
+mod device;
+mod endpoint;
+mod text;
+
+pub use endpoint::{Endpoint, EndpointError};
+
+use crate::findings::{KINDS, worst};
+use crate::held::{Held, Live};
+use crate::meters::{Asked, KindReading, bucket_limit_us};
+use nbd::Stats;
+use nbd::wire::requests::Command;
+use store::HolderKind;
+use text::{Text, Value};
+
+/// How a metric behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Goes up and down.
+    Gauge,
+    /// Only goes up while the server lives.
+    Counter,
+    /// Counts by size.
+    Histogram,
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Name, with its unit.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: MetricKind,
+    /// What it means.
+    pub help: &'static str,
+}
+
+macro_rules! table {
+    ($($name:ident: $kind:ident = $text:literal, $help:literal;)*) => {
+        $(const $name: Metric = Metric { name: $text, kind: MetricKind::$kind, help: $help };)*
+        /// All metrics.
+        pub const METRICS: &[Metric] = &[$($name),*];
+    };
+}
+
+table! {
+    BUILD: Gauge = "quintet_build_info", "Always 1; the label is the version.";
+    UPTIME: Gauge = "quintet_uptime_seconds", "Time since the server opened the pool.";
+    FAILING: Gauge = "quintet_failing", "1 while writes or checkpoints of volumes fail; status says why.";
+    FINDING: Gauge = "quintet_finding", "How many things of this kind status finds wrong.";
+    STATE: Gauge = "quintet_state", "What status says: 0 ONLINE, 1 DEGRADED, 2 DAMAGED, 3 FAILED.";
+    SOURCE_TIME: Gauge = "quintet_source_snapshot_timestamp_seconds", "When the newest snapshot of a source was taken, since 1970; of 1000 sources at most.";
+    SOURCE_SIZE: Gauge = "quintet_source_snapshot_bytes", "Bytes of the source in its newest snapshot.";
+    SOURCE_COMPLETE: Gauge = "quintet_source_snapshot_complete", "1 when all of the source could be read and nothing changed meanwhile.";
+    SOURCE_UNREAD: Gauge = "quintet_source_snapshot_unread_files", "Files, directories and attributes that could not be read.";
+    SOURCE_CHANGED: Gauge = "quintet_source_snapshot_changed_files", "Files that changed while they were read.";
+    SOURCE_OVERDUE: Gauge = "quintet_source_snapshot_overdue", "1 when the newest snapshot is older than its history lets one expect.";
+    COMMITTED: Gauge = "quintet_last_commit_timestamp_seconds", "When the newest commit was made, since 1970.";
+    GENERATION: Gauge = "quintet_pool_generation", "Number of the newest commit.";
+    STORED: Gauge = "quintet_pool_stored_bytes", "Bytes of all containers.";
+    CONTAINERS: Gauge = "quintet_pool_containers", "Containers.";
+    CHUNK_HITS: Counter = "quintet_pool_chunk_hits_total", "Chunks of snapshots that were read from memory.";
+    REGION_READS: Counter = "quintet_pool_region_reads_total", "Regions read from the device, verified and unpacked.";
+    SIZE: Gauge = "quintet_volume_size_bytes", "Size of a volume as clients see it.";
+    UNFOLDED: Gauge = "quintet_volume_unfolded_pieces", "Written pieces that no checkpoint has folded in yet.";
+    CLIENTS: Gauge = "quintet_export_clients", "Connections that use an export.";
+    IN_FLIGHT: Gauge = "quintet_export_requests_in_flight", "Requests under way.";
+    ERRORS: Counter = "quintet_export_errors_total", "Requests that failed.";
+    BYTES: Counter = "quintet_export_bytes_total", "Bytes read and written by clients.";
+    DURATION: Histogram = "quintet_request_duration_seconds", "Time that the store took for a request, without the network.";
+    EXPORT_HITS: Counter = "quintet_export_cache_hits_total", "Chunks and pages that requests for an export found in memory.";
+    EXPORT_MISSES: Counter = "quintet_export_cache_misses_total", "Chunks and pages that they did not.";
+    CONNECTIONS: Gauge = "quintet_nbd_connections", "Open NBD connections.";
+    ACCEPTED: Counter = "quintet_nbd_connections_total", "NBD connections that were accepted.";
+    REFUSED: Counter = "quintet_nbd_connections_refused_total", "NBD connections too many.";
+    DROPPED: Counter = "quintet_nbd_connections_dropped_total", "NBD connections ended for what the client did.";
+    ABANDONED: Counter = "quintet_nbd_reads_abandoned_total", "NBD reads dropped before they began, as their client was gone.";
+    REQUESTS: Counter = "quintet_nbd_requests_total", "NBD requests that were answered.";
+    SENT: Counter = "quintet_nbd_sent_bytes_total", "Bytes sent to NBD clients.";
+    MEMORY: Gauge = "quintet_memory_bytes", "Memory that counts in the budget, by owner.";
+    CACHE_HITS: Counter = "quintet_cache_hits_total", "Reads of volumes that were served from memory.";
+    CACHE_MISSES: Counter = "quintet_cache_misses_total", "Reads of volumes that were not.";
+    CACHE_EVICTIONS: Counter = "quintet_cache_evictions_total", "Chunks and pages that left memory.";
+    CACHE_BYTES: Gauge = "quintet_cache_resident_bytes", "Memory of the page cache.";
+    CACHE_SHARED: Gauge = "quintet_cache_shared_bytes", "What the cached chunks would take more without sharing.";
+    CACHE_UNWRITTEN: Gauge = "quintet_cache_unwritten_bytes", "Pages in memory that are not in containers yet.";
+    JOURNAL_SIZE: Gauge = "quintet_journal_size_bytes", "Size of the journal.";
+    JOURNAL_USED: Gauge = "quintet_journal_used_bytes", "Journal that waits for a checkpoint.";
+    JOURNAL_WRITTEN: Counter = "quintet_journal_written_bytes_total", "Bytes written to the journal.";
+    JOURNAL_RECORDS: Counter = "quintet_journal_records_total", "Writes that went to the journal.";
+    JOURNAL_FLUSHES: Counter = "quintet_journal_flushes_total", "Flushes that were asked for.";
+    JOURNAL_SYNCS: Counter = "quintet_journal_syncs_total", "Syncs that they took.";
+    JOURNAL_FULL: Counter = "quintet_journal_full_total", "Times that a writer waited for a full journal.";
+    DIRECT: Counter = "quintet_direct_bytes_total", "Bytes of large writes that passed the journal by.";
+    CHECKPOINTS: Counter = "quintet_checkpoints_total", "Checkpoints that were committed.";
+    DESTAGED: Counter = "quintet_checkpoint_bytes_total", "Bytes of chunks that checkpoints assembled.";
+    DEVICE_BYTES: Counter = "quintet_device_bytes_total", "Bytes read from the pool's device and written to it, by who asks; what the system had in memory counts too.";
+    DEVICE_LEASED: Counter = "quintet_device_leased_bytes_total", "Of the bytes read, those that processes beside the server read in turns that it gave them.";
+    DEVICE_REQUESTS: Counter = "quintet_device_requests_total", "Reads and writes of the pool's device.";
+    DEVICE_TURNS: Counter = "quintet_device_turns_total", "Turns at the device: requests of users, steps of maintenance.";
+    DEVICE_WAIT: Counter = "quintet_device_wait_seconds_total", "Time that they waited for their turns.";
+    DEVICE_HELD: Counter = "quintet_device_held_back_seconds_total", "Part of it: held back as what matters as much took too long.";
+    DEVICE_BUSY: Counter = "quintet_device_busy_seconds_total", "Time that turns took.";
+    DEVICE_WAITING: Gauge = "quintet_device_waiting", "Who waits for a turn.";
+    TASK_BYTES: Counter = "quintet_maintenance_bytes_total", "Bytes that a maintenance task is through with, stored ones of scrub, plain ones of the others; source cache: they were in memory, or readers had verified them.";
+    TASK_PROGRESS: Gauge = "quintet_maintenance_progress_ratio", "Share that a task under way or paused is through with; 0 at rest.";
+    TASK_UNDER_WAY: Gauge = "quintet_maintenance_under_way", "1 while a task is under way, 0 at rest or paused.";
+    FREE: Gauge = "quintet_disk_free_bytes", "Room that is left on the pool's disk; 0 where nobody knows.";
+    HELD_BACK: Counter = "quintet_writers_held_back_seconds_total", "Time that writers to volumes waited for room on the pool's disk.";
+    HOLDS: Gauge = "quintet_holds", "Open NBD connections (kind nbd) and open files and directories of mounts (kind mount) that keep their snapshot from the collector.";
+    COLLECT_RUNS: Counter = "quintet_collect_runs_total", "Runs that gave back space, by who began them: command, server.";
+    COLLECT_DELETED: Counter = "quintet_collect_deleted_bytes_total", "Stored bytes that they deleted.";
+    COLLECT_ENDED: Gauge = "quintet_collect_ended_timestamp_seconds", "When the last of them ended, since 1970; 0: none has.";
+    DEFRAG_ENDED: Gauge = "quintet_defrag_ended_timestamp_seconds", "When the last defragmentation came to its end, since 1970; 0: none has, or another one is under way.";
+    DEFRAG_FAILED: Gauge = "quintet_defrag_failed_ranges", "Ranges that the newest defragmentation could not read.";
+    SCRUB_VERIFIED: Gauge = "quintet_scrub_verified_timestamp_seconds", "When everything had been verified last, since 1970; 0: never in full.";
+    SCRUB_DAMAGED: Counter = "quintet_scrub_damaged_total", "Places that the scrub found damaged.";
+}
+
+/// Sources that are told.
+const SOURCES_MAX: usize = 1000;
+
+/// Upper ends of the histogram's buckets, powers of two of microseconds: 16 us to 4 s.
+const DURATION_LOG2_US: [u32; 10] = [4, 6, 8, 10, 12, 14, 16, 18, 20, 22];
+
+/// Everything, in the text format of Prometheus.
+pub fn render(held: &Held) -> String {
+    let live = Live::of(held);
+    let mut text = Text::default();
+    let record = held.pool.record();
+    text.sample(BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1u64);
+    text.sample(UPTIME, &[], held.since.elapsed().as_secs_f64());
+    text.sample(FAILING, &[], u64::from(!held.failing().is_empty()));
+    findings(&mut text, held);
+    text.sample(COMMITTED, &[], record.committed.0 as f64 / 1e9);
+    text.sample(GENERATION, &[], held.pool.generation().0);
+    text.sample(STORED, &[], record.stored_bytes);
+    text.sample(CONTAINERS, &[], record.containers);
+    text.sample(CHUNK_HITS, &[], live.reads.chunk_hits);
+    text.sample(REGION_READS, &[], live.reads.region_reads);
+    exports(&mut text, &live);
+    nbd(&mut text, &live.nbd);
+    holds(&mut text, held);
+    for (owner, bytes) in live.memory {
+        text.sample(MEMORY, &[("owner", owner)], bytes);
+    }
+    cache(&mut text, &live.cache);
+    journal(&mut text, &live);
+    device::tell(&mut text, &live);
+    text.finish()
+}
+
+fn findings(text: &mut Text, held: &Held) {
+    let found = held.findings();
+    for kind in KINDS {
+        let count = found.findings.iter().filter(|f| f.kind == kind).count();
+        text.sample(FINDING, &[("kind", kind)], count as u64);
+    }
+    text.sample(STATE, &[], worst(&found.findings) as u64);
+    for source in found.sources.iter().take(SOURCES_MAX) {
+        let label = [("source", source.name.as_str())];
+        text.sample(SOURCE_TIME, &label, source.newest.0 as f64 / 1e9);
+        text.sample(SOURCE_SIZE, &label, source.bytes);
+        let missed = source.missed;
+        text.sample(SOURCE_COMPLETE, &label, u64::from(missed.is_nothing()));
+        text.sample(SOURCE_UNREAD, &label, missed.unread);
+        text.sample(SOURCE_CHANGED, &label, missed.changed);
+        text.sample(
+            SOURCE_OVERDUE,
+            &label,
+            u64::from(source.overdue_ns.is_some()),
+        );
+    }
+}
+
+fn holds(text: &mut Text, held: &Held) {
+    let holders = held.pool.snapshot_holders();
+    for kind in HolderKind::ALL {
+        let opens = holders.iter().filter(|h| h.kind == kind).map(|h| h.opens);
+        text.sample(HOLDS, &[("kind", kind.name())], opens.sum::<u64>());
+    }
+}
+
+fn exports(text: &mut Text, live: &Live) {
+    for (name, export) in &live.exports {
+        let volume = [("volume", name.as_str())];
+        if let Some(bytes) = export.volume_bytes {
+            text.sample(SIZE, &volume, bytes);
+            text.sample(UNFOLDED, &volume, export.pieces_unfolded);
+        }
+    }
+    for (name, export) in &live.exports {
+        let label = [("export", name.as_str())];
+        text.sample(CLIENTS, &label, export.clients);
+        text.sample(IN_FLIGHT, &label, export.asked.in_flight);
+        text.sample(ERRORS, &label, export.asked.errors);
+        let hits = [
+            ("place", export.cache.hits_by_place),
+            ("content", export.cache.hits_by_content),
+            ("unwritten", export.cache.hits_unwritten),
+        ];
+        for (class, count) in hits {
+            let labels = [("export", name.as_str()), ("class", class)];
+            text.sample(EXPORT_HITS, &labels, count);
+        }
+        text.sample(EXPORT_MISSES, &label, export.cache.misses);
+        for ((asked, operation), kind) in Asked::ALL.iter().zip(&export.asked.kinds) {
+            let labels = [("export", name.as_str()), ("operation", *operation)];
+            if matches!(asked, Asked::Read | Asked::Write) {
+                text.sample(BYTES, &labels, kind.bytes);
+            }
+            durations(text, &labels, kind);
+        }
+    }
+}
+
+fn durations(text: &mut Text, labels: &[(&str, &str)], kind: &KindReading) {
+    let limit_us = DURATION_LOG2_US.map(|log2| 1u64 << log2);
+    let below = |limit: u64| -> u64 {
+        let buckets = (0..).zip(kind.latency);
+        let within = buckets.filter(|(bucket, _)| bucket_limit_us(*bucket) <= limit);
+        within.map(|(_, count)| count).sum()
+    };
+    let buckets = limit_us.map(|limit| (limit as f64 / 1e6, below(limit)));
+    let counted = kind.latency.iter().sum();
+    text.histogram(
+        DURATION,
+        labels,
+        &buckets,
+        kind.busy_us as f64 / 1e6,
+        counted,
+    );
+}
+
+fn nbd(text: &mut Text, stats: &Stats) {
+    let values: [(Metric, u64); 6] = [
+        (CONNECTIONS, stats.connections),
+        (ACCEPTED, stats.connections_total),
+        (REFUSED, stats.connections_refused_total),
+        (DROPPED, stats.connections_dropped_total),
+        (ABANDONED, stats.reads_abandoned_total),
+        (SENT, stats.sent_bytes_total),
+    ];
+    for (metric, value) in values {
+        text.sample(metric, &[], value);
+    }
+    for (command, count) in Command::ALL.iter().zip(stats.requests_total) {
+        let name = format!("{command:?}").to_lowercase();
+        text.sample(REQUESTS, &[("command", &name)], count);
+    }
+}
+
+fn cache(text: &mut Text, cache: &page_cache::Counters) {
+    let mut by_class = |metric, values: &[(&str, u64)]| {
+        for (class, value) in values {
+            text.sample(metric, &[("tier", "memory"), ("class", class)], *value);
+        }
+    };
+    by_class(
+        CACHE_HITS,
+        &[
+            ("place", cache.hits_by_place),
+            ("content", cache.hits_by_content),
+            ("unwritten", cache.hits_unwritten),
+        ],
+    );
+    let misses = [
+        ("clean", cache.misses),
+        ("unwritten", cache.misses_unwritten),
+    ];
+    by_class(CACHE_MISSES, &misses);
+    let evictions = [("clean", cache.evictions), ("unwritten", cache.spills)];
+    by_class(CACHE_EVICTIONS, &evictions);
+    text.sample(CACHE_BYTES, &[], cache.bytes_resident);
+    text.sample(CACHE_SHARED, &[], cache.bytes_shared);
+    text.sample(CACHE_UNWRITTEN, &[], cache.bytes_unwritten);
+}
+
+fn journal(text: &mut Text, live: &Live) {
+    let journal = &live.journal;
+    let values: [(Metric, Value); 10] = [
+        (JOURNAL_SIZE, journal.bytes_max.into()),
+        (JOURNAL_USED, journal.used_bytes.into()),
+        (JOURNAL_WRITTEN, journal.bytes_written.into()),
+        (JOURNAL_RECORDS, journal.records.into()),
+        (JOURNAL_FLUSHES, journal.flushes.into()),
+        (JOURNAL_SYNCS, journal.syncs.into()),
+        (JOURNAL_FULL, live.checkpoints.full.into()),
+        (DIRECT, live.direct_bytes.into()),
+        (CHECKPOINTS, live.checkpoints.rounds.into()),
+        (DESTAGED, live.checkpoints.destaged_bytes.into()),
+    ];
+    for (metric, value) in values {
+        text.sample(metric, &[], value);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

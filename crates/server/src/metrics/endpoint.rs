@@ -1,0 +1,317 @@
+//! `/metrics` over HTTP, on a loopback address.
+//!
+//! Invariant: only loopback addresses; nothing but `/metrics` is there. One thread waits for all
+//! clients at once, so that none delays another: each has a limit in bytes and in time, for its
+//! request and for the answer, and of too many the one that has waited longest goes. Called by
+//! `serve`.
+
+use super::render;
+use crate::held::Held;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+const REQUEST_LIMIT: Duration = Duration::from_secs(2);
+const CLIENTS_MAX: usize = 256;
+/// Of them, those that have an answer in memory; more wait until one of these has taken its own.
+const ANSWERS_MAX: usize = 16;
+
+/// Why metrics are not served.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// Other machines could reach that address.
+    #[error("{0} is not a loopback address")]
+    NotLoopback(SocketAddr),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Answers until it is dropped.
+pub struct Endpoint {
+    address: SocketAddr,
+    /// Closing it wakes the thread.
+    waker: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Endpoint {
+    /// Listens, and answers on a thread of its own.
+    pub fn start(address: SocketAddr, held: &Arc<Held>) -> Result<Self, EndpointError> {
+        let held = Arc::clone(held);
+        Self::start_with(address, move || render(&held))
+    }
+
+    fn start_with(
+        address: SocketAddr,
+        body: impl Fn() -> String + Send + 'static,
+    ) -> Result<Self, EndpointError> {
+        if !address.ip().is_loopback() {
+            return Err(EndpointError::NotLoopback(address));
+        }
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (waker, woken) = UnixStream::pair()?;
+        let thread = std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || serve(&listener, &woken, &body))?;
+        Ok(Self {
+            address,
+            waker: Some(waker),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens; tells the port if it was 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        drop(self.waker.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(listener: &TcpListener, woken: &UnixStream, body: &dyn Fn() -> String) {
+    // Oldest first.
+    let mut clients: Vec<Client> = Vec::new();
+    loop {
+        let ready = match wait(listener, woken, &clients) {
+            Wake::Ready(ready) => ready,
+            Wake::Again => continue,
+            Wake::Stop => return,
+        };
+        let mut answers = clients.iter().filter(|c| c.answer.is_some()).count();
+        let now = Instant::now();
+        let mut ready = ready.into_iter();
+        clients.retain_mut(|client| {
+            let is_ready = ready.next().unwrap_or(false);
+            // Who went away, or talks nonsense, or takes too long, gets no metrics.
+            if now >= client.until || is_ready && client.advance().is_err() {
+                return false;
+            }
+            if client.is_asking() && answers < ANSWERS_MAX {
+                answers += 1;
+                client.respond(body);
+                return client.advance().is_ok();
+            }
+            true
+        });
+        // One at a time: those who wait are many at most, and heard between.
+        if let Ok((stream, _)) = listener.accept()
+            && let Ok(client) = Client::new(stream)
+        {
+            if clients.len() >= CLIENTS_MAX {
+                clients.remove(0);
+            }
+            clients.push(client);
+        }
+    }
+}
+
+enum Wake {
+    /// Something happened: at which clients.
+    Ready(Vec<bool>),
+    Again,
+    Stop,
+}
+
+/// Until somebody comes, a client can go on or has taken too long, or all shall end.
+fn wait(listener: &TcpListener, woken: &UnixStream, clients: &[Client]) -> Wake {
+    let mut fds = vec![
+        PollFd::new(woken, PollFlags::IN),
+        PollFd::new(listener, PollFlags::IN),
+    ];
+    fds.extend(clients.iter().map(|c| PollFd::new(&c.stream, c.awaits())));
+    let soonest = clients.iter().map(|client| client.until).min();
+    let left = soonest.map(|until| until.saturating_duration_since(Instant::now()));
+    let left = left.map(|left| Timespec {
+        tv_sec: left.as_secs().cast_signed(),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    });
+    match poll(&mut fds, left.as_ref()) {
+        Ok(_) => {}
+        Err(rustix::io::Errno::INTR) => return Wake::Again,
+        Err(_) => return Wake::Stop,
+    }
+    let mut happened = fds.iter().map(|fd| !fd.revents().is_empty());
+    if happened.next() != Some(false) {
+        return Wake::Stop;
+    }
+    Wake::Ready(happened.skip(1).collect())
+}
+
+/// Somebody who asks.
+struct Client {
+    stream: TcpStream,
+    until: Instant,
+    request: Vec<u8>,
+    /// What is left to be sent.
+    answer: Option<Answer>,
+}
+
+struct Answer {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Client {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            until: Instant::now() + REQUEST_LIMIT,
+            request: Vec::new(),
+            answer: None,
+        })
+    }
+
+    /// The request is there, up to the empty line, and no answer yet.
+    fn is_asking(&self) -> bool {
+        self.answer.is_none() && self.request.ends_with(b"\r\n\r\n")
+    }
+
+    fn awaits(&self) -> PollFlags {
+        match (&self.answer, self.is_asking()) {
+            (Some(_), _) => PollFlags::OUT,
+            (None, false) => PollFlags::IN,
+            (None, true) => PollFlags::empty(),
+        }
+    }
+
+    /// Reads or writes what can be without waiting; an error ends it.
+    fn advance(&mut self) -> io::Result<()> {
+        let is_asking = self.is_asking();
+        let moved = match &mut self.answer {
+            Some(answer) => answer.send(&self.stream),
+            None if is_asking => Ok(()),
+            None => self.read(),
+        };
+        match moved {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
+            moved => moved,
+        }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let mut piece = [0; 1024];
+        while !self.is_asking() {
+            let count = (&self.stream).read(&mut piece)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.request
+                .extend_from_slice(piece.get(..count).unwrap_or_default());
+            if self.request.len() > REQUEST_BYTES_MAX {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, body: &dyn Fn() -> String) {
+        let first = self.request.split(|b| *b == b'\r').next();
+        let mut words = first.unwrap_or_default().split(|b| *b == b' ');
+        let (status, body) = match (words.next(), words.next()) {
+            (Some(b"GET"), Some(b"/metrics")) => ("200 OK", body()),
+            (Some(b"GET"), _) => ("404 Not Found", "see /metrics\n".to_owned()),
+            _ => ("405 Method Not Allowed", String::new()),
+        };
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        let bytes = [head.as_bytes(), body.as_bytes()].concat();
+        self.answer = Some(Answer { bytes, sent: 0 });
+        self.until = Instant::now() + REQUEST_LIMIT;
+    }
+}
+
+impl Answer {
+    /// The end of it is an error too: there is nothing more to do.
+    fn send(&mut self, mut to: &TcpStream) -> io::Result<()> {
+        while let Some(rest) = self.bytes.get(self.sent..)
+            && !rest.is_empty()
+        {
+            self.sent += to.write(rest)?;
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started() -> Endpoint {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        // Larger than what the system takes for one who does not read.
+        let body = || "x 1\n".repeat(4 << 20);
+        Endpoint::start_with(address, body).unwrap()
+    }
+
+    fn asked(endpoint: &Endpoint, request: &str) -> String {
+        let mut stream = TcpStream::connect(endpoint.address()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn neither_silent_nor_slow_clients_delay_others() {
+        let endpoint = started();
+        let silent: Vec<_> = (0..60)
+            .map(|_| TcpStream::connect(endpoint.address()).unwrap())
+            .collect();
+        // They ask and do not read; fewer than may have answers.
+        let slow: Vec<_> = (0..8)
+            .map(|_| {
+                let mut stream = TcpStream::connect(endpoint.address()).unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+                stream
+            })
+            .collect();
+        let since = Instant::now();
+        let answer = asked(&endpoint, "GET /metrics HTTP/1.1\r\n\r\n");
+        let took = since.elapsed();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("x 1\n"));
+        // One after the other they would take two seconds each.
+        assert!(took < Duration::from_secs(20), "{took:?}");
+        // Nobody stays for ever.
+        for mut stream in silent {
+            stream
+                .set_read_timeout(Some(Duration::from_secs(30)))
+                .unwrap();
+            let left = stream.read(&mut [0]);
+            assert!(matches!(left, Ok(0)), "{left:?}");
+        }
+        drop(slow);
+    }
+
+    #[test]
+    fn more_than_may_wait_are_served_all_the_same() {
+        let endpoint = started();
+        let silent: Vec<_> = (0..CLIENTS_MAX + 10)
+            .map(|_| TcpStream::connect(endpoint.address()).unwrap())
+            .collect();
+        let answer = asked(&endpoint, "GET /else HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+        let answer = asked(&endpoint, "POST /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+        drop(silent);
+    }
+}

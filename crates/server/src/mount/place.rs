@@ -1,0 +1,82 @@
+//! Where to mount.
+//!
+//! Invariant: over the pool, or what it is in, we would wait for ourselves: refused. What a program
+//! that was killed has left there is unmounted first.
+
+use super::error::MountingError;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The directory to mount at, absolute and without links.
+pub(super) fn mountpoint(pool: &Path, given: &Path) -> Result<PathBuf, MountingError> {
+    let place = || given.display().to_string();
+    let refused = |source| MountingError::Place {
+        place: place(),
+        source,
+    };
+    if fuse::is_abandoned(given) {
+        let unmounted = fuse::unmount_abandoned(&std::path::absolute(given)?);
+        unmounted.map_err(|source| MountingError::Abandoned {
+            place: place(),
+            source,
+        })?;
+    }
+    let mountpoint = given.canonicalize().map_err(refused)?;
+    let own = mountpoint.metadata().map_err(refused)?;
+    if !own.is_dir() {
+        return Err(MountingError::NotDirectory(place()));
+    }
+    let own = (own.dev(), own.ino());
+    // A pool that is not there is reported when it is opened.
+    let Ok(pool) = pool.canonicalize() else {
+        return Ok(mountpoint);
+    };
+    if pool.ancestors().any(|above| is_same(above, own)) {
+        return Err(MountingError::HidesPool(place()));
+    }
+    let hit = pool.metadata().map_err(|source| MountingError::Place {
+        place: pool.display().to_string(),
+        source,
+    })?;
+    let hit = (hit.dev(), hit.ino());
+    if mountpoint.ancestors().any(|above| is_same(above, hit)) {
+        return Err(MountingError::InPool(place()));
+    }
+    Ok(mountpoint)
+}
+
+/// `identity`: device and inode.
+fn is_same(path: &Path, identity: (u64, u64)) -> bool {
+    let metadata = path.metadata();
+    metadata.is_ok_and(|m| (m.dev(), m.ino()) == identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_never_hidden() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |path: &str| top.path().join(path);
+        std::fs::create_dir_all(at("srv/pool/containers")).unwrap();
+        std::fs::create_dir_all(at("mnt")).unwrap();
+        std::fs::write(at("file"), b"").unwrap();
+        std::os::unix::fs::symlink("srv", at("link")).unwrap();
+        let pool = at("srv/pool");
+        for refused in [
+            "srv",
+            "srv/pool",
+            "srv/pool/containers",
+            ".",
+            "link",
+            "link/pool",
+        ] {
+            assert!(mountpoint(&pool, &at(refused)).is_err(), "{refused}");
+        }
+        assert!(mountpoint(&pool, &at("file")).is_err());
+        assert!(mountpoint(&pool, &at("nowhere")).is_err());
+        assert!(mountpoint(&pool, &at("mnt")).is_ok());
+        assert!(mountpoint(&at("no-pool"), &at("mnt")).is_ok());
+    }
+}

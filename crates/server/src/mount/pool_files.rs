@@ -1,0 +1,144 @@
+//! The pool's [`FileSystem`]: snapshots, and disks' files beside them.
+//!
+//! Invariant: a node's highest bits say whose it is. Sessions of the room `fuse` call this from
+//! many threads.
+
+use super::directories::Directories;
+use super::places::{DISKS, IMAGES};
+use super::snapshot_files::{SnapshotFiles, Tell};
+use super::snapshot_list::SnapshotList;
+use fuse::{
+    Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
+    VolumeFiles, Volumes, Zeroing,
+};
+use jiff::tz::TimeZone;
+use media::SystemClock;
+use std::sync::Arc;
+use std::time::Duration;
+use volume::RequestContext;
+
+/// The bits that say whose node it is.
+const WHOSE: u64 = DISKS | IMAGES;
+
+/// The pool as a file system.
+pub struct PoolFiles {
+    snapshots: SnapshotFiles,
+    volumes: VolumeFiles,
+    images: VolumeFiles,
+}
+
+/// What a mount shows.
+pub struct Source {
+    /// Snapshots, by time and by what leads there.
+    pub snapshots: Arc<SnapshotList>,
+    /// What is in `volumes`.
+    pub volumes: Arc<dyn Volumes>,
+    /// What is in `images`.
+    pub images: Arc<dyn Volumes>,
+    /// Of times as names.
+    pub zone: TimeZone,
+    /// Stored directories in memory.
+    pub directories: Arc<Directories>,
+    /// Path of the mount, for people.
+    pub mount: String,
+}
+
+impl PoolFiles {
+    /// Shows a pool; `tell` hears of damage, once for each file and directory of snapshots.
+    pub fn new(source: Source, tell: Box<Tell>) -> Self {
+        let Source {
+            snapshots,
+            zone,
+            directories,
+            mount,
+            ..
+        } = source;
+        let disks =
+            |volumes, bits| VolumeFiles::new(volumes, Arc::new(SystemClock)).with_inodes_from(bits);
+        Self {
+            snapshots: SnapshotFiles::new(snapshots, zone, directories, mount, tell),
+            volumes: disks(source.volumes, DISKS),
+            images: disks(source.images, DISKS | IMAGES),
+        }
+    }
+
+    /// Directories of snapshots that the kernel holds something in: for tests.
+    pub fn places(&self) -> usize {
+        self.snapshots.places()
+    }
+
+    /// Whose node it is, and what it is called there.
+    fn route(&self, node: NodeId) -> (&dyn FileSystem, NodeId) {
+        let own = NodeId(node.0 & !WHOSE);
+        match node.0 & WHOSE {
+            DISKS => (&self.volumes, own),
+            WHOSE => (&self.images, own),
+            _ => (&self.snapshots, node),
+        }
+    }
+}
+
+/// Methods that need nothing but another node.
+macro_rules! routed {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $method(&self, node: NodeId, $($argument: $type),*) -> $answer {
+            let (files, node) = self.route(node);
+            files.$method(node, $($argument),*)
+        }
+    )*};
+}
+
+/// The same with the request's context in front.
+macro_rules! routed_with_context {
+    ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $method(
+            &self,
+            context: RequestContext,
+            node: NodeId,
+            $($argument: $type),*
+        ) -> $answer {
+            let (files, node) = self.route(node);
+            files.$method(context, node, $($argument),*)
+        }
+    )*};
+}
+
+impl FileSystem for PoolFiles {
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
+        let (files, in_files) = self.route(parent);
+        let mut found = files.lookup(in_files, name)?;
+        if found.node != NodeId::default() {
+            found.node.0 |= parent.0 & WHOSE;
+        }
+        Ok(found)
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.snapshots.statistics()
+    }
+
+    routed! {
+        is_quick() -> bool;
+        forget(lookups: u64) -> ();
+        attributes() -> Result<(Attributes, Duration), Errno>;
+        set_size(size_bytes: u64) -> Result<(), Errno>;
+        read_link() -> Result<Vec<u8>, Errno>;
+        open(writes: bool) -> Result<Opened, Errno>;
+        release(handle: Handle) -> ();
+        open_directory() -> Result<Opened, Errno>;
+        release_directory(handle: Handle) -> ();
+        list(handle: Handle, from: u64, listing: &mut Listing<'_>) -> Result<(), Errno>;
+        xattr(name: &[u8]) -> Result<Vec<u8>, Errno>;
+        xattr_names() -> Result<Vec<Vec<u8>>, Errno>;
+    }
+
+    routed_with_context! {
+        is_cached(handle: Handle, offset: u64, len_bytes: u64) -> bool;
+        read(handle: Handle, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
+        write(handle: Handle, offset: u64, data: &[u8]) -> Result<usize, Errno>;
+        write_now(handle: Handle, offset: u64, data: &[u8]) -> Result<bool, Errno>;
+        sync(handle: Handle) -> Result<(), Errno>;
+        zero(handle: Handle, how: Zeroing, offset: u64, len_bytes: u64) -> Result<(), Errno>;
+        seek(handle: Handle, offset: u64, target: SeekTarget) -> Result<u64, Errno>;
+    }
+}

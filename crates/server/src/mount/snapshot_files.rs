@@ -1,0 +1,305 @@
+//! Snapshots as a [`FileSystem`], and the directories above them.
+//!
+//! Invariant: see [`crate::mount`]. The directories of disks have names here and nothing in them:
+//! [`super::pool_files`] asks somebody else about their nodes.
+
+use super::appearance::{of_item, of_top};
+use super::directories::Directories;
+use super::items::{Item, Items, Missing};
+use super::lines;
+use super::open_files::OpenFiles;
+use super::places::{Contents, FOR_EVER, NOT_AT_ALL, Place};
+use super::snapshot_list::SnapshotList;
+use super::views::Target;
+use archive::filesystem::xattrs::Xattrs;
+use format::recipe::ObjectRoot;
+use format::tree::EntryKind;
+use fuse::{
+    Attributes, Errno, FileSystem, Handle, Listing, Node, NodeId, Opened, SeekTarget, Statistics,
+    Time, errno, read_within, seek_extent,
+};
+use jiff::tz::TimeZone;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{HolderKind, OpenSnapshot, Pool, Reader, StoreError};
+use volume::{RequestContext, Volume};
+
+/// Damaged nodes that are remembered as told.
+const TOLD_MAX: usize = 10_000;
+/// Tells the user that something cannot be read: the path in the mount, and why.
+pub type Tell = dyn Fn(&[u8], &StoreError) + Send + Sync;
+
+/// The pool as a file system.
+pub struct SnapshotFiles {
+    reader: Arc<Reader>,
+    items: Items,
+    open: OpenFiles,
+    pool: Arc<Pool>,
+    /// Path of the mount, as the holder of what is open in it.
+    mount: String,
+    tell: Box<Tell>,
+    /// Nodes whose damage was told.
+    told: Mutex<HashSet<NodeId>>,
+}
+
+impl SnapshotFiles {
+    /// Shows snapshots, with times in `zone` as names; `tell` hears of damage, once for each file and directory.
+    pub fn new(
+        snapshots: Arc<SnapshotList>,
+        zone: TimeZone,
+        directories: Arc<Directories>,
+        mount: String,
+        tell: Box<Tell>,
+    ) -> Self {
+        let pool = Arc::clone(snapshots.pool());
+        Self {
+            reader: Arc::clone(pool.reader()),
+            items: Items::new(snapshots, zone, directories),
+            open: OpenFiles::default(),
+            pool,
+            mount,
+            tell,
+            told: Mutex::default(),
+        }
+    }
+
+    /// Directories that the kernel holds something in.
+    pub fn places(&self) -> usize {
+        self.items.places.len()
+    }
+
+    /// An error as the process hears it; damage is told to the user too.
+    fn refuse(&self, node: NodeId, missing: Missing) -> Errno {
+        match missing {
+            Missing::Errno(errno) => errno,
+            Missing::Store(error) => {
+                let mut told = self.told.lock();
+                let new = told.len() < TOLD_MAX && told.insert(node);
+                drop(told);
+                if new {
+                    (self.tell)(&self.items.path(node), &error);
+                }
+                Errno::IO
+            }
+        }
+    }
+
+    fn place(&self, node: NodeId) -> Result<Arc<Place>, Errno> {
+        let place = self.items.place(node);
+        place.map_err(|missing| self.refuse(node, missing))
+    }
+
+    fn item(&self, node: NodeId) -> Result<(Arc<Place>, Vec<u8>, Item), Errno> {
+        let item = self.items.item(node);
+        item.map_err(|missing| self.refuse(node, missing))
+    }
+
+    /// Keeps the snapshot that a directory is in from the collector, as far as that can be done.
+    fn keep(&self, place: &Place) -> Option<OpenSnapshot> {
+        let snapshot = place.snapshot.as_ref()?.as_root();
+        let kind = HolderKind::Mount;
+        self.pool.open_snapshot(&snapshot, kind, &self.mount)
+    }
+
+    /// Content of a regular file, and whether its zeroes were holes.
+    fn content(&self, node: NodeId) -> Result<(ObjectRoot, bool), Errno> {
+        match self.item(node)? {
+            (_, _, Item::Single(shown)) => Ok((shown.root, true)),
+            (_, _, Item::Entry(entry)) => match entry.kind {
+                EntryKind::File { content, sparse } => Ok((content, sparse)),
+                EntryKind::Directory { .. } => Err(Errno::ISDIR),
+                _ => Err(Errno::NXIO),
+            },
+            (_, _, Item::Above(_)) => Err(Errno::ISDIR),
+        }
+    }
+
+    /// The extended attributes of a stored entry.
+    fn xattrs(&self, node: NodeId) -> Result<Xattrs, Errno> {
+        if node == NodeId::ROOT {
+            return Ok(Xattrs::new());
+        }
+        match self.item(node)? {
+            (_, _, Item::Entry(entry)) => Ok(entry.xattrs),
+            _ => Ok(Xattrs::new()),
+        }
+    }
+}
+
+impl FileSystem for SnapshotFiles {
+    fn lookup(&self, parent: NodeId, name: &[u8]) -> Result<Node, Errno> {
+        let place = self.place(parent)?;
+        let (number, item) = match self.items.find(&place, name) {
+            Err(Missing::Errno(Errno::NOENT)) if !is_view(&place) => {
+                return Ok(Node::absent(FOR_EVER));
+            }
+            found => found.map_err(|missing| self.refuse(parent, missing))?,
+        };
+        Ok(lines::node(&self.items, &place, (number, name, &item)))
+    }
+
+    fn is_quick(&self, node: NodeId) -> bool {
+        // The directory that it is in, and what is in it if it is one itself.
+        let in_memory = |place: Arc<Place>| self.items.are_cached(&place);
+        let above = self.items.places.of(node);
+        above.is_none_or(|(place, _)| in_memory(place))
+            && self.items.places.at(node).is_none_or(in_memory)
+    }
+
+    fn is_cached(
+        &self,
+        context: RequestContext,
+        _node: NodeId,
+        handle: Handle,
+        offset: u64,
+        len_bytes: u64,
+    ) -> bool {
+        let file = self.open.get(handle);
+        file.is_ok_and(|file| {
+            let able = file.capabilities();
+            able.is_cached(context, offset, len_bytes)
+        })
+    }
+
+    fn forget(&self, node: NodeId, lookups: u64) {
+        self.items.places.forget(node, lookups);
+    }
+
+    fn attributes(&self, node: NodeId) -> Result<(Attributes, Duration), Errno> {
+        if node == NodeId::ROOT {
+            return Ok((Attributes::of_directory(node.0, Time::default()), FOR_EVER));
+        }
+        match self.items.item(node) {
+            Ok((place, name, item)) => Ok((of_item(&place, &name, &item), lines::valid(&item))),
+            Err(missing) => {
+                // The top of a snapshot that was forgotten has no name any more, and may be open.
+                let open = self.items.places.at(node);
+                let top = open.as_deref().and_then(of_top);
+                let top = top.map(|attributes| (attributes, NOT_AT_ALL));
+                top.ok_or_else(|| self.refuse(node, missing))
+            }
+        }
+    }
+
+    fn read_link(&self, node: NodeId) -> Result<Vec<u8>, Errno> {
+        match self.item(node)? {
+            (_, _, Item::Above(Target::Link(target))) => Ok(target),
+            (_, _, Item::Entry(entry)) => match entry.kind {
+                EntryKind::Symlink { target } => Ok(target),
+                _ => Err(Errno::INVAL),
+            },
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn open(&self, node: NodeId, writes: bool) -> Result<Opened, Errno> {
+        if writes {
+            return Err(Errno::ROFS);
+        }
+        let (root, _) = self.content(node)?;
+        let (place, _) = self.items.places.of(node).ok_or(Errno::STALE)?;
+        Ok(Opened {
+            handle: self.open.open(&self.reader, root, self.keep(&place)),
+            keep_cache: true,
+        })
+    }
+
+    fn release(&self, _node: NodeId, handle: Handle) {
+        self.open.close(handle);
+    }
+
+    fn read(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize, Errno> {
+        let file = self.open.get(handle)?;
+        read_within(&*file, context, offset, into).map_err(|error| {
+            let refused = errno(&error);
+            let cause = error.source.and_then(|e| e.downcast::<StoreError>().ok());
+            if let Some(cause) = cause {
+                self.refuse(node, Missing::Store(*cause));
+            }
+            refused
+        })
+    }
+
+    fn seek(
+        &self,
+        context: RequestContext,
+        node: NodeId,
+        handle: Handle,
+        offset: u64,
+        target: SeekTarget,
+    ) -> Result<u64, Errno> {
+        let (root, sparse) = self.content(node)?;
+        match (sparse, target) {
+            (true, _) => seek_extent(&*self.open.get(handle)?, context, offset, target),
+            (false, _) if offset >= root.len => Err(Errno::NXIO),
+            // Its zeroes were written, not left out.
+            (false, SeekTarget::Data) => Ok(offset),
+            (false, SeekTarget::Hole) => Ok(root.len),
+        }
+    }
+
+    fn open_directory(&self, node: NodeId) -> Result<Opened, Errno> {
+        let place = self.place(node)?;
+        if is_view(&place) {
+            return Ok(Opened::default());
+        }
+        let kept = self.keep(&place);
+        let entry = self.items.places.look_up(&place, 0);
+        Ok(Opened {
+            handle: self.open.open_directory(entry, kept),
+            keep_cache: true,
+        })
+    }
+
+    fn release_directory(&self, _node: NodeId, handle: Handle) {
+        if let Some(entry) = self.open.close_directory(handle) {
+            self.items.places.forget(entry, 1);
+        }
+    }
+
+    fn list(
+        &self,
+        node: NodeId,
+        _handle: Handle,
+        from: u64,
+        listing: &mut Listing<'_>,
+    ) -> Result<(), Errno> {
+        let place = self.place(node)?;
+        let listed = lines::fill(&self.items, &place, from, listing);
+        listed.map_err(|missing| self.refuse(node, missing))
+    }
+
+    fn xattr(&self, node: NodeId, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        let xattrs = self.xattrs(node)?;
+        let found = xattrs.into_iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value).ok_or(Errno::NODATA)
+    }
+
+    fn xattr_names(&self, node: NodeId) -> Result<Vec<Vec<u8>>, Errno> {
+        let xattrs = self.xattrs(node)?;
+        Ok(xattrs.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn statistics(&self) -> Statistics {
+        const UNIT: u64 = 4096;
+        Statistics {
+            blocks: self.pool.record().stored_bytes.div_ceil(UNIT),
+            blocks_free: 0,
+            block_bytes: UNIT as u32,
+        }
+    }
+}
+
+/// What is in it may change.
+fn is_view(place: &Place) -> bool {
+    matches!(place.contents, Contents::View(_))
+}

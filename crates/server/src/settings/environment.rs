@@ -1,0 +1,112 @@
+//! Variables of the environment, as data.
+//!
+//! Invariant: an empty variable counts as not set; nothing else here or above asks the process.
+
+use super::SettingError;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// Variables that a command reads, wherever it runs, ...
+const LENT: [&str; 13] = [
+    "COLUMNS", "HOME", "LANG", "LANGUAGE", "LOGNAME", "NO_COLOR", "PATH", "SHELL", "TERM",
+    "TMPDIR", "TZ", "TZDIR", "USER",
+];
+/// ... and beginnings of their names.
+const LENT_PREFIXES: [&str; 4] = ["AWS_", "LC_", "QUINTET_", "XDG_"];
+
+/// A copy of the environment.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// The process's own.
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    /// Of these pairs: for tests.
+    pub fn of(pairs: &[(&str, &str)]) -> Self {
+        let owned = pairs
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        Self(owned.collect())
+    }
+
+    /// Of these.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
+    /// What a server is told that runs a command for us: what this program and the libraries in it
+    /// read. Where the user's own programs run, that is all; elsewhere it is nobody's business.
+    pub fn lent(&self, runs_programs: bool) -> Vec<(OsString, OsString)> {
+        let is_ours = |name: &OsStr| {
+            let name = name.as_bytes();
+            LENT.iter().any(|known| known.as_bytes() == name)
+                || LENT_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes()))
+        };
+        let pairs = self.0.iter();
+        let pairs = pairs.filter(|(name, _)| runs_programs || is_ours(name));
+        pairs.map(|(n, v)| (n.clone(), v.clone())).collect()
+    }
+
+    /// Whether a variable names a command to be run for a password.
+    pub fn has_password_command(&self) -> bool {
+        self.0.keys().any(|name| {
+            let name = name.as_bytes();
+            name.starts_with(b"QUINTET_") && name.ends_with(b"_COMMAND")
+        })
+    }
+
+    /// All of them, empty ones too.
+    pub fn all(&self) -> &BTreeMap<OsString, OsString> {
+        &self.0
+    }
+
+    /// The value, if set and not empty.
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
+        let value = self.0.get(OsStr::new(name))?;
+        (!value.is_empty()).then_some(value.as_os_str())
+    }
+
+    /// The value as text; other bytes are refused.
+    pub fn text(&self, name: &str) -> Result<Option<String>, SettingError> {
+        match self.value(name).map(OsStr::to_str) {
+            None => Ok(None),
+            Some(Some(text)) => Ok(Some(text.to_owned())),
+            Some(None) => Err(SettingError::new(name, "is not text")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_told_what_is_ours() {
+        let environment = Environment::of(&[
+            ("QUINTET_PASSWORD", "p"),
+            ("AWS_REGION", "r"),
+            ("LC_ALL", "C"),
+            ("TZ", "UTC"),
+            ("GITHUB_TOKEN", "secret"),
+            ("PGPASSWORD", "secret"),
+            ("TERMINAL", "x"),
+        ]);
+        let names = |runs_programs| {
+            let lent = environment.lent(runs_programs).into_iter();
+            lent.map(|(name, _)| name.into_string().unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(false),
+            ["AWS_REGION", "LC_ALL", "QUINTET_PASSWORD", "TZ"]
+        );
+        assert_eq!(names(true).len(), 7);
+        assert!(!environment.has_password_command());
+        let with = Environment::of(&[("QUINTET_TO_PASSWORD_COMMAND", "pass")]);
+        assert!(with.has_password_command());
+    }
+}

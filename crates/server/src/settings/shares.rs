@@ -1,0 +1,254 @@
+//! Shares of the device as a user sets and sees them: `KEY=VALUE`.
+//!
+//! Invariant: what is shown can be set again as it is; a value out of its range is refused by name
+//! and changes nothing. Called by `serve` and `qos`.
+
+use super::number::{number, period_s};
+use super::{SettingError, Upkeep};
+use qos::{DeviceKind, Flow, Plan};
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+/// A pass of the scrub that takes longer gets more of a busy device, seconds.
+const SCRUB_WITHIN_S: u64 = 30 * 86_400;
+
+/// What can be wished for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shares {
+    /// Of the device.
+    pub plan: Plan,
+    /// A scrub should take no longer, seconds; 0: as long as it takes.
+    pub scrub_within_s: u64,
+    /// What the server begins by itself.
+    pub upkeep: Upkeep,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self {
+            plan: Plan::default(),
+            scrub_within_s: SCRUB_WITHIN_S,
+            upkeep: Upkeep::default(),
+        }
+    }
+}
+
+/// As users and metrics call a flow.
+pub const fn flow_name(flow: Flow) -> &'static str {
+    match flow {
+        Flow::ForegroundNonSequential => "random",
+        Flow::ForegroundSequential => "sequential",
+        Flow::Restore => "restore",
+        Flow::Backup => "backup",
+        Flow::Replication => "replication",
+        Flow::Collect => "collect",
+        Flow::Scrub => "scrub",
+        Flow::Defragment => "defragment",
+    }
+}
+
+/// As users call a kind of device.
+pub const fn kind_name(kind: DeviceKind) -> &'static str {
+    match kind {
+        DeviceKind::Disk => "disk",
+        DeviceKind::Ssd => "ssd",
+    }
+}
+
+impl Shares {
+    /// Of several `KEY=VALUE`, over these.
+    pub fn with<T: AsRef<str>>(mut self, texts: &[T]) -> Result<Self, SettingError> {
+        for text in texts {
+            let text = text.as_ref();
+            let refuse = |why: String| SettingError::new(text, why);
+            let (key, value) = text
+                .split_once('=')
+                .ok_or_else(|| refuse("is not KEY=VALUE (see quintet qos show)".to_owned()))?;
+            self.set(key.trim(), value.trim()).map_err(refuse)?;
+        }
+        let checked = self.plan.check();
+        checked.map_err(|e| SettingError::new("shares", e))?;
+        Ok(self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        if let Some(set) = self.upkeep.set(key, value) {
+            return set;
+        }
+        let plan = &mut self.plan;
+        match key {
+            "device" => {
+                plan.device = match value {
+                    "auto" => None,
+                    "disk" => Some(DeviceKind::Disk),
+                    "ssd" => Some(DeviceKind::Ssd),
+                    _ => return Err("auto, disk or ssd".to_owned()),
+                };
+            }
+            "random" => plan.non_sequential_percent = number(value, 1, 99)?,
+            "floors" => plan.floors_percent_max = number(value, 1, 90)?,
+            "delay" => plan.targets.delay_ns_max = number::<u64>(value, 0, 10_000)? * MS,
+            "scrub-within" => self.scrub_within_s = period_s(value)?,
+            _ => return self.set_of_flow(key, value),
+        }
+        Ok(())
+    }
+
+    /// `weight.FLOW`, `floor.FLOW`, `latency.FLOW`.
+    fn set_of_flow(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let unknown = || "there is no such key (see quintet qos show)".to_owned();
+        let (what, name) = key.split_once('.').ok_or_else(unknown)?;
+        let named = Flow::ALL.into_iter().find(|flow| flow_name(*flow) == name);
+        let flow = named.filter(|flow| has(what, *flow)).ok_or_else(unknown)?;
+        let (plan, at) = (&mut self.plan, flow as usize);
+        match what {
+            "weight" => plan.weights[at] = number(value, 1, 1000)?,
+            "floor" => plan.floors_permille[at] = permille(value)?,
+            _ if value == "any" => plan.targets.target_ns[at] = u64::MAX,
+            _ => plan.targets.target_ns[at] = number::<u64>(value, 1, 60_000)? * MS,
+        }
+        Ok(())
+    }
+
+    /// All keys and their values.
+    pub fn entries(&self) -> Vec<(String, String)> {
+        let plan = &self.plan;
+        let mut entries = vec![
+            (
+                "device".to_owned(),
+                plan.device.map_or("auto", kind_name).to_owned(),
+            ),
+            ("random".to_owned(), plan.non_sequential_percent.to_string()),
+        ];
+        for what in ["weight", "floor", "latency"] {
+            for flow in Flow::ALL.into_iter().filter(|flow| has(what, *flow)) {
+                let at = flow as usize;
+                let value = match (what, plan.targets.target_ns[at]) {
+                    ("weight", _) => plan.weights[at].to_string(),
+                    ("floor", _) => {
+                        let floor = plan.floors_permille[at];
+                        format!("{}.{}", floor / 10, floor % 10)
+                    }
+                    (_, u64::MAX) => "any".to_owned(),
+                    (_, ns) => (ns / MS).to_string(),
+                };
+                entries.push((format!("{what}.{}", flow_name(flow)), value));
+            }
+        }
+        let within_s = self.scrub_within_s;
+        entries.extend([
+            ("floors".to_owned(), plan.floors_percent_max.to_string()),
+            (
+                "delay".to_owned(),
+                (plan.targets.delay_ns_max / MS).to_string(),
+            ),
+            (
+                "scrub-within".to_owned(),
+                match within_s % 86_400 {
+                    0 => format!("{}d", within_s / 86_400),
+                    _ => format!("{within_s}s"),
+                },
+            ),
+        ]);
+        entries.extend(self.upkeep.entries());
+        entries
+    }
+}
+
+/// Random requests have a percentage instead of a weight, only maintenance has floors, and nothing
+/// was promised to it.
+fn has(what: &str, flow: Flow) -> bool {
+    match what {
+        "weight" => flow != Flow::ForegroundNonSequential,
+        "floor" => flow.is_maintenance(),
+        "latency" => !flow.is_maintenance(),
+        _ => false,
+    }
+}
+
+/// Percent, perhaps with a tenth.
+fn permille(text: &str) -> Result<u16, String> {
+    let refuse = |_| "0 to 20 percent, by tenths".to_owned();
+    let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));
+    let whole: u16 = number(whole, 0, 20).map_err(refuse)?;
+    let tenth: u16 = number(tenth, 0, 9).map_err(refuse)?;
+    Some(whole * 10 + tenth)
+        .filter(|p| *p <= 200)
+        .ok_or_else(|| refuse(String::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_set_again() {
+        let wishes = [
+            "device=disk",
+            "random=35",
+            "weight.backup=7",
+            "floor.scrub=2.5",
+            "floors=40",
+        ];
+        let more = [
+            "latency.random=80",
+            "latency.restore=any",
+            "delay=0",
+            "scrub-within=90s",
+            "gc=off",
+            "gc-free=5",
+            "gc-free-max=300M",
+            "gc-unused=40",
+            "scrub=off",
+        ];
+        let set = Shares::default()
+            .with(&wishes)
+            .unwrap()
+            .with(&more)
+            .unwrap();
+        assert_eq!(set.plan.non_sequential_percent, 35);
+        assert_eq!(set.plan.floors_permille[Flow::Scrub as usize], 25);
+        let shown = set
+            .entries()
+            .into_iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let shown: Vec<String> = shown.collect();
+        assert_eq!(Shares::default().with(&shown), Ok(set));
+        for wish in wishes.iter().chain(&more) {
+            assert!(
+                shown.iter().any(|line| line == wish),
+                "{wish} is not in {shown:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for wrong in [
+            "random",
+            "random=0",
+            "random=100",
+            "random=x",
+            "device=tape",
+            "weight.random=3",
+            "weight.backup=0",
+            "floor.backup=1",
+            "floor.scrub=20.1",
+            "floor.scrub=2.55",
+            "latency.scrub=1",
+            "latency.random=0",
+            "floors=91",
+            "delay=10001",
+            "scrub-within=1",
+            "gc=on",
+            "gc-free=51",
+            "gc-free-max=much",
+            "gc-unused=0",
+            "scrub=now",
+            "speed=9",
+            "weight.tape=1",
+        ] {
+            assert!(Shares::default().with(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Where NBD clients come: a unix socket, a loopback address, and what the service manager opened.
+//!
+//! Invariant: a socket that is served is one that only this user, or this machine, reaches; the NBD
+//! room refuses others. Called by `serve`.
+
+use crate::held::Held;
+use crate::settings::Environment;
+use crate::systemd::{ServiceError, listening_sockets};
+use nbd::{Exports, Server, ServerError, ServerOptions};
+use rustix::net::AddressFamily;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where NBD clients of a server come from, and how many at once.
+pub struct NbdSockets<'a> {
+    /// A unix socket.
+    pub socket: Option<&'a Path>,
+    /// A loopback address.
+    pub listen: Option<SocketAddr>,
+    /// Connections at once, of each socket.
+    pub connections: u16,
+}
+
+/// Why clients cannot come.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// What the service manager opened is of no use.
+    #[error("LISTEN_FDS: a socket that is neither of unix nor of TCP")]
+    Family,
+    /// What the service manager says was not understood.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// A socket cannot be served.
+    #[error(transparent)]
+    Nbd(#[from] ServerError),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Where clients connect, as they write it.
+pub fn place(socket: Option<&Path>, address: Option<SocketAddr>) -> String {
+    match (socket, address) {
+        (Some(path), _) => format!("nbd+unix:///?socket={}", path.display()),
+        (None, Some(address)) => format!("nbd://{address}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Serves wherever it was asked for; says where.
+pub fn start_nbd(
+    environment: &Environment,
+    wanted: &NbdSockets<'_>,
+    held: &Held,
+    exports: &Arc<dyn Exports>,
+) -> Result<Vec<String>, SocketError> {
+    let from_manager = listening_sockets(environment)?;
+    let own = usize::from(wanted.socket.is_some()) + usize::from(wanted.listen.is_some());
+    let sockets = own + from_manager.len();
+    let options = ServerOptions {
+        connections_max: wanted.connections.max(1).into(),
+        pool_bytes: held.memory.requests_of_socket(sockets),
+        ..ServerOptions::default()
+    };
+    let exports = || Arc::clone(exports);
+    let mut places = Vec::new();
+    let mut start = |server: Server, path: Option<&Path>| {
+        let server = server.start()?;
+        places.push(place(path, server.tcp_address()));
+        held.add_server(server);
+        Ok::<_, ServerError>(())
+    };
+    if let Some(path) = wanted.socket {
+        let server = Server::bind_unix(path, exports(), options.clone())?;
+        start(server, Some(path))?;
+    }
+    if let Some(address) = wanted.listen {
+        start(Server::bind_tcp(address, exports(), options.clone())?, None)?;
+    }
+    for socket in from_manager {
+        let (server, path) = of_manager(socket, exports(), options.clone())?;
+        start(server, path.as_deref())?;
+    }
+    Ok(places)
+}
+
+/// A server on a socket that somebody else listens on, and its path if it has one.
+fn of_manager(
+    socket: OwnedFd,
+    exports: Arc<dyn Exports>,
+    options: ServerOptions,
+) -> Result<(Server, Option<PathBuf>), SocketError> {
+    let name = rustix::net::getsockname(&socket).map_err(io::Error::from)?;
+    match name.address_family() {
+        AddressFamily::UNIX => {
+            let listener = UnixListener::from(socket);
+            let path = listener.local_addr()?.as_pathname().map(Into::into);
+            let server = Server::from_unix_listener(listener, exports, options)?;
+            Ok((server, path))
+        }
+        AddressFamily::INET | AddressFamily::INET6 => {
+            let server = Server::from_tcp_listener(socket.into(), exports, options)?;
+            Ok((server, None))
+        }
+        _ => Err(SocketError::Family),
+    }
+}

@@ -1,0 +1,341 @@
+//! The thread that scrubs while a server holds the pool.
+//!
+//! Invariant: it has the device when nobody else asks for anything, and otherwise a small share of its
+//! time (`qos`), that rises when a pass would take too long; it holds no turn to write while it reads. What it finds is told at once and noted when it is
+//! its turn to write. Called by `serve`.
+
+use super::background::Background;
+use crate::held::{Held, TaskHost, seconds};
+use crate::interrupt::Interrupt;
+use crate::program::Program;
+use crate::scrub_notes::{ScrubNotes, unread_words};
+use device::StepTurn;
+use maintenance::{
+    Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
+};
+use media::Asker;
+use qos::Flow;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::{CheckDepth, LaneOptions, StoreError};
+use units::{Origin, UnixNanos};
+
+/// It is never alone.
+const SIZES: StepSizes = StepSizes::new(4 << 20);
+/// Waits while there is nothing to do; a start ends them.
+const AT_REST: Duration = Duration::from_secs(60);
+/// Damage is noted in the pool so long after it was found, or when the pass ends.
+const NOTE_AFTER: Duration = Duration::from_secs(30);
+/// Time between two records of how far it is.
+const RECORD_EVERY: Duration = Duration::from_secs(60);
+/// A repair gives the device to others after so long.
+const TURN_MAX: Duration = Duration::from_millis(20);
+/// Time between two looks at what is left of a pass.
+const HURRY_EVERY: Duration = Duration::from_secs(1);
+/// Time between two tries of what failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(5);
+/// Names that are said; all of them says check.
+const NAMES_MAX: usize = 20;
+
+/// Starts the thread; a pass that was under way goes on.
+pub fn start(
+    held: &Arc<Held>,
+    program: &Arc<dyn Program>,
+    lane: LaneOptions,
+) -> io::Result<Background> {
+    let interrupt = Interrupt::of_command()?;
+    let work = Work {
+        held: Arc::clone(held),
+        program: Arc::clone(program),
+        interrupt: interrupt.clone(),
+        lane,
+        findings: ScrubNotes::default(),
+        is_finished: false,
+        unnoted_since: None,
+        recorded: Instant::now(),
+        hurried: Instant::now(),
+        said: None,
+        put_back: 0,
+    };
+    let held = Arc::clone(held);
+    let wake = move || held.scrub.wake();
+    Background::start("scrub", interrupt, move || work.run(), wake)
+}
+
+struct Work {
+    held: Arc<Held>,
+    program: Arc<dyn Program>,
+    interrupt: Interrupt,
+    lane: LaneOptions,
+    findings: ScrubNotes,
+    /// A pass has just ended.
+    is_finished: bool,
+    /// When the first of what is not noted was found.
+    unnoted_since: Option<Instant>,
+    recorded: Instant,
+    /// When the device was told last how much is left.
+    hurried: Instant,
+    /// The failure that was said last.
+    said: Option<String>,
+    /// Containers put back for readers, of which it was said.
+    put_back: u64,
+}
+
+impl MaintenanceTask for Work {
+    type News = Unread;
+    type Error = StoreError;
+
+    fn flow(&self) -> Flow {
+        Flow::Scrub
+    }
+
+    /// The lock is held for a step, so that commands can switch it in between.
+    fn step_with(
+        &mut self,
+        now_ns: u64,
+        budget_bytes: u64,
+        access: Access,
+    ) -> Result<TaskStep<Unread>, StoreError> {
+        let (step, found) = {
+            let mut scrubber = self.held.scrub.scrubber();
+            let step = scrubber.step_with(now_ns, budget_bytes, access);
+            (step, scrubber.take_findings())
+        };
+        self.findings.add(&found);
+        self.program.found(&found);
+        if self.findings.is_unnoted() {
+            self.unnoted_since.get_or_insert_with(Instant::now);
+        }
+        step
+    }
+}
+
+impl Work {
+    fn run(mut self) {
+        let _asking = Asker::of(Origin::Scrub).begin();
+        let (held, interrupt) = (Arc::clone(&self.held), self.interrupt.clone());
+        let host = TaskHost::new(Some(&held), &interrupt);
+        if self.held.scrub.scrubber().is_under_way() {
+            self.say_failure(self.held.scrub.start(None).err().map(|e| e.to_string()));
+        }
+        while !self.interrupt.requested() {
+            self.put_back();
+            if !self.held.scrub.scrubber().is_running() {
+                self.settle(true);
+                self.begin_if_due();
+                continue;
+            }
+            self.hurry();
+            match advance(&mut self, &host, SIZES) {
+                Ok(Advance::Stopped) => break,
+                Ok(Advance::Step(step)) => self.judge(step, &host),
+                Err(e) => {
+                    self.say_failure(Some(e.to_string()));
+                    self.interrupt.wait(FAILED_PAUSE);
+                }
+            }
+            if std::mem::take(&mut self.is_finished) {
+                self.finish();
+            }
+            self.settle(false);
+        }
+        self.settle(true);
+        self.record();
+    }
+
+    /// Puts back what parity restored for readers, and says so.
+    fn put_back(&mut self) {
+        let pool = &self.held.pool;
+        pool.put_back_restored();
+        let restored = pool.restored_for_readers();
+        if restored > self.put_back {
+            self.program.warn(format_args!(
+                "{} containers were found damaged by readers and put back as they were written \
+                 (parity): the disk may be failing",
+                restored - self.put_back
+            ));
+            self.put_back = restored;
+        }
+    }
+
+    /// Begins a pass when what was verified last was verified too long ago; waits otherwise.
+    fn begin_if_due(&mut self) {
+        let shares = self.held.shares();
+        let (pool, scrub) = (&self.held.pool, &self.held.scrub);
+        let due_s = scrub.due_s(pool.now(), pool.config().created, shares.scrub_within_s);
+        let due_s = due_s.filter(|_| shares.upkeep.scrubs).unwrap_or(u64::MAX);
+        let left_s = due_s.saturating_sub(seconds(pool.now()));
+        if left_s > 0 {
+            let rest = AT_REST.min(Duration::from_secs(left_s));
+            scrub.wait(rest, || self.interrupt.requested());
+            return;
+        }
+        match scrub.start_by_itself() {
+            Ok(()) => self
+                .program
+                .note(format_args!("scrub: it is time to verify everything again")),
+            Err(e) => {
+                self.say_failure(Some(e.to_string()));
+                self.interrupt.wait(AT_REST);
+            }
+        }
+    }
+
+    /// What to do after a while of work.
+    fn judge(&mut self, step: TaskStep<Unread>, host: &TaskHost<'_>) {
+        match step {
+            TaskStep::Worked { .. } => {
+                self.said = None;
+                if self.recorded.elapsed() >= RECORD_EVERY {
+                    self.record();
+                }
+            }
+            TaskStep::News(unread) => {
+                self.findings.failures += 1;
+                self.program.warn(format_args!("{}", unread_words(&unread)));
+            }
+            TaskStep::Waiting { until_ns } => host.wait_until(until_ns),
+            TaskStep::NeedsDevice | TaskStep::Idle => {}
+            TaskStep::Finished => {
+                self.record();
+                self.is_finished = true;
+            }
+        }
+    }
+
+    /// Says how much is left to do, and by when.
+    fn hurry(&mut self) {
+        let within_s = self.held.shares().scrub_within_s;
+        if self.hurried.elapsed() < HURRY_EVERY {
+            return;
+        }
+        self.hurried = Instant::now();
+        let ScrubStatus {
+            pass, stored_bytes, ..
+        } = self.held.scrub.status();
+        let done = pass.read_bytes.saturating_add(pass.cached_bytes);
+        let (left, within) = match within_s {
+            // No work is due.
+            0 => (0, Duration::MAX),
+            _ => (
+                stored_bytes.saturating_sub(done),
+                time_left(self.held.pool.now(), pass.began, within_s),
+            ),
+        };
+        self.held.device.finish_within(Flow::Scrub, left, within);
+    }
+
+    fn record(&mut self) {
+        self.recorded = Instant::now();
+        let recorded = self.held.scrub.scrubber().record();
+        self.say_failure(recorded.err().map(|e| e.to_string()));
+    }
+
+    fn say_failure(&mut self, failure: Option<String>) {
+        if let Some(why) = &failure
+            && self.said != failure
+        {
+            self.program.warn(format_args!("scrub: {why}"));
+            self.said = failure;
+        }
+    }
+
+    /// Notes in the pool what is damaged, when it is time; waits for its turn.
+    fn settle(&mut self, now: bool) {
+        let is_time = self
+            .unnoted_since
+            .is_some_and(|since| since.elapsed() >= NOTE_AFTER);
+        if !self.findings.is_unnoted() || !(now || is_time) {
+            return;
+        }
+        // At the end of the server: the last commits have said it, or the next scrub will.
+        let Ok(pool) = self.held.for_writing(&self.interrupt, || ()) else {
+            return;
+        };
+        let noted = self.findings.note(&pool, self.lane);
+        self.unnoted_since = noted.is_err().then(Instant::now);
+        self.say_failure(noted.err().map(|e| e.to_string()));
+    }
+
+    /// Repairs from the replica, if there is one, what is damaged now or was before.
+    fn mend(&mut self) {
+        let pool = &self.held.pool;
+        let replica = self.held.scrub.take_replica();
+        let Some(replica) = replica.filter(|_| pool.reader().knows_damage()) else {
+            return;
+        };
+        let Ok(turn) = self.held.for_writing(&self.interrupt, || ()) else {
+            return;
+        };
+        let (held, interrupt) = (&self.held, &self.interrupt);
+        let mut at_device: Option<(StepTurn<'_>, Instant)> = None;
+        let mut between = || {
+            if at_device
+                .as_ref()
+                .is_some_and(|(_, since)| since.elapsed() < TURN_MAX)
+            {
+                return;
+            }
+            at_device = None;
+            let turn = held.turn(Flow::Scrub, SIZES.turn_bytes, interrupt);
+            at_device = turn.ok().map(|turn| (turn, Instant::now()));
+        };
+        let repaired = self
+            .program
+            .repair(&replica, &turn, self.lane, interrupt, &mut between);
+        drop(at_device);
+        if !self.interrupt.requested() {
+            self.say_failure(repaired.err());
+        }
+    }
+
+    /// Repairs what can be, and names what the damage of the pass reaches.
+    fn finish(&mut self) {
+        self.settle(true);
+        self.mend();
+        let findings = std::mem::take(&mut self.findings);
+        self.unnoted_since = None;
+        if findings.damaged == 0 {
+            return;
+        }
+        match self.affected() {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => {
+                for name in names.iter().take(NAMES_MAX) {
+                    self.program.warn(format_args!("damage reaches {name}"));
+                }
+                let all = names.len();
+                self.program.warn(format_args!(
+                    "{all} files or images are affected (see quintet check): back up their sources again"
+                ));
+            }
+            Err(e) => self.say_failure(Some(e.to_string())),
+        }
+    }
+
+    fn affected(&self) -> Result<Vec<String>, StoreError> {
+        let stop = &self.interrupt;
+        let go_on = &mut |_, _| match stop.requested() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let report = self.held.pool.check(CheckDepth::Structure, go_on)?;
+        let (snapshots, _) = self.held.pool.snapshots_readable()?;
+        let name = |affected: &store::Affected| {
+            let snapshot = snapshots.iter().find(|s| s.id == affected.snapshot);
+            let of = snapshot.map_or("a volume", |s| s.name.as_str());
+            let path = archive::printable::printable(&affected.path);
+            format!("{} {of} {path}", affected.snapshot)
+        };
+        Ok(report.affected.iter().map(name).collect())
+    }
+}
+
+/// Time that is left for a pass that should take `within_s` from its begin, at least a second.
+fn time_left(now: UnixNanos, began: UnixNanos, within_s: u64) -> Duration {
+    let ran_ns = u64::try_from(now.0.saturating_sub(began.0)).unwrap_or(0);
+    let left = Duration::from_secs(within_s).saturating_sub(Duration::from_nanos(ran_ns));
+    left.max(Duration::from_secs(1))
+}
