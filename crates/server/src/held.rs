@@ -243,6 +243,13 @@ impl Held {
         connections.sum::<usize>() + self.files.count(export)
     }
 
+    /// Those of [`clients`](Self::clients) whose client has not disconnected.
+    pub fn clients_connected(&self, export: &str) -> usize {
+        let servers = self.servers.lock();
+        let connected = |server: &ServerHandle| server.clients_connected(export);
+        servers.iter().map(connected).sum::<usize>() + self.files.count(export)
+    }
+
     /// Ends the connections that use an export, when what they asked for was answered, and lets its
     /// open files fail.
     pub fn disconnect(&self, export: &str) -> usize {

@@ -149,9 +149,10 @@ impl OpenVolumes {
         Arc::clone(&self.volumes)
     }
 
-    /// Connections that use a volume.
+    /// Connections that use a volume, and whose client has not disconnected.
     pub fn clients(&self, name: &str) -> usize {
-        self.held.as_ref().map_or(0, |held| held.clients(name))
+        let held = self.held.as_ref();
+        held.map_or(0, |held| held.clients_connected(name))
     }
 }
 
