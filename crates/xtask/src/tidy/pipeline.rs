@@ -1,6 +1,7 @@
-//! The store's modules stand in pipeline order and import only to their left.
+//! Checks that the store's modules are in pipeline order and import only to their left. `check`
+//! calls this.
 //!
-//! A name that `lib.rs` exports again counts as the module it comes from.
+//! Invariant: a name that `lib.rs` re-exports counts as a name of the module that defines it.
 
 use super::{Finding, SourceFile, Tree, lexer};
 use std::collections::BTreeMap;
@@ -75,7 +76,7 @@ fn place(module: &str) -> Option<usize> {
     ORDER.iter().position(|m| *m == module)
 }
 
-/// `pub use module::{A, B};` at the root: A and B to module.
+/// `pub use module::{A, B};` at the root: maps A and B to module.
 fn exports(code: &str) -> BTreeMap<String, String> {
     let mut exported = BTreeMap::new();
     for item in code.split(';') {
@@ -97,7 +98,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|w| !w.is_empty())
 }
 
-/// First names after `crate::` and after as many `super::` as lead to the root, with their lines.
+/// Returns the first names after `crate::` and after as many `super::` as lead to the root, with
+/// their lines.
 fn imports(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let ways = ["crate::".to_owned(), "super::".repeat(depth)];
