@@ -21,6 +21,7 @@ const FINISHED: &[&str] = &[
     "media",
     "nbd",
     "page_cache",
+    "sim",
     "units",
     "volume",
     "xtask",
