@@ -195,20 +195,22 @@ class Again:
 
 
 class Beside:
-    """Maintenance in the server, and processes beside it, for as long as this lasts."""
+    """Maintenance in the server, and processes beside it, for as long as this lasts.
+
+    A scrub or a copy that comes to its end begins again: a task that has nothing left to do measures nothing.
+    """
 
     def __init__(self, server, copies, tasks):
-        self.server, self.copies, self.tasks, self.children, self.apart = server, copies, tasks, [], None
+        self.server, self.copies, self.tasks, self.apart = server, copies, tasks, None
+        self.children, self.threads, self.ending, self.begun = [], [], threading.Event(), threading.Lock()
 
     def __enter__(self):
         if "scrub" in self.tasks:
-            self.server.command("scrub", "start")
+            self.keep(self.scrub)
         if "copy" in self.tasks:
-            shutil.rmtree(self.copies, ignore_errors=True)
-            self.server.command("init", "-r", str(self.copies))
             name = f"{servers.EXPORT}@{time.monotonic_ns()}"
             self.server.command("volume", "snapshot", name)
-            self.begin("copy", name, "--to", str(self.copies), "--to-password-command", "echo measured")
+            self.keep(lambda: self.copy(name))
         if "gc" in self.tasks:
             self.begin("gc", "--max-unused", "0")
             # It has marked what is needed, and stores.
@@ -221,18 +223,48 @@ class Beside:
             self.apart = Again(self.server, restored, "check", "--read-data")
         return self
 
+    def keep(self, task):
+        """Does it again and again, in a thread."""
+        def run():
+            while not self.ending.is_set():
+                task()
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.threads.append(thread)
+
+    def scrub(self):
+        self.server.command("scrub", "start")
+        self.ending.wait(1)
+
+    def copy(self, name):
+        shutil.rmtree(self.copies, ignore_errors=True)
+        self.server.command("init", "-r", str(self.copies))
+        child = self.begin("copy", name, "--to", str(self.copies), "--to-password-command", "echo measured")
+        if child and child.wait() and not self.ending.is_set():
+            raise RuntimeError("copy failed")
+
     def restored(self):
         return self.apart.restored() if self.apart else 0
 
     def begin(self, *words):
-        self.children.append(subprocess.Popen([self.server.program, *words], env=self.server.env(), stdout=subprocess.DEVNULL))
+        with self.begun:
+            if self.ending.is_set():
+                return None
+            child = subprocess.Popen([self.server.program, *words], env=self.server.env(), stdout=subprocess.DEVNULL)
+            self.children.append(child)
+            return child
 
     def __exit__(self, *_):
         if self.apart:
             self.apart.stop()
+        with self.begun:
+            self.ending.set()
         for child in self.children:
-            child.send_signal(signal.SIGINT)
+            if child.poll() is None:
+                child.send_signal(signal.SIGINT)
             child.wait(60)
+        for thread in self.threads:
+            thread.join()
         if "scrub" in self.tasks:
             self.server.command("scrub", "pause")
 

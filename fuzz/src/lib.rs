@@ -3,7 +3,7 @@
 
 #[path = "../../crates/store/tests/crafted/mod.rs"]
 pub mod crafted;
-#[path = "../../crates/store/tests/crafted_journal/mod.rs"]
+#[path = "../../crates/volumes/tests/crafted_journal/mod.rs"]
 mod crafted_journal;
 #[path = "../../crates/format/tests/decoders/mod.rs"]
 pub mod decoders;

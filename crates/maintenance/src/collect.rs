@@ -25,10 +25,11 @@ pub use task::Collecting;
 
 use choose::Candidate;
 use store::{
-    CachedChunks, CopyRound, Deletion, Expiry, GcPermit, GcStep, LaneOptions, Mark, Pool, Result,
-    Retired, SnapshotExpiry, Volumes,
+    CachedChunks, CopyRound, Deletion, Expiry, GcPermit, GcStep, LaneOptions, Mark, OpenVolumes,
+    Pool, Result, Retired, SnapshotExpiry,
 };
 use units::{ContainerId, Generation};
+use volumes::Volumes;
 
 /// Maximum number of containers that one commit moves to the trash. The contents of many small ones
 /// should fill a few.
@@ -195,6 +196,7 @@ impl Collector {
 
     fn mark(&mut self, pool: &Pool, volumes: Option<&Volumes>, budget_bytes: u64) -> Result<()> {
         let Some(mark) = &mut self.mark else {
+            let volumes = volumes.map(|open| open as &dyn OpenVolumes);
             self.mark = Some(match &self.permit {
                 Some(_) => Mark::begin(pool, volumes)?,
                 None => Mark::estimate(pool, volumes, &self.snapshot_expiry)?,

@@ -31,7 +31,8 @@ pub use record::{DefragRun, RecordedDefrag};
 pub use report::{DefragReport, Toll};
 
 use std::sync::Arc;
-use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result, Volumes};
+use store::{CachedChunks, Fragmentable, LaneOptions, NothingCached, Pool, Result};
+use volumes::Volumes;
 
 /// Options of a run.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +72,7 @@ impl DefragSource {
     /// Returns the recorded reads of each object.
     pub fn heat(&self) -> Heat {
         match self {
-            Self::Pool(pool) => pool.stored_heat(),
+            Self::Pool(pool) => volumes::stored_heat(pool),
             Self::Volumes(volumes) => volumes.heat(),
         }
     }

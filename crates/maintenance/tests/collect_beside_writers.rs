@@ -3,6 +3,8 @@
 //! Invariant: contents come from few blocks, so garbage is needed again all the time. Listed
 //! snapshots and volumes always have what was written, and at the end no garbage is left.
 
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
@@ -12,14 +14,15 @@ use maintenance::{Collector, GcCounts};
 use parking_lot::Mutex;
 use sim::Seed;
 use sim::pool_histories::at_once;
-use specimen::volumes::{CONTEXT, is_sound, made, open, read, write};
+use small_volumes::{CONTEXT, is_sound, made, open, read, write};
 use specimen::{noise, options, put_image, snapshot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::scope;
 use std::time::{Duration, Instant};
-use store::{GcStep, NothingCached, Pool, Volumes};
+use store::{GcStep, NothingCached, Pool};
 use units::SnapshotId;
 use volume::Volume;
+use volumes::Volumes;
 
 const BLOCK: usize = 4096;
 /// Number of blocks that all contents are made of.

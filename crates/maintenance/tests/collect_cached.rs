@@ -1,16 +1,19 @@
 //! Gc takes chunks from memory (Duet, SOSP'15, table of tasks).
 
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
 use chunking::Compression;
 use maintenance::{Collector, GcCounts, GcPolicy};
 use sim::SimDisk;
-use specimen::volumes::{CONTEXT, is_sound, made, open, write};
+use small_volumes::{CONTEXT, is_sound, made, open, write};
 use specimen::{noise, options};
 use std::sync::Arc;
-use store::{CachedChunks, GcStep, NothingCached, Volumes};
+use store::{CachedChunks, GcStep, NothingCached};
 use volume::Volume;
+use volumes::Volumes;
 
 const CHUNK: usize = 4096;
 const CHUNKS: u64 = 256;

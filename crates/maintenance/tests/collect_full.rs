@@ -3,6 +3,8 @@
 //! Invariant: the pool stays sound, uncommitted copies are removed, and gc alone makes a full disk
 //! usable again with every acknowledged byte.
 
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
@@ -14,8 +16,9 @@ use specimen::restore::Truth;
 use specimen::{noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, Step, StoreError, Volumes};
+use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreError};
 use volume::{Durability, Volume, VolumeErrorKind};
+use volumes::{Step, Volumes};
 
 const CHUNK: usize = 4096;
 const CHUNKS: usize = 192;
@@ -190,7 +193,7 @@ fn its_absence_is_harmless() {
 
 /// A journal that fits into the reserve of such a disk.
 fn open_volumes(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
-    let mut options = specimen::volumes::small();
+    let mut options = small_volumes::small();
     options.journal.bytes_max = 256 << 10;
     Volumes::open(Arc::new(open(disk, seed)), &options).expect("volumes")
 }
@@ -200,13 +203,13 @@ fn open_volumes(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
 #[test]
 fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
     let content = noise(31, 8 << 20);
-    let context = specimen::volumes::CONTEXT;
+    let context = small_volumes::CONTEXT;
     for (part, durability) in [
         (64 << 10, Durability::Durable),
         (5000, Durability::Durable),
         (256 << 10, Durability::Volatile),
     ] {
-        let disk = specimen::volumes::made();
+        let disk = small_volumes::made();
         disk.set_capacity(Some(6 << 20));
         let volumes = open_volumes(&disk, 2);
         let volume = volumes
@@ -250,7 +253,7 @@ fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
         assert!(back[..data.len()] == *data);
         assert!(back[data.len()..trimmed].iter().all(|byte| *byte == 0));
         assert!(back[trimmed..] == content[trimmed..at]);
-        specimen::volumes::is_sound(&volumes);
+        small_volumes::is_sound(&volumes);
     }
 }
 
@@ -259,10 +262,10 @@ fn a_volume_that_fills_the_disk_can_be_trimmed_and_written_again() {
 #[test]
 fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
     const BYTES: usize = 3 << 20;
-    let context = specimen::volumes::CONTEXT;
-    let disk = specimen::volumes::made();
+    let context = small_volumes::CONTEXT;
+    let disk = small_volumes::made();
     disk.set_capacity(Some(16 << 20));
-    let mut options = specimen::volumes::small();
+    let mut options = small_volumes::small();
     options.journal.bytes_max = 4 << 20;
     let open = |disk: &Arc<SimDisk>, seed| {
         Volumes::open(Arc::new(open(disk, seed)), &options).expect("volumes")
@@ -316,18 +319,18 @@ fn a_journal_that_there_is_no_room_for_is_folded_in_parts() {
         reserved.held_bytes > reserved.wanted_bytes / 4 * 3,
         "{reserved:?}"
     );
-    specimen::volumes::is_sound(&volumes);
+    small_volumes::is_sound(&volumes);
 }
 
 /// The disk becomes full during large writes, at any byte: no later commit names a container that
 /// was not stored.
 #[test]
 fn large_writes_that_find_no_room_leave_no_name_behind() {
-    let context = specimen::volumes::CONTEXT;
+    let context = small_volumes::CONTEXT;
     let content = noise(41, 4 << 20);
     let mut refused = 0;
     for step in 0..60 {
-        let disk = specimen::volumes::made();
+        let disk = small_volumes::made();
         let volumes = open_volumes(&disk, 2);
         let volume = volumes.create("v", content.len() as u64, 12);
         let volume = volume.expect("create");
@@ -342,7 +345,7 @@ fn large_writes_that_find_no_room_leave_no_name_behind() {
         let _ = volumes.create("w", 1 << 20, 12);
         drop((volume, volumes));
         let volumes = open_volumes(&disk, 3);
-        specimen::volumes::is_sound(&volumes);
+        small_volumes::is_sound(&volumes);
     }
     assert!(refused > 10, "{refused}");
 }

@@ -11,7 +11,7 @@ use maintenance::{
 };
 use sim::{Expected, Explorer, History, Scenario, SimDisk};
 use std::sync::Arc;
-use store::Volumes;
+use volumes::Volumes;
 
 /// One of two windows of 128 KiB is fragmented.
 const BLOCKS: u64 = 2;

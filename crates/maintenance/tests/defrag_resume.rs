@@ -14,7 +14,7 @@ use maintenance::{
 use sim::SimDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use store::Volumes;
+use volumes::Volumes;
 
 const BLOCKS: u64 = 8;
 

@@ -1,6 +1,8 @@
 //! Repairs from a replica between real pools on simulated disks: what is repaired, and what is not.
 
 mod copies;
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
@@ -8,8 +10,8 @@ use chunking::Compression;
 use copies::{copy_all, open_receiver, receiver};
 use maintenance::{ReplicaCounts, ReplicaRepair};
 use sim::{Damage, Image, SimDisk};
+use small_volumes::write;
 use specimen::restore::{Content, Truth};
-use specimen::volumes::{self, write};
 use specimen::{Specimen, noise, options, store_image};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -152,8 +154,8 @@ fn pools_with_the_same_keys_are_asked_by_fingerprint() {
 
 #[test]
 fn live_volumes_come_back_from_a_pool_with_the_same_keys() {
-    let disk = volumes::made();
-    let held = volumes::open(&disk, 3);
+    let disk = small_volumes::made();
+    let held = small_volumes::open(&disk, 3);
     let bytes = noise(5, 1 << 20);
     held.create("disk", 1 << 20, 12).unwrap();
     write(&held.volume("disk").unwrap(), 0, &bytes);

@@ -1,6 +1,8 @@
 //! Replication between real pools on simulated disks: what is sent, what is read, what arrives.
 
 mod copies;
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
@@ -13,13 +15,14 @@ use maintenance::{
     CopyError, CopyLimits, CopyNews, CopyOptions, MaintenanceTask, Replication, TaskStep,
 };
 use sim::{Damage, SimDisk};
-use specimen::volumes::{self, small, write};
+use small_volumes::{small, write};
 use specimen::{Specimen, noise, options, store_image, store_stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, ChunkRun, GrowingObject, OpenMode, Pool, Volumes};
+use store::{CheckDepth, ChunkRun, GrowingObject, OpenMode, Pool};
 use units::Fingerprint;
 use volume::Volume;
+use volumes::Volumes;
 
 const WITH: Compression = Compression::Zstd(1);
 
@@ -320,8 +323,8 @@ fn damage_here_is_told_and_spares_the_others() {
 #[test]
 fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     const BYTES: usize = 6 << 20;
-    let disk = volumes::made();
-    let held = Arc::new(volumes::open(&disk, 3));
+    let disk = small_volumes::made();
+    let held = Arc::new(small_volumes::open(&disk, 3));
     let old = noise(9, BYTES);
     held.create("disk", BYTES as u64, 12).unwrap();
     write(&held.volume("disk").unwrap(), 0, &old);
@@ -333,8 +336,12 @@ fn what_is_in_memory_goes_first_and_what_is_unwritten_never() {
     let held = Arc::new(Volumes::open(pool, &small()).unwrap());
     let live = held.volume("disk").unwrap();
     let mut read = vec![0; 1 << 20];
-    live.read(volumes::CONTEXT, (BYTES - (1 << 20)) as u64, &mut read)
-        .unwrap();
+    live.read(
+        small_volumes::CONTEXT,
+        (BYTES - (1 << 20)) as u64,
+        &mut read,
+    )
+    .unwrap();
     write(&live, 0, &noise(10, 300_000));
     let there = receiver(130);
     let to = open_receiver(&there, 131);

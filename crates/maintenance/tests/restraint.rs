@@ -1,5 +1,7 @@
 //! Back-pressure: writers that wait for free space on the disk, beside a gc run that frees it.
 
+#[path = "../../volumes/tests/small_volumes/mod.rs"]
+mod small_volumes;
 #[path = "../../store/tests/specimen/mod.rs"]
 mod specimen;
 
@@ -7,12 +9,13 @@ use chunking::Compression;
 use maintenance::{Collector, GcPolicy};
 use media::Room;
 use sim::SimDisk;
-use specimen::volumes::{is_sound, made, open, read, small, write};
+use small_volumes::{is_sound, made, open, read, small, write};
 use specimen::{noise, options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use store::{GcStep, Volumes};
+use store::GcStep;
+use volumes::Volumes;
 
 const SIZE: u64 = 4 << 20;
 /// More than the reserve of such a disk: writers that need not wait get no error.

@@ -2,15 +2,14 @@
 //!
 //! What hurts a user is the seek that it meets, not the bytes: once the head is there, maintenance goes on in
 //! short contiguous pieces and stops at any arrival. So two things are to choose: how long to wait before the
-//! first seek, and how long to stream or rest between two seeks of reads that are not contiguous. Waiting as long
-//! as a seek takes is a good first guess: it never loses more than twice what the best choice would.
+//! first seek, and how long to stream or rest between two seeks of reads that are not contiguous.
 //!
-//! From there both are learned. The last few thousand requests of users are replayed (Lindley's recursion for one
-//! server) without maintenance, and with maintenance that starts after each wait of a ladder. The shortest wait
-//! is chosen at which the 99th percentile grows by no more than [`HARM_MOST`] and at which starts bring more
-//! than they cost; then, in the same way, the shortest time between seeks. What a seek takes is measured. What
-//! maintenance really did to the 99th percentile is measured too: more than [`HARM_ALARM`] makes both longer
-//! whatever the replay says, for a while.
+//! Both are the longest at first, and then learned. The last few thousand requests of users are replayed
+//! (Lindley's recursion for one server) without maintenance, and with maintenance that starts after each wait of
+//! a ladder. The shortest wait is chosen at which the 99th percentile grows by no more than [`HARM_MOST`] and at
+//! which starts bring more than they cost; then, in the same way, the shortest time between seeks. What a seek
+//! takes is measured. What maintenance really did to the 99th percentile is measured too: more than
+//! [`HARM_ALARM`] makes both longer whatever the replay says, for a while.
 //!
 //! Invariant: pure; the wait stays within [`GraceLimits`]. Called by the scheduler.
 
@@ -37,6 +36,10 @@ impl GraceLimits {
 
 /// Requests of users that are replayed: forty of them are beyond the 99th percentile.
 const REPLAYED: usize = 4000;
+/// Requests are judged in so many parts, each of at least [`PART_LEAST`], by the median of these parts: over all of
+/// them together a burst, whose requests wait for each other anyway, would hide what those before and after it suffer.
+const PARTS_MAX: usize = 4;
+const PART_LEAST: usize = 250;
 /// New ones between two replays: so many, or a share of those that are known.
 const REPLAY_EVERY: (usize, usize) = (250, 4);
 /// ... and so much time: replays take a millisecond or two, under the lock of the device's queue.
@@ -45,6 +48,8 @@ const REPLAY_EVERY_NS: u64 = 1_000_000_000;
 const HARM_MOST: f64 = 1.14;
 /// ... and by so much as it was measured.
 const HARM_ALARM: f64 = 1.17;
+/// ... over so many requests at least.
+const ALARM_SAMPLES: usize = 1000;
 /// Replays for which an alarm is remembered.
 const ALARM_LASTS: u32 = 40;
 /// A start must bring this share of what it costs, at least, in time of the device that follows it.
@@ -53,6 +58,7 @@ const GAIN_LEAST: f64 = 0.25;
 const RUNG: f64 = 1.4;
 /// Times between seeks, in seeks.
 const SPACES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+const LONGEST: usize = SPACES.len() - 1;
 /// Of a mean, the weight of one new piece is one of so many.
 const PIECES: f64 = 32.0;
 
@@ -72,8 +78,9 @@ struct Sample {
 pub(crate) struct Grace {
     limits: GraceLimits,
     ns: u64,
-    /// Between two seeks.
+    /// Between two seeks, nanoseconds and as a place in [`SPACES`].
     space_ns: u64,
+    space: usize,
     /// Time of the device that a seek and its first piece take, in the mean.
     seek_ns: f64,
     /// ... and the mean and the mean square of contiguous pieces.
@@ -93,7 +100,7 @@ pub(crate) struct Grace {
 /// What did harm, though a replay had let it pass: no shorter times for so many replays.
 struct Alarm {
     wait_ns: u64,
-    space_ns: u64,
+    space: usize,
     replays: u32,
 }
 
@@ -107,19 +114,24 @@ struct Policy {
 
 /// What a replay gave.
 struct Replayed {
-    p99_ns: u64,
+    p99: Percentiles,
     starts: u64,
     /// Time after starts that maintenance had.
     gained_ns: u64,
 }
 
+/// The 99th percentile of each part of the samples, nanoseconds.
+type Percentiles = Vec<u64>;
+
 impl Grace {
-    /// A seek is thought to take `seek_ns` at first.
+    /// A seek is thought to take `seek_ns` at first. Until something is learned the wait and the time between
+    /// seeks are the longest: those who ask first must not pay for what is not known.
     pub fn new(limits: GraceLimits, seek_ns: u64) -> Self {
         Self {
             limits,
-            ns: seek_ns.clamp(limits.least_ns, limits.most_ns.max(limits.least_ns)),
-            space_ns: seek_ns.saturating_mul(4),
+            ns: limits.most_ns.max(limits.least_ns),
+            space_ns: seek_ns.saturating_mul(SPACES[LONGEST]),
+            space: LONGEST,
             seek_ns: seek_ns as f64,
             piece_ns: (0.0, 0.0),
             samples: VecDeque::with_capacity(REPLAYED + 1),
@@ -203,19 +215,25 @@ impl Grace {
         // Who has no clients looks at everybody.
         let judges_clients = self.samples.iter().any(|sample| sample.is_client);
         let judged = |sample: &Sample| sample.is_client || !judges_clients;
-        let p99 = |of: fn(&Sample) -> u64| {
+        let mut scratch = Vec::with_capacity(self.samples.len());
+        let mut p99 = |of: fn(&Sample) -> u64| {
+            scratch.clear();
             let judged = self.samples.iter().filter(|sample| judged(sample));
-            p99_of(judged.map(of).collect())
+            scratch.extend(judged.map(of));
+            percentiles(&mut scratch)
         };
-        self.harm = ratio(
-            p99(|sample| sample.latency_ns),
-            p99(|sample| sample.without_ns),
+        self.harm = growth(
+            &p99(|sample| sample.latency_ns),
+            &p99(|sample| sample.without_ns),
         );
         let alarm = self.alarm.take();
-        self.alarm = match self.harm > HARM_ALARM {
+        // Of few requests the 99th percentile is chance; with the longest of both the harm is not theirs.
+        let is_judged = self.samples.len() >= ALARM_SAMPLES;
+        let is_longest = self.ns >= self.limits.most_ns && self.space == LONGEST;
+        self.alarm = match self.harm > HARM_ALARM && is_judged && !is_longest {
             true => Some(Alarm {
                 wait_ns: self.ns,
-                space_ns: self.space_ns,
+                space: self.space,
                 replays: ALARM_LASTS,
             }),
             false => alarm.filter(|alarm| alarm.replays > 1).map(|alarm| Alarm {
@@ -223,28 +241,34 @@ impl Grace {
                 ..alarm
             }),
         };
-        let alone_ns = self.replay(None, &judged).p99_ns;
-        let wait_ns = self.choose_wait(alone_ns, &judged);
-        self.space_ns = self.choose_space(wait_ns, alone_ns, &judged);
-        self.ns = wait_ns;
+        let mut replay = |policy| self.replay(policy, &judged, &mut scratch);
+        let alone = replay(None).p99;
+        let wait_ns = self.choose_wait(&alone, &mut replay);
+        let space = self.choose_space(wait_ns, &alone, &mut replay);
+        (self.ns, self.space) = (wait_ns, space);
+        self.space_ns = self.spaced_ns(space);
     }
 
-    fn choose_wait(&self, alone_ns: u64, judged: &dyn Fn(&Sample) -> bool) -> u64 {
+    fn choose_wait(
+        &self,
+        alone: &Percentiles,
+        replay: &mut dyn FnMut(Option<Policy>) -> Replayed,
+    ) -> u64 {
         let GraceLimits { least_ns, most_ns } = self.limits;
+        // With the longest time between seeks it was the waits that did harm.
+        let alarm = self.alarm.as_ref();
+        let alarm_ns = alarm
+            .filter(|alarm| alarm.space == LONGEST)
+            .map(|alarm| alarm.wait_ns);
         let mut wait_ns = least_ns;
         while wait_ns < most_ns {
-            let policy = Policy {
+            let replayed = replay(Some(Policy {
                 wait_ns,
                 space_ns: None,
-            };
-            let replayed = self.replay(Some(policy), judged);
+            }));
             let gain_ns = replayed.gained_ns as f64 / replayed.starts.max(1) as f64;
-            // With the longest time between seeks it was the waits that did harm.
-            let is_alarming = self
-                .alarm
-                .as_ref()
-                .is_some_and(|alarm| self.is_longest(alarm.space_ns) && wait_ns <= alarm.wait_ns);
-            if ratio(replayed.p99_ns, alone_ns) <= HARM_MOST
+            let is_alarming = alarm_ns.is_some_and(|alarm_ns| wait_ns <= alarm_ns);
+            if growth(&replayed.p99, alone) <= HARM_MOST
                 && gain_ns >= self.seek_ns * GAIN_LEAST
                 && !is_alarming
             {
@@ -256,31 +280,38 @@ impl Grace {
         wait_ns
     }
 
-    fn choose_space(&self, wait_ns: u64, alone_ns: u64, judged: &dyn Fn(&Sample) -> bool) -> u64 {
-        let spaces = SPACES.map(|seeks| (self.seek_ns * seeks as f64) as u64);
+    /// A place in [`SPACES`].
+    fn choose_space(
+        &self,
+        wait_ns: u64,
+        alone: &Percentiles,
+        replay: &mut dyn FnMut(Option<Policy>) -> Replayed,
+    ) -> usize {
         let alarm = self.alarm.as_ref();
-        let is_fine = |space_ns: &u64| {
-            let is_alarming = alarm.is_some_and(|alarm| *space_ns <= alarm.space_ns);
-            let policy = Policy {
-                wait_ns,
-                space_ns: Some(*space_ns),
-            };
-            !is_alarming && ratio(self.replay(Some(policy), judged).p99_ns, alone_ns) <= HARM_MOST
+        let mut is_fine = |space: &usize| {
+            let is_alarming = alarm.is_some_and(|alarm| *space <= alarm.space);
+            let space_ns = Some(self.spaced_ns(*space));
+            let mut grown = || growth(&replay(Some(Policy { wait_ns, space_ns })).p99, alone);
+            !is_alarming && grown() <= HARM_MOST
         };
-        let longest = spaces.last().copied().unwrap_or_default();
-        spaces.into_iter().find(is_fine).unwrap_or(longest)
+        (0..LONGEST).find(|space| is_fine(space)).unwrap_or(LONGEST)
     }
 
-    fn is_longest(&self, space_ns: u64) -> bool {
-        let seeks = space_ns as f64 / self.seek_ns.max(1.0);
-        SPACES.last().is_some_and(|most| seeks > *most as f64 * 0.7)
+    fn spaced_ns(&self, space: usize) -> u64 {
+        let seeks = SPACES.get(space).copied().unwrap_or(SPACES[LONGEST]);
+        (self.seek_ns * seeks as f64) as u64
     }
 
     /// The samples again, with maintenance; `None`: without any.
-    fn replay(&self, policy: Option<Policy>, judged: &dyn Fn(&Sample) -> bool) -> Replayed {
+    fn replay(
+        &self,
+        policy: Option<Policy>,
+        judged: &dyn Fn(&Sample) -> bool,
+        latencies: &mut Vec<u64>,
+    ) -> Replayed {
         let (mut starts, mut gained_ns) = (0, 0u64);
         let mut free_ns = self.samples.front().map_or(0, |first| first.came_ns);
-        let mut latencies = Vec::with_capacity(self.samples.len());
+        latencies.clear();
         for (sample, spread) in self.samples.iter().zip(spread()) {
             if let Some(policy) = policy {
                 let start_at_ns = free_ns.saturating_add(policy.wait_ns);
@@ -300,7 +331,7 @@ impl Grace {
             }
         }
         Replayed {
-            p99_ns: p99_of(latencies),
+            p99: percentiles(latencies),
             starts,
             gained_ns,
         }
@@ -334,12 +365,26 @@ fn spread() -> impl Iterator<Item = f64> {
     })
 }
 
-fn ratio(of: u64, to: u64) -> f64 {
-    of as f64 / to.max(1) as f64
+/// By how much the 99th percentile grew, as a factor: the median of the parts.
+fn growth(with: &Percentiles, alone: &Percentiles) -> f64 {
+    let mut grown: Vec<f64> = std::iter::zip(with, alone)
+        .map(|(with, alone)| *with as f64 / (*alone).max(1) as f64)
+        .collect();
+    grown.sort_by(f64::total_cmp);
+    let (least, most) = (grown.len().saturating_sub(1) / 2, grown.len() / 2);
+    let middle = |at: usize| grown.get(at).copied().unwrap_or(1.0);
+    f64::midpoint(middle(least), middle(most))
+}
+
+/// The 99th percentile of each part of the latencies.
+fn percentiles(latencies: &mut [u64]) -> Percentiles {
+    let parts = (latencies.len() / PART_LEAST).clamp(1, PARTS_MAX);
+    let each = latencies.len().div_ceil(parts).max(1);
+    latencies.chunks_mut(each).map(p99_of).collect()
 }
 
 /// The 99th percentile; 0 of nothing.
-fn p99_of(mut latencies: Vec<u64>) -> u64 {
+fn p99_of(latencies: &mut [u64]) -> u64 {
     let beyond = latencies.len() / 100;
     let Some(at) = latencies.len().checked_sub(beyond + 1) else {
         return 0;
@@ -429,6 +474,29 @@ mod tests {
         serve(&mut grace, (40_000..100_000).map(far), |_| 0);
         assert_eq!(grace.ns(), Settings::DISK.grace.least_ns, "it was long ago");
         assert!(grace.harm() < 1.01);
+    }
+
+    #[test]
+    fn a_burst_does_not_hide_what_is_done_to_those_after_it() {
+        let mut grace = disk();
+        // Five hundred at once: their 99th percentile is seconds, whatever maintenance does.
+        serve(&mut grace, (0..500).map(|_| 1000 * MS), |_| 0);
+        // Then one that asks again 1 to 60 ms after its answer: one in eight meets a seek that begins after 4 ms.
+        let mut at = grace.last_end_ns;
+        let gaps = spread().map(|gap| 9 * MS + (gap * 59.0 * MS as f64) as u64);
+        let came = gaps.take(1500).map(|gap| {
+            at += gap;
+            at
+        });
+        serve(&mut grace, came, |_| 0);
+        assert!(grace.ns() > 10 * MS, "{} ns", grace.ns());
+    }
+
+    #[test]
+    fn nothing_is_known_at_first() {
+        let grace = disk();
+        assert_eq!(grace.ns(), Settings::DISK.grace.most_ns);
+        assert_eq!(grace.space_ns(), 64 * Settings::DISK.costs.seek_ns);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! `status --memory-plan` shows it ([decision 31](../../../docs/decisions/0031-one-memory-plan.md)).
 
 use crate::sizes;
-use store::{PoolMemory, VolumesMemory};
+use store::PoolMemory;
+use volumes::VolumesMemory;
 
 /// Fewest and most bytes of the journal's buffers.
 const JOURNAL_BYTES: (usize, usize) = (4 << 20, 32 << 20);

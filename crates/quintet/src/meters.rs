@@ -8,11 +8,11 @@ use crate::held::Trouble;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
-use store::CacheMeter;
 use volume::{
     Capabilities, FastPath, Layer, Operation, Request, RequestContext, Volume, VolumeError,
     VolumeErrorKind,
 };
+use volumes::CacheMeter;
 
 /// Buckets of a latency histogram: four for each doubling, from 1 us to a minute.
 pub const BUCKETS: usize = 104;

@@ -4,11 +4,11 @@
 //! Invariant: an error is reported in full once, nothing is acknowledged after a failed sync, and
 //! no temporary file outlives the put that failed.
 
+use device::{DeviceQueue, PacedDisk, Writes};
 use media::SystemTicks;
 use media::{Asker, Barrier, Blobs, DirBlobs, Disk, MediaErrorKind as Kind, Put, Syncing};
 use sim::{CrashPoint, Fault, Op, Plan, Seed, SimDisk, Walker};
 use std::sync::Arc;
-use store::{DeviceQueue, PacedDisk, Writes};
 
 const THREADS: Syncing = Syncing::Threads {
     threads: 2,

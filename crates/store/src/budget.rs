@@ -1,7 +1,7 @@
-//! Who gets how much of the memory that a pool and its volumes are opened with.
+//! Who gets how much of the memory that a pool is opened with.
 //!
-//! Invariant: pure arithmetic; the shares of one table never sum to more than the whole. Recovery and
-//! volumes take their numbers from here; the program's plan shows the same.
+//! Invariant: pure arithmetic; the shares never sum to more than the whole. Recovery takes its numbers from
+//! here; the program's plan shows the same.
 
 /// Memory of an open pool, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,34 +25,6 @@ impl PoolMemory {
             directories: sixteenth * 3,
             claims: sixteenth * 2,
             regions: sixteenth * 8,
-        }
-    }
-}
-
-/// Memory of open volumes besides the journal's, bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VolumesMemory {
-    /// The page cache: everything that the others leave.
-    pub pages: u64,
-    /// Pieces of overlays: what is written and not folded.
-    pub pieces: u64,
-    /// Events that maintenance was not told yet.
-    pub events: u64,
-    /// What was read of late, for defragmentation.
-    pub trace: u64,
-}
-
-impl VolumesMemory {
-    /// Divides a budget. Pieces get an eighth, unless a journal of that many bytes is too small to
-    /// fill it.
-    pub fn of(bytes: u64, journal_bytes: u64) -> Self {
-        let pieces = (bytes / 8).min(journal_bytes / 8);
-        let (events, trace) = (bytes / 256, bytes / 128);
-        Self {
-            pages: bytes - pieces - events - trace,
-            pieces,
-            events,
-            trace,
         }
     }
 }

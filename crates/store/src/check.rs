@@ -6,15 +6,15 @@
 
 mod affected;
 
-use crate::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
-use crate::chunk_map::{ChunkMap, FingerprintSet, Near};
-use crate::container::{
-    ContainerReader, Contents, Copies, RegionPlace, container_name, visit_containers,
-};
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::Reader;
 use crate::space::{Marking, Sources, Unfollowed, mark_snapshots};
 use affected::name_affected;
+use chunk_store::catalog::{InventoryEntry, inventory_key, parse_inventory, visit_readable};
+use chunk_store::chunk_map::{ChunkMap, FingerprintSet, Near};
+use chunk_store::container::{
+    ContainerReader, Contents, Copies, RegionPlace, container_name, visit_containers,
+};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::container::{ContainerClass, DirectoryRegion};
 use format::map_node::MapNode;
 use format::root::RootRecord;

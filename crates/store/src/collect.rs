@@ -26,8 +26,7 @@ mod permit;
 mod purge;
 mod region;
 mod retire;
-#[cfg(test)]
-pub(crate) mod whole;
+mod unfolded;
 
 pub use cached::{CachedChunks, NothingCached};
 pub use containers::{ContainerUsage, MarkedContainer};
@@ -39,8 +38,9 @@ pub use mark::{Mark, MarkSummary};
 pub use permit::GcPermit;
 pub use purge::Purged;
 pub use retire::Retired;
+pub use unfolded::{Needed, OpenVolumes};
 
-use crate::error::{StoreError, StoreErrorKind};
+use chunk_store::{StoreError, StoreErrorKind};
 
 /// What a step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! lie, whom moving some of them would hurt, and copying them forward.
 //!
 //! Chunks are found by their content, so no recipe changes: a copy in a container of writer 5 is found
-//! before the others (`chunk_map::Moved`). The old copies are not needed any more, and are collected as everything
+//! before the others (`chunk_store::chunk_map::Moved`). The old copies are not needed any more, and are collected as everything
 //! else that nobody needs.
 //!
 //! Invariant: nothing is removed here, and nothing refers to what was not stored before: after a crash
@@ -16,9 +16,8 @@ pub use mover::{Copying, MoveCounts, Mover};
 pub use owners::{Move, Moves, read_at_once};
 pub use places::{Cost, Places};
 
-use crate::error::Result;
-use crate::pool::{Pool, key_of};
-use crate::volumes::Volumes;
+use crate::pool::{Pool, trace_key};
+use chunk_store::Result;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 
@@ -45,7 +44,7 @@ impl Pool {
     pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
         let volumes = self.volumes()?.into_iter().map(|volume| Fragmentable {
             id: volume.id.to_string(),
-            key: key_of(&volume.id.0),
+            key: trace_key(&volume.id.0),
             cached_as: None,
             is_volume: true,
             root: volume.root,
@@ -57,25 +56,12 @@ impl Pool {
         let snapshots = snapshots.into_iter().filter(|s| !is_tree(s.kind));
         all.extend(snapshots.map(|snapshot| Fragmentable {
             id: snapshot.id.to_string(),
-            key: key_of(&snapshot.id.0),
+            key: trace_key(&snapshot.id.0),
             cached_as: None,
             is_volume: false,
             root: snapshot.root,
             name: snapshot.name,
         }));
-        Ok(all)
-    }
-}
-
-impl Volumes {
-    /// The same, with the numbers that the page cache has for open volumes.
-    pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
-        let mut all = self.pool().fragmentables()?;
-        let open = self.cache_numbers();
-        for one in all.iter_mut().filter(|one| one.is_volume) {
-            let found = open.iter().find(|(id, _)| key_of(&id.0) == one.key);
-            one.cached_as = found.map(|(_, number)| *number);
-        }
         Ok(all)
     }
 }

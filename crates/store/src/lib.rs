@@ -1,65 +1,51 @@
-//! The engine: containers, fingerprint index, recipes, catalog, read path, write path, recovery,
-//! check. It knows no protocol and no command line.
+//! The engine over `chunk_store`: a pool, its read path, write path, recovery, check, and the primitives
+//! of garbage collection and defragmentation. It knows no volume, no protocol and no command line.
 //!
 //! Modules stand in pipeline order and import only to their left; `cargo xtask tidy` checks it.
 #![forbid(unsafe_code)]
 
-mod error;
-// Pipeline order, left to right.
 mod budget;
-mod catalog;
 mod check;
-mod chunk_map;
 mod collect;
-mod container;
 mod defragment;
-mod device;
-mod index;
-mod journal;
 mod pool;
 mod read_path;
-mod recipe;
 mod recovery;
 mod space;
-mod superblock;
-mod volumes;
 mod write_path;
 
-pub use budget::{PoolMemory, VolumesMemory};
-pub use catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
+pub use budget::PoolMemory;
 pub use check::{Affected, CheckDepth, CheckProgress, CheckReport};
-pub use chunk_map::LookupCounts;
+pub use chunk_store::catalog::{Discarded, Forgotten, InventoryEntry, TrashedContainer};
+pub use chunk_store::chunk_map::LookupCounts;
+pub use chunk_store::container::RegionPlace;
+pub use chunk_store::recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};
+pub use chunk_store::superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
+pub use chunk_store::{Result, StoreError, StoreErrorKind};
 pub use collect::{
     CachedChunks, ContainerUsage, CopyCounts, CopyRound, Deletable, Deletion, Expiry, GcPermit,
-    GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, NothingCached, Purged, Retired,
-    RoundResult, SnapshotExpiry,
+    GcStep, HeldCounts, Mark, MarkSummary, MarkedContainer, Needed, NothingCached, OpenVolumes,
+    Purged, Retired, RoundResult, SnapshotExpiry,
 };
-pub use container::{Region, RegionPlace};
 pub use defragment::{
     Copying, Cost, Fragmentable, Move, MoveCounts, Mover, Moves, Places, read_at_once,
 };
-pub use device::{
-    DeviceQueue, FlowCounts, PacedDisk, RequestQueue, StepTurn, Turn, Writes, flow_of,
-};
-pub use error::{Result, StoreError, StoreErrorKind};
-pub use index::{Coverage, FingerprintIndex, Found, IndexCounters, Location, Opened};
-pub use journal::{
-    Inspection, Journal, JournalDamage, JournalOptions, JournalUsage, LostWrites, Record,
-};
 pub use pool::{
     DamageHints, Damaged, HeldBack, Hold, HolderKind, InitOptions, KnownDamage, OpenMode,
-    OpenSnapshot, Pool, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot, SpaceCounts,
-    Unlocked, Verification, is_no_pool,
+    OpenSnapshot, Pool, Purpose, ReaderSeen, RecordSlots, Repair, SnapshotHolder, SnapshotRoot,
+    SpaceCounts, Unlocked, Verification, is_no_pool, trace_key,
 };
-pub use read_path::{ChunkRef, History, ImageVolume, ReadCounts, Reader};
-pub use recipe::{ChunkRun, LostPart, Mending, ObjectBuilder, VisitPiece};
+pub use read_path::{
+    Approach, ChunkRef, History, ImageVolume, Keep, Loaded, ReadCounts, Reader, Route,
+    changed_ranges, is_comparable, tell_changes,
+};
 pub use space::MarkCounts;
-pub use superblock::{MasterKey, NewSecret, SecretKey, SlotInfo};
-pub use volumes::{
-    AccessOptions, CacheMeter, CacheTally, CheckpointCounts, DecisionCounters, DirectLimits,
-    KeptWrites, MemoryByOwner, RestraintCounts, States, Step, Switches, Thresholds, View,
-    VolumeHandle, VolumeStatus, Volumes, VolumesOptions,
-};
 pub use write_path::{
-    Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
+    Base, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
 };
+
+// Tests of modules share files with `tests/`, which name the crate.
+#[cfg(test)]
+extern crate self as store;
+#[cfg(test)]
+mod testing;

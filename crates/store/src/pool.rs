@@ -5,17 +5,18 @@
 //! reaches never changes, and is not deleted while they hold it (`readers`).
 
 use crate::budget::PoolMemory;
-use crate::catalog::{InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable};
-use crate::chunk_map::{ChunkMap, LookupCounts};
-use crate::container::ContainerReader;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{ReadCounts, Reader, node_error};
 use crate::recovery::{Basis, Opened, WRITERS, adopt};
-use crate::superblock::{
-    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
-    heal_config, heal_root, heal_slots, is_empty, list_slots, put_config, read_config, remove_slot,
-    unlock,
+use chunk_store::catalog::{
+    InventoryEntry, read_parity, read_set_aside, read_trash, visit_readable,
 };
+use chunk_store::chunk_map::{ChunkMap, LookupCounts};
+use chunk_store::container::ContainerReader;
+use chunk_store::superblock::{
+    MasterKey, NewSecret, Newest, Notes, SecretKey, SlotInfo, add_slot, commit_root, forget_slots,
+    heal_config, heal_root, heal_slots, is_empty, put_config, read_config,
+};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use format::root::RootRecord;
@@ -27,10 +28,13 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Weak};
 use units::{Fingerprint, Generation, PoolId};
 
+#[cfg(test)]
+mod chunk_map_tests;
 mod collect;
 mod examine;
 mod hints;
 mod holds;
+mod keys;
 mod known_damage;
 mod moved;
 mod open_snapshots;
@@ -41,15 +45,10 @@ mod rehearsal;
 mod repair;
 mod scrub;
 mod sessions;
-#[cfg(test)]
-pub(crate) mod small;
 mod trash;
 mod trash_minimum;
 mod unlocking;
 mod volumes;
-
-pub(crate) use sessions::Purpose;
-pub(crate) use volumes::key_of;
 
 pub use hints::DamageHints;
 pub use holds::Hold;
@@ -63,7 +62,9 @@ use readers::{Probing, ReadersHold};
 pub use records::RecordSlots;
 pub use repair::Repair;
 pub use scrub::{Damaged, Verification};
+pub use sessions::Purpose;
 pub use unlocking::Unlocked;
+pub use volumes::trace_key;
 
 const LOCK: &str = "lock";
 
@@ -403,7 +404,13 @@ impl Pool {
         Ok(pool)
     }
 
-    fn sealing(&self) -> (&MasterKey, Seal) {
+    /// What lies below: files, clock, randomness. Who writes there keeps to names that are its own.
+    pub fn media(&self) -> &Media {
+        &self.media
+    }
+
+    /// The master key, and how what is stored is sealed with keys from it.
+    pub fn sealing(&self) -> (&MasterKey, Seal) {
         (&self.master, self.config.seal)
     }
 
@@ -466,6 +473,17 @@ impl Pool {
         self.chunks.counts()
     }
 
+    /// Memory of the fingerprint `index`, of `directories` of containers and of decoded `regions`: owner,
+    /// bytes.
+    pub fn memory_by_owner(&self) -> [(&'static str, u64); 3] {
+        let index = self.chunks.index.counters().memory_bytes;
+        [
+            ("index", index),
+            ("directories", self.chunks.directory_bytes() as u64),
+            ("regions", self.reader.cached_bytes() as u64),
+        ]
+    }
+
     /// Why the fingerprint index could not be written, when that happened. It is a cache: what was
     /// stored is stored; the next process reads directories instead, and may be slow.
     pub fn index_failure(&self) -> Option<String> {
@@ -520,53 +538,6 @@ impl Pool {
         let at = catalog.unwrap_or_default();
         let damage = damage.or(unreadable.map(|e| node_error(&at, e)));
         Ok((snapshots, damage))
-    }
-
-    /// Readable key slots, oldest first, and the one that opened the pool.
-    pub fn keys(&self) -> Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
-        Ok((
-            list_slots(&self.media, self.config.pool, &mut Notes::new())?,
-            self.opened_with.clone(),
-        ))
-    }
-
-    /// The key slot that `secret` opens; `WrongKey` when there is none. `None` without encryption.
-    pub fn slot_of(&self, secret: &SecretKey) -> Result<Option<SlotInfo>> {
-        if self.config.seal == Seal::None {
-            return Ok(None);
-        }
-        let (_, slot) = unlock(&self.media, self.config.pool, secret, &mut Notes::new())?;
-        Ok(Some(slot))
-    }
-
-    /// Adds a key slot, durable on return. `Invalid` without encryption.
-    pub fn add_key(&self, new: &NewSecret<'_>) -> Result<SlotInfo> {
-        self.key_change_allowed()?;
-        add_slot(
-            &self.media,
-            &self.config,
-            &self.master,
-            new,
-            Barrier::KeyBeforeAck,
-        )
-    }
-
-    /// Removes a key slot by name; the last one stays.
-    pub fn remove_key(&self, name: &str) -> Result<()> {
-        self.key_change_allowed()?;
-        remove_slot(&self.media, self.config.pool, name)
-    }
-
-    fn key_change_allowed(&self) -> Result<()> {
-        if self.config.seal == Seal::None {
-            let why = "the pool is not encrypted: it has no keys";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
-        if self.lock.is_none() {
-            let why = "the pool was opened for reading";
-            return Err(StoreError::new(StoreErrorKind::Invalid, why));
-        }
-        Ok(())
     }
 }
 

@@ -11,20 +11,20 @@ mod flights;
 mod forward;
 mod image;
 
-pub(crate) use approach::{Approach, Keep, Loaded, Route};
+pub use approach::{Approach, Keep, Loaded, Route};
 pub use cache::ChunkRef;
 pub use changes::History;
-pub(crate) use changes::{changed_ranges, is_comparable, tell_changes};
+pub use changes::{changed_ranges, is_comparable, tell_changes};
 pub use image::ImageVolume;
 
-use crate::chunk_map::{ChunkMap, Near};
-use crate::container::ContainerReader;
-use crate::error::{Result, StoreError};
-use crate::recipe::{
+use cache::ReadCache;
+use chunk_store::chunk_map::{ChunkMap, Near};
+use chunk_store::container::ContainerReader;
+use chunk_store::recipe::{
     Leaf, Mending, VisitPiece, mend_object, visit_differences, visit_leaves, visit_nodes,
     visit_past_damage,
 };
-use cache::ReadCache;
+use chunk_store::{Result, StoreError};
 use duet::Duet;
 use flights::Flights;
 use format::bytes::FormatError;
@@ -180,7 +180,7 @@ impl Reader {
     }
 
     /// A decoded recipe node.
-    pub(crate) fn recipe_node(&self, fingerprint: &Fingerprint) -> Result<RecipeNode> {
+    pub fn recipe_node(&self, fingerprint: &Fingerprint) -> Result<RecipeNode> {
         let chunk = self.chunk(fingerprint)?;
         RecipeNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }

@@ -6,13 +6,13 @@
 //! foreign index is filled from directories. Called by pool.
 
 use crate::budget::PoolMemory;
-use crate::catalog::{InventoryEntry, visit};
-use crate::chunk_map::{ChunkMap, FORWARD_WRITERS};
-use crate::container::{ContainerReader, RegionPlace, container_name, visit_containers};
-use crate::error::{Result, StoreError};
-use crate::index::FingerprintIndex;
 use crate::read_path::Reader;
-use crate::superblock::{MasterKey, Newest, Notes, newest_root};
+use chunk_store::catalog::{InventoryEntry, visit};
+use chunk_store::chunk_map::{ChunkMap, FORWARD_WRITERS};
+use chunk_store::container::{ContainerReader, RegionPlace, container_name, visit_containers};
+use chunk_store::index::FingerprintIndex;
+use chunk_store::superblock::{MasterKey, Newest, Notes, newest_root};
+use chunk_store::{Result, StoreError};
 use format::config::Seal;
 use format::root::RootRecord;
 use media::Media;

@@ -11,7 +11,7 @@ pub(crate) use live::LiveMap;
 pub use marking::MarkCounts;
 pub(crate) use marking::{Marking, Sources, Unfollowed};
 
-use crate::error::Result;
+use chunk_store::Result;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};

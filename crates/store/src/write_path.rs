@@ -11,5 +11,6 @@ mod session_state;
 
 pub use growing::GrowingObject;
 pub use lane::{Lane, LaneOptions, Probe};
-pub(crate) use session::{Base, Start};
+pub use session::Base;
+pub(crate) use session::Start;
 pub use session::{Committed, WriteCounts, WriteSession};

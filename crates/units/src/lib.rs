@@ -180,6 +180,17 @@ pub enum Origin {
     Defragment,
 }
 
+impl Origin {
+    /// Returns true for background work that can wait: it keeps out of the way of clients.
+    #[inline]
+    pub const fn is_maintenance(self) -> bool {
+        matches!(
+            self,
+            Self::Replication | Self::Scrub | Self::Collect | Self::Defragment
+        )
+    }
+}
+
 /// Class of an I/O (Differentiated Storage Services). 0 is unclassified; policy defines the other
 /// values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -6,7 +6,8 @@ use super::Collector;
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use qos::Flow;
 use std::convert::Infallible;
-use store::{CachedChunks, GcStep, NothingCached, Pool, StoreError, Volumes};
+use store::{CachedChunks, GcStep, NothingCached, Pool, StoreError};
+use volumes::Volumes;
 
 /// See the module's head.
 pub struct Collecting<'a> {

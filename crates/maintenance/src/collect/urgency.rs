@@ -5,7 +5,8 @@
 
 use super::GcPolicy;
 use crate::upkeep::{CollectLimits, Urgency};
-use store::{Discarded, Pool, Volumes};
+use store::{Discarded, Pool};
+use volumes::Volumes;
 
 /// Minimum gain that is worth a commit, bytes.
 const GAIN_BYTES_MIN: u64 = 64 << 10;

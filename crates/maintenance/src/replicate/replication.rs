@@ -15,7 +15,8 @@ use duet::{Progress, Scope, Session, Space, Step};
 use format::snapshot::Snapshot;
 use qos::Flow;
 use std::sync::Arc;
-use store::{LaneOptions, Pool, StoreError, StoreErrorKind, Volumes, WriteCounts};
+use store::{LaneOptions, Pool, StoreError, StoreErrorKind, WriteCounts};
+use volumes::Volumes;
 
 /// Bits of the part numbers of a disk: 2^64 bytes in parts of a MiB.
 const PART_BITS: u32 = 44;

@@ -13,12 +13,12 @@ use media::{Media, SeededRandom};
 use sim::{Image, SimDisk};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{
-    AccessOptions, CheckDepth, DirectLimits, InitOptions, JournalOptions, LaneOptions, OpenMode,
-    Pool, Switches, Thresholds, Volumes, VolumesOptions,
-};
+use store::{CheckDepth, InitOptions, LaneOptions, OpenMode, Pool};
 use units::UnixNanos;
 use volume::{Durability, RequestContext, Volume};
+use volumes::{
+    AccessOptions, DirectLimits, JournalOptions, Switches, Thresholds, Volumes, VolumesOptions,
+};
 
 pub const KIB: u64 = 1 << 10;
 /// Blocks of 256 KiB.

@@ -50,12 +50,12 @@ impl Scheduler {
         let is_alone =
             self.moment() == Moment::Gap && self.user_at_ns.is_none_or(|at_ns| at_ns < since_ns);
         let may_seek = is_sequential || self.seek_at(now_ns) <= now_ns;
-        is_alone && may_seek && !self.is_far_ahead(flow)
+        is_alone && may_seek && !self.is_far_ahead(flow, now_ns)
     }
 
-    /// True when others wait that have had much less of idle time.
-    fn is_far_ahead(&self, flow: Flow) -> bool {
-        let least = self.least(true, Flow::is_maintenance);
+    /// True when others wait that have had much less of idle time, and that may move the head now.
+    fn is_far_ahead(&self, flow: Flow, now_ns: u64) -> bool {
+        let least = self.least(true, |other| self.may_begin(other, now_ns));
         least.is_some_and(|least| {
             let ahead = self.lane(flow).had.saturating_sub(self.lane(least).had);
             ahead >= u128::from(GOES_ON_NS) << FRACTION
@@ -117,7 +117,7 @@ impl Scheduler {
     pub(super) fn stays_until(&self, now_ns: u64) -> Option<(Flow, u64)> {
         let last = self.maintained.filter(|_| self.is_streaming)?;
         let lane = self.lane(last);
-        if self.is_far_ahead(last) {
+        if self.is_far_ahead(last, now_ns) {
             return None;
         }
         let until_ns = match lane.queue.is_empty() && lane.in_flight == 0 {
@@ -142,8 +142,13 @@ impl Scheduler {
             let may = lane.queue.is_in_order() || self.seek_at(now_ns) <= now_ns;
             return (may && !lane.queue.is_empty()).then_some(stays);
         }
-        let may_seek = self.seek_at(now_ns) <= now_ns;
-        let may = |flow: Flow| may_seek || self.lane(flow).queue.is_in_order();
-        self.least(true, |flow| flow.is_maintenance() && may(flow))
+        self.least(true, |flow| self.may_begin(flow, now_ns))
+    }
+
+    /// Whether the first request of a maintenance task may have idle time: it is in order, or it is time for a
+    /// seek.
+    fn may_begin(&self, flow: Flow, now_ns: u64) -> bool {
+        let is_time = self.seek_at(now_ns) <= now_ns || self.lane(flow).queue.is_in_order();
+        flow.is_maintenance() && is_time
     }
 }

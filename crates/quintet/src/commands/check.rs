@@ -43,7 +43,7 @@ pub(super) fn run(invocation: &Invocation, args: &CheckArgs) -> anyhow::Result<E
 /// What is wrong with the journal. A server may write to it meanwhile.
 fn journal_damage(invocation: &Invocation, mut pool: OpenPool) -> anyhow::Result<Vec<String>> {
     for is_last in [false, false, true] {
-        let mut damage = pool.inspect_journal()?.damage;
+        let mut damage = volumes::inspect_journal(&pool)?.damage;
         if damage.is_empty() {
             break;
         }

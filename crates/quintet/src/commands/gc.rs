@@ -18,7 +18,8 @@ use maintenance::{
     StepSizes, TaskStep, Urgency, advance,
 };
 use std::time::{Duration, Instant};
-use store::{Discarded, LaneOptions, OpenMode, Pool, Volumes};
+use store::{Discarded, LaneOptions, OpenMode, Pool};
+use volumes::Volumes;
 
 /// Work between two looks at the clock and at the wish to stop, and where clients use the same device.
 const SIZES: StepSizes = StepSizes::scattered(16 << 20, 256 << 10);

@@ -13,6 +13,7 @@ use crate::memory_plan::MemoryPlan;
 use crate::progress::Progress;
 use crate::settings::{Environment, OtherPool, PasswordSources, Settings, parse_compression};
 use anyhow::{Context, anyhow};
+use device::{DeviceQueue, PacedDisk, RequestQueue, Writes, flow_of};
 use format::config::Seal;
 use jiff::tz::TimeZone;
 use maintenance::CollectMemory;
@@ -26,10 +27,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{
-    DamageHints, DeviceQueue, LaneOptions, OpenMode, PacedDisk, Pool, RequestQueue, SecretKey,
-    SlotInfo, StoreError, StoreErrorKind, Volumes, Writes, flow_of,
+    DamageHints, LaneOptions, OpenMode, Pool, SecretKey, SlotInfo, StoreError, StoreErrorKind,
 };
 use units::Origin;
+use volumes::Volumes;
 
 /// Threads that write and sync containers: the disk overlaps their syncs.
 const WRITER_THREADS: usize = 2;

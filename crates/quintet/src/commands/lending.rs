@@ -14,12 +14,12 @@ use crate::exit::Exit;
 use crate::held::Held;
 use crate::settings::{Environment, Settings, receiving_pool};
 use clap::Parser;
+use device::DeviceQueue;
 use media::Asker;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::DeviceQueue;
 use units::Origin;
 
 /// What a command needs of a server.

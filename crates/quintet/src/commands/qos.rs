@@ -10,8 +10,8 @@ use crate::held::Held;
 use crate::json::Object;
 use crate::settings::{flow_name, kind_name};
 use crate::sizes;
+use device::FlowCounts;
 use qos::Flow;
-use store::FlowCounts;
 
 pub(super) fn run(invocation: &Invocation, command: &QosCommand) -> anyhow::Result<Exit> {
     let held = invocation.server("there is nothing to share")?;

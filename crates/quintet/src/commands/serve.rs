@@ -27,7 +27,8 @@ use jiff::tz::TimeZone;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
-use store::{ImageVolume, Pool, States};
+use store::{ImageVolume, Pool};
+use volumes::States;
 
 pub(super) fn run(invocation: &Invocation, args: &ServeArgs) -> anyhow::Result<Exit> {
     match &args.command {

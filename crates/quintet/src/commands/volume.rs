@@ -19,7 +19,7 @@ use crate::sizes;
 use anyhow::{Context, bail};
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VOLUME_CHUNK_LOG2;
-use store::VolumeStatus;
+use volumes::VolumeStatus;
 
 /// Offsets are signed where clients come from (`off_t`).
 const SIZE_LIMIT: u64 = 1 << 63;

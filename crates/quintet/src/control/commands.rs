@@ -7,7 +7,7 @@ use super::view::View;
 use super::wire::Request;
 use crate::caller::Caller;
 use crate::exit::Exit;
-use store::DeviceQueue;
+use device::DeviceQueue;
 
 /// What a server does for its clients.
 pub trait Commands: Send + Sync + 'static {

@@ -10,6 +10,7 @@
 
 use super::address;
 use crate::interrupt::Interrupt;
+use device::{RequestQueue, Turn};
 use media::Asker;
 use parking_lot::{Condvar, Mutex};
 use qos::lease::{Answer, Ask, Hello, LEASE_BYTES_MAX, Used};
@@ -19,7 +20,6 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use store::{RequestQueue, Turn};
 
 /// A server that says nothing for so long is stuck: nobody waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);

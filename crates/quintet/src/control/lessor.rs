@@ -5,6 +5,7 @@
 //! never waited for with a turn in hand for longer than that. Called by the thread of a connection.
 
 use crate::interrupt::Interrupt;
+use device::{DeviceQueue, StepTurn};
 use qos::Flow;
 use qos::lease::{Answer, Ask, LEASE_BYTES_MAX, Used};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +13,6 @@ use rustix::net::SendFlags;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use store::{DeviceQueue, StepTurn};
 
 /// Who has not given a turn back after so long computes, or waits for somebody else: others have the
 /// device meanwhile, and the lease stays good.

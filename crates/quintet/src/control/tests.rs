@@ -7,6 +7,7 @@ use super::view::View;
 use super::wire::{Answer, Descriptors, Request, Wish};
 use crate::caller::{Caller, Lent, Streams};
 use crate::exit::Exit;
+use device::DeviceQueue;
 use qos::Plan;
 use rustix::event::PollFlags;
 use std::io::{Read, Write};
@@ -14,7 +15,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::DeviceQueue;
 
 /// `say`: says arguments, variable and directory. `wait`: until asked to stop. `panic`.
 struct Spoken(Arc<DeviceQueue>);

@@ -21,7 +21,7 @@ pub(super) fn find(look: &Look<'_>) -> Vec<Finding> {
     };
     let lost = match look.held {
         Some(held) => unacknowledged_losses(&held.volumes),
-        None => match look.pool.lost_writes() {
+        None => match volumes::recorded_losses(look.pool) {
             Ok(lost) => recorded_losses(&lost, &look.pool.volumes().unwrap_or_default()),
             Err(e) => vec![format!("what the journal has lost cannot be read: {e}")],
         },

@@ -14,8 +14,9 @@ use maintenance::{
 };
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-use store::{Discarded, Pool, Step, Volumes};
+use store::{Discarded, Pool};
 use units::UnixNanos;
+use volumes::{Step, Volumes};
 
 /// Waits for a run of the server to end, between looks at the wish to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

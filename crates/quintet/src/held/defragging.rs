@@ -12,8 +12,9 @@ use maintenance::{
 use qos::Flow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
-use store::{StoreError, Volumes};
+use store::StoreError;
 use units::UnixNanos;
+use volumes::Volumes;
 
 /// What became of a run that is not under way.
 #[derive(Clone, Debug, Default)]

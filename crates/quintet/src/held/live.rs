@@ -5,16 +5,15 @@
 
 use super::{CollectStatus, DefragStatus, Held, TaskReading, lock, tasks};
 use crate::meters::Reading;
+use device::FlowCounts;
 use maintenance::{ScrubStatus, ScrubTotals};
 use media::Room;
 use nbd::Stats;
 use qos::Flow;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use store::{
-    CacheTally, CheckpointCounts, FlowCounts, JournalUsage, MemoryByOwner, ReadCounts,
-    RestraintCounts,
-};
+use store::ReadCounts;
+use volumes::{CacheTally, CheckpointCounts, JournalUsage, MemoryByOwner, RestraintCounts};
 
 /// Of one export.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
-use store::Volumes;
 use units::UnixNanos;
+use volumes::Volumes;
 
 /// See the module's head.
 pub struct Scrubbing {

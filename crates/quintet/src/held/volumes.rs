@@ -9,11 +9,12 @@ use chunking::Compression;
 use format::volume::VolumeRecord;
 use std::ops::Deref;
 use std::sync::Arc;
-use store::{
-    AccessOptions, DirectLimits, JournalDamage, JournalOptions, LaneOptions, LostWrites, Pool,
-    Thresholds, Volumes, VolumesOptions,
-};
+use store::{LaneOptions, Pool};
 use units::VolumeId;
+use volumes::{
+    AccessOptions, DirectLimits, JournalDamage, JournalOptions, LostWrites, Thresholds, Volumes,
+    VolumesOptions,
+};
 
 /// Size of the journal unless the user says otherwise, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 1 << 30;

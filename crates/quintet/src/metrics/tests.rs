@@ -28,7 +28,7 @@ pub(crate) fn held(top: &std::path::Path) -> Held {
     let volumes = crate::held::open_volumes(Arc::new(pool), &memory, 8 << 20, compression);
     let shares = crate::settings::Shares::default();
     let ticks = Arc::new(media::SystemTicks::default());
-    let device = store::DeviceQueue::new(shares.plan, ticks).unwrap();
+    let device = ::device::DeviceQueue::new(shares.plan, ticks).unwrap();
     let path = top.to_owned();
     Held::new(path, volumes.unwrap(), Arc::new(device), shares, memory)
 }

@@ -104,7 +104,7 @@ impl Disks {
             return Vec::new();
         };
         let volumes = held.volumes.list().into_iter();
-        let entry = |volume: store::VolumeStatus| VolumeEntry {
+        let entry = |volume: volumes::VolumeStatus| VolumeEntry {
             id: volume.record.id,
             name: volume.record.name,
             size_bytes: volume.record.root.len,

@@ -8,8 +8,9 @@ use super::{Fact, JournalOp, Size};
 use crate::{History, SimDisk};
 use format::config::Seal;
 use std::sync::Arc;
-use store::{Journal, StoreError, StoreErrorKind};
+use store::{StoreError, StoreErrorKind};
 use units::JournalPosition;
+use volumes::Journal;
 
 /// The process that has the journal open, and its successors.
 pub(super) struct Process<'a> {

@@ -8,8 +8,9 @@ use crate::{Seed, SimDisk};
 use format::config::Seal;
 use media::Media;
 use std::sync::Arc;
-use store::{Journal, JournalDamage, JournalOptions, MasterKey, Record};
+use store::MasterKey;
 use units::{Fingerprint, JournalPosition, PoolId, UnixNanos, VolumeId};
+use volumes::{Journal, JournalDamage, JournalOptions, Record};
 
 const POOL: PoolId = PoolId([6; 16]);
 const VOLUME: VolumeId = VolumeId([7; 16]);

@@ -13,8 +13,9 @@ use maintenance::Collector;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use store::{CheckDepth, GcStep, NothingCached, Volumes};
+use store::{CheckDepth, GcStep, NothingCached};
 use volume::{Durability, Volume};
+use volumes::Volumes;
 
 type Found = BTreeMap<String, Contents>;
 

@@ -14,8 +14,9 @@ use maintenance::Collector;
 use media::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{GcStep, Mover, NothingCached, Step, VolumeHandle, Volumes};
+use store::{GcStep, Mover, NothingCached};
 use volume::{Durability, Volume};
+use volumes::{Step, VolumeHandle, Volumes};
 
 /// A process that serves volumes. See the module's head.
 pub struct VolumeProcess<'h> {

@@ -6,11 +6,9 @@ use super::model::{Contents, PAGE_BYTES, Page, SECTOR_BYTES};
 use crate::SimDisk;
 use crate::pool_histories::{MEMORY_BYTES, init_options_of, lane_options, media};
 use std::sync::Arc;
-use store::{
-    AccessOptions, DirectLimits, JournalOptions, NewSecret, OpenMode, Pool, SecretKey, StoreError,
-    Thresholds, Volumes, VolumesOptions,
-};
+use store::{NewSecret, OpenMode, Pool, SecretKey, StoreError};
 use volume::{RequestContext, Volume};
+use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
 /// Request context of histories.
 pub const CONTEXT: RequestContext = RequestContext {

@@ -4,11 +4,11 @@
 //! damaged is walked for each of its names, and the names are limited. Called by check.
 
 use super::{Affected, CheckReport};
-use crate::chunk_map::FingerprintSet;
-use crate::error::Result;
 use crate::read_path::Reader;
-use crate::recipe::visit_nodes;
 use crate::space::below;
+use chunk_store::Result;
+use chunk_store::chunk_map::FingerprintSet;
+use chunk_store::recipe::visit_nodes;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use std::collections::HashSet;

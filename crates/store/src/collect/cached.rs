@@ -3,7 +3,6 @@
 //! Invariant: nothing but cost depends on the answers. What volumes' page cache holds by content was
 //! verified when it came in, and never changes. Called by garbage collection and defragmentation.
 
-use crate::volumes::Volumes;
 use units::Fingerprint;
 
 /// Who knows what is in memory: live chunks that are, cost no read to copy (Duet, SOSP'15).
@@ -34,18 +33,5 @@ impl CachedChunks for NothingCached {
 
     fn is_empty(&self) -> bool {
         true
-    }
-}
-
-impl CachedChunks for Volumes {
-    fn holds(&self, fingerprint: &Fingerprint) -> bool {
-        self.is_chunk_resident(fingerprint)
-    }
-
-    fn copy(&self, fingerprint: &Fingerprint, bytes: &mut Vec<u8>) -> bool {
-        self.with_resident_chunk(fingerprint, &mut |resident| {
-            bytes.clear();
-            bytes.extend_from_slice(resident);
-        })
     }
 }

@@ -5,9 +5,9 @@
 
 use super::CachedChunks;
 use super::mark::Mark;
-use crate::container::visit_containers;
-use crate::error::Result;
 use crate::pool::Pool;
+use chunk_store::Result;
+use chunk_store::container::visit_containers;
 use format::container::ContainerClass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -8,11 +8,11 @@
 
 use super::mark::Mark;
 use super::{Expiry, GcPermit, GcStep};
-use crate::catalog::{Edit, TrashedContainer, trash_key};
-use crate::container::container_name;
-use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use crate::write_path::LaneOptions;
+use chunk_store::Result;
+use chunk_store::catalog::{Edit, TrashedContainer, trash_key};
+use chunk_store::container::container_name;
 use units::Generation;
 
 /// What deleting any file is worth of a budget of bytes.

@@ -4,9 +4,9 @@
 //! only delays: an expired entry still needs proof that nobody uses it. Called by garbage
 //! collection.
 
-use crate::catalog::Discarded;
-use crate::error::Result;
 use crate::pool::Pool;
+use chunk_store::Result;
+use chunk_store::catalog::Discarded;
 
 const SECOND_NS: i64 = 1_000_000_000;
 

@@ -3,10 +3,10 @@
 //! Invariant: what lay in small regions, to be read here and there, is packed into small regions again, and
 //! never beside data of large ones. Called by copying.
 
-use crate::container::Contents;
-use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use crate::write_path::{Lane, LaneOptions, WriteSession};
+use chunk_store::Result;
+use chunk_store::container::Contents;
 use format::container::{ContainerClass, DirectoryRegion};
 
 /// Data whose regions have fewer raw bytes on average is read here and there: volumes.

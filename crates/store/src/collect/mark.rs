@@ -9,12 +9,12 @@
 
 use super::held::{HeldCounts, HeldRoots};
 use super::purge::is_unheld;
+use super::unfolded::{Needed, OpenVolumes};
 use super::{GcStep, SnapshotExpiry, invalid};
-use crate::catalog::{Discarded, Forgotten, Trash, TrashedContainer, parse_trash, visit};
-use crate::error::{Result, StoreError};
 use crate::pool::Pool;
 use crate::space::{LiveMap, MarkCounts, Marking, Sources};
-use crate::volumes::{Needed, Volumes};
+use chunk_store::catalog::{Discarded, Forgotten, Trash, TrashedContainer, parse_trash, visit};
+use chunk_store::{Result, StoreError};
 use format::recipe::ObjectRoot;
 use format::root::RootRecord;
 use format::snapshot::{SNAPSHOT_KEY_TAG, Snapshot, SnapshotKind};
@@ -63,7 +63,7 @@ pub struct Mark {
 impl Mark {
     /// Begins a mark of the newest commit. `volumes` are the pool's, if it has any: they must be
     /// open, because their journal may need what no commit names. `Invalid` otherwise.
-    pub fn begin(pool: &Pool, volumes: Option<&Volumes>) -> Result<Self> {
+    pub fn begin(pool: &Pool, volumes: Option<&dyn OpenVolumes>) -> Result<Self> {
         Self::new(pool, volumes, None)
     }
 
@@ -71,7 +71,7 @@ impl Mark {
     /// journal. Nothing can be deleted or copied by it.
     pub fn estimate(
         pool: &Pool,
-        volumes: Option<&Volumes>,
+        volumes: Option<&dyn OpenVolumes>,
         expiry: &SnapshotExpiry,
     ) -> Result<Self> {
         Self::new(pool, volumes, Some(*expiry))
@@ -81,13 +81,13 @@ impl Mark {
     /// commits meanwhile is in the next.
     fn new(
         pool: &Pool,
-        volumes: Option<&Volumes>,
+        volumes: Option<&dyn OpenVolumes>,
         estimate: Option<SnapshotExpiry>,
     ) -> Result<Self> {
         let held_oldest = pool.held_oldest();
         let mut marking = Marking::default();
         match volumes {
-            Some(volumes) if !std::ptr::eq::<Pool>(&**volumes.pool(), pool) => {
+            Some(volumes) if !std::ptr::eq(volumes.pool(), pool) => {
                 return Err(invalid("the volumes are of another pool"));
             }
             Some(volumes) => volumes.visit_unfolded(&mut marking)?,

@@ -5,8 +5,8 @@
 //! into them; without large ones there is no thread. Called by copying.
 
 use super::region::{LookedRegion, ReadRegion};
-use crate::container::ContainerReader;
-use crate::error::{Result, StoreError, StoreErrorKind};
+use chunk_store::container::ContainerReader;
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

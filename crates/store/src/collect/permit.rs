@@ -3,8 +3,8 @@
 //! Invariant: everything that purges, deletes or retires takes the permit. Estimates need none.
 //! Called by garbage collection.
 
-use crate::error::Result;
 use crate::pool::Pool;
+use chunk_store::Result;
 use std::sync::Arc;
 
 /// See the module's head. The next run can begin when this and what was made with it is dropped.

@@ -4,10 +4,10 @@
 //! commit purges all of them, or none. Called by garbage collection.
 
 use super::{GcPermit, SnapshotExpiry};
-use crate::catalog::{Edit, Forgotten, forgotten_key};
-use crate::error::Result;
 use crate::pool::{Pool, Purpose};
 use crate::write_path::LaneOptions;
+use chunk_store::Result;
+use chunk_store::catalog::{Edit, Forgotten, forgotten_key};
 use units::Generation;
 
 /// What a purge did, or would do.

@@ -8,10 +8,12 @@
 
 use super::CachedChunks;
 use super::lanes::FINE_REGION_BYTES;
-use crate::container::{ContainerReader, FetchedRegion, OpenedRegion, ProvenRegion, RegionPlace};
-use crate::error::{Result, StoreError};
 use crate::pool::Pool;
 use crate::write_path::Lane;
+use chunk_store::container::{
+    ContainerReader, FetchedRegion, OpenedRegion, ProvenRegion, RegionPlace,
+};
+use chunk_store::{Result, StoreError};
 use format::container::{ContainerClass, region_sectors};
 use units::Fingerprint;
 
@@ -137,7 +139,7 @@ impl ReadRegion {
     /// Bytes that were read.
     pub fn len(&self) -> usize {
         match &self.read {
-            Read::Fetched { region, .. } => region.len(),
+            Read::Fetched { region, .. } => region.bytes_read(),
             Read::Cached | Read::Failed(_) => 0,
         }
     }

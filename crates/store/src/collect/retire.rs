@@ -4,8 +4,8 @@
 //! dropped, whatever ended the run. Called by garbage collection.
 
 use super::GcPermit;
-use crate::chunk_map::ChunkMap;
 use crate::pool::Pool;
+use chunk_store::chunk_map::ChunkMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use units::ContainerId;

@@ -1,11 +1,11 @@
 //! Memory that fails while a region is copied: no damage is sealed as good data.
 
 use super::CopyCounts;
-use super::whole;
-use crate::container::flip::{self, When};
-use crate::pool::{Pool, small};
-use crate::recipe::ObjectBuilder;
+use crate::pool::Pool;
+use crate::testing::{small, whole_run};
 use crate::write_path::LaneOptions;
+use chunk_store::container::flip::{self, When};
+use chunk_store::recipe::ObjectBuilder;
 use chunking::Compression;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -57,7 +57,7 @@ fn image(pool: &Pool, with: Compression, bytes: &[u8]) -> Snapshot {
 
 fn collect(pool: &Pool, strike: Option<When>) -> CopyCounts {
     let before_copying = || strike.into_iter().for_each(flip::next);
-    whole::collect(pool, None, small::LANE, before_copying)
+    whole_run::collect(pool, None, small::LANE, before_copying)
 }
 
 /// Every second pair of chunks is still needed: regions of two, each live as a whole or not at all.

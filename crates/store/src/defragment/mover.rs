@@ -4,11 +4,11 @@
 //! new place when the commit is durable; until then, and after a crash before it, where it was.
 //! Called by maintenance.
 
-use crate::chunk_map::FingerprintSet;
 use crate::collect::CachedChunks;
-use crate::error::{Result, StoreError};
 use crate::pool::{Pool, Purpose};
 use crate::write_path::{LaneOptions, WriteSession};
+use chunk_store::chunk_map::FingerprintSet;
+use chunk_store::{Result, StoreError};
 use format::recipe::ObjectRoot;
 use std::ops::{ControlFlow, Range};
 use units::Fingerprint;

@@ -7,9 +7,9 @@
 //! Invariant: a move that hurts more requests than it serves is not made. Called by maintenance.
 
 use super::places::{Extent, Finder, runs};
-use crate::chunk_map::{FingerprintMap, FingerprintSet};
-use crate::error::Result;
 use crate::pool::Pool;
+use chunk_store::Result;
+use chunk_store::chunk_map::{FingerprintMap, FingerprintSet};
 use format::recipe::{Layout, ObjectRoot};
 use fragpicker::{SEGMENT_BYTES, WINDOW_BYTES};
 use std::ops::{ControlFlow, Range};

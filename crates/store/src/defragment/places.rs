@@ -5,9 +5,9 @@
 //!
 //! Invariant: the places are those that a reader is told. Called by maintenance.
 
-use crate::chunk_map::{ChunkMap, ChunkPlace, Near};
-use crate::error::{Result, StoreError};
 use crate::pool::Pool;
+use chunk_store::chunk_map::{ChunkMap, ChunkPlace, Near};
+use chunk_store::{Result, StoreError};
 use format::container::{SECTOR_BYTES, region_sectors};
 use format::recipe::ObjectRoot;
 use fragpicker::{Layout, Piece, Spot};

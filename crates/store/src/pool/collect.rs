@@ -3,12 +3,12 @@
 //! Invariant: nothing here decides; who calls it has proven what it may do. Called by the collector.
 
 use super::{Pool, Purpose};
-use crate::chunk_map::ChunkMap;
-use crate::container::{ContainerReader, container_name};
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recovery::WRITERS;
-use crate::superblock::forget_roots_below;
 use crate::write_path::{Base, Committed};
+use chunk_store::chunk_map::ChunkMap;
+use chunk_store::container::{ContainerReader, container_name};
+use chunk_store::superblock::forget_roots_below;
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::root::RootRecord;
 use media::{Reserved, Room};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Pool {
     }
 
     /// Removes the commits before this one, durable on return: a pool is never rewound to them.
-    pub(crate) fn forget_roots_below(&self, generation: Generation) -> Result<()> {
+    pub fn forget_roots_below(&self, generation: Generation) -> Result<()> {
         forget_roots_below(&self.media, generation)
     }
 

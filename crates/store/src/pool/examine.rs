@@ -3,11 +3,11 @@
 //! Invariant: changes nothing that is stored. Called by the program through `Pool`, and by repair.
 
 use super::{Pool, SpaceCounts};
-use crate::catalog::{read_set_aside, visit};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
-use crate::container::RegionPlace;
-use crate::error::Result;
 use crate::space::{LiveMap, Marking, Sources, Unfollowed, mark_snapshots};
+use chunk_store::Result;
+use chunk_store::catalog::{read_set_aside, visit};
+use chunk_store::container::RegionPlace;
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -87,7 +87,7 @@ impl Pool {
         let forgotten: Vec<_> = forgotten.into_iter().map(|f| f.snapshot).collect();
         let of_forgotten = self.live_of(&forgotten, None)?;
         counts.mark_bytes = (live.bit_bytes() + of_forgotten.bit_bytes()) as u64;
-        crate::container::visit_containers(
+        chunk_store::container::visit_containers(
             self.containers.blobs(),
             &Default::default(),
             &mut |id| {

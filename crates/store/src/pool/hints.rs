@@ -10,9 +10,9 @@
 
 use super::Pool;
 use super::records::RecordSlots;
-use crate::catalog::read_set_aside;
-use crate::container::RegionPlace;
-use crate::error::Result;
+use chunk_store::Result;
+use chunk_store::catalog::read_set_aside;
+use chunk_store::container::RegionPlace;
 use format::damage_hints::{
     DAMAGE_HINTS_BYTES_MAX, DamageHintsRecord, PLACES_MAX, RESTORABLE_SECTOR,
 };

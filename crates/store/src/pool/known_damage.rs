@@ -4,11 +4,11 @@
 //! program's `status`.
 
 use super::{Pool, Purpose};
-use crate::catalog::{harmless_edits, read_harmless, read_set_aside};
-use crate::chunk_map::Near;
-use crate::container::RegionPlace;
-use crate::error::{Result, StoreError};
 use crate::write_path::LaneOptions;
+use chunk_store::catalog::{harmless_edits, read_harmless, read_set_aside};
+use chunk_store::chunk_map::Near;
+use chunk_store::container::RegionPlace;
+use chunk_store::{Result, StoreError};
 use std::collections::BTreeSet;
 use units::Fingerprint;
 

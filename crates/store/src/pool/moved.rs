@@ -6,10 +6,10 @@
 
 use super::Pool;
 use super::records::{read_record, write_record};
-use crate::chunk_map::FORWARD_WRITERS;
-use crate::container::visit_containers;
-use crate::error::Result;
 use crate::recovery::WRITERS;
+use chunk_store::Result;
+use chunk_store::chunk_map::FORWARD_WRITERS;
+use chunk_store::container::visit_containers;
 use format::moved::{MOVED_BYTES_MAX, MovedRecord};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -8,7 +8,7 @@
 //! Called by front ends, the collector and `status`.
 
 use super::Pool;
-use crate::catalog::forgotten_tag_of;
+use chunk_store::catalog::forgotten_tag_of;
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind, snapshot_key};
 use parking_lot::Mutex;
@@ -205,7 +205,7 @@ impl Pool {
     }
 
     /// True when the newest catalog lists the snapshot or has it in the trash.
-    fn names(&self, snapshot: &SnapshotRoot) -> crate::error::Result<bool> {
+    fn names(&self, snapshot: &SnapshotRoot) -> chunk_store::Result<bool> {
         let (_, record) = self.newest();
         let key = snapshot_key(snapshot.taken, snapshot.id);
         Ok(self.has_key(record.catalog, &key)?

@@ -7,10 +7,10 @@
 
 use super::hints::restorable;
 use super::{Pool, Purpose};
-use crate::catalog::parity_edit;
-use crate::container::container_name;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::write_path::LaneOptions;
+use chunk_store::catalog::parity_edit;
+use chunk_store::container::container_name;
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::parity::PARITY_PERCENT_MAX;
 use media::{Barrier, Put};
 use parking_lot::Mutex;

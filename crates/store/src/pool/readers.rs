@@ -11,7 +11,7 @@
 //! others and removes files that nobody has locked. Called by `Pool`.
 
 use super::Pool;
-use crate::error::{Result, StoreError};
+use chunk_store::{Result, StoreError};
 use format::reader_hold::{READER_HOLD_BYTES, ReaderHold};
 use media::{Disk, DiskFile, DiskLock, Media, MediaError, MediaErrorKind};
 use parking_lot::Mutex;

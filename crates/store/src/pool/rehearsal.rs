@@ -12,10 +12,10 @@ mod files;
 mod pages;
 
 use super::{OpenMode, Pool, Unlocked};
-use crate::container::container_name;
-use crate::error::Result;
-use crate::superblock::Notes;
 use blobs::RehearsedBlobs;
+use chunk_store::Result;
+use chunk_store::container::container_name;
+use chunk_store::superblock::Notes;
 use files::{RehearsedDisk, RehearsedLock};
 use media::Media;
 use std::sync::Arc;

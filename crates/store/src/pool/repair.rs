@@ -7,10 +7,10 @@
 
 use super::Pool;
 use crate::check::{CheckDepth, CheckProgress, CheckReport};
-use crate::container::RegionPlace;
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::superblock::{Notes, list_slots, newest_root, read_config};
 use crate::write_path::{LaneOptions, WriteCounts, WriteSession};
+use chunk_store::container::RegionPlace;
+use chunk_store::superblock::{Notes, list_slots, newest_root, read_config};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::container::ContainerClass;
 use std::ops::ControlFlow;
 

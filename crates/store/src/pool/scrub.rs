@@ -5,14 +5,14 @@
 //! that is gone from the inventory meanwhile is nobody's damage. Called by maintenance.
 
 use super::Pool;
-use crate::catalog::{
+use crate::check::Checked;
+use crate::write_path::{LaneOptions, WriteCounts};
+use chunk_store::catalog::{
     InventoryEntry, inventory_key, parse_inventory, set_aside_key, visit_readable,
 };
-use crate::check::Checked;
-use crate::chunk_map::Near;
-use crate::container::{Ahead, Copies, RegionPlace, Tail};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::write_path::{LaneOptions, WriteCounts};
+use chunk_store::chunk_map::Near;
+use chunk_store::container::{Ahead, Copies, RegionPlace, Tail};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use duet::Duet;
 use format::container::{
     DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors,

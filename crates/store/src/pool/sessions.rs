@@ -5,13 +5,12 @@
 
 use super::Pool;
 use super::holds::Hold;
-use crate::catalog::Edit;
-use crate::container::CONTAINER_BYTES_TARGET;
-use crate::device::is_maintenance;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::recovery::{WRITERS, adopt};
-use crate::superblock::{Notes, heal_root, newest_root};
 use crate::write_path::{Base, Committed, LaneOptions, Start, WriteSession};
+use chunk_store::catalog::Edit;
+use chunk_store::container::CONTAINER_BYTES_TARGET;
+use chunk_store::superblock::{Notes, heal_root, newest_root};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::Compression;
 use format::snapshot::Snapshot;
 use media::{Asker, Barrier, Need};
@@ -21,7 +20,7 @@ use units::{Generation, SnapshotId};
 
 /// Whose session: an index into the pool's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// Backups, imports and all short commits.
     Snapshots = 0,
     /// Checkpoints of volumes; lives as long as they are open.
@@ -61,7 +60,7 @@ impl Pool {
     }
 
     /// Starts one that may take of the reserve what its purpose needs.
-    pub(crate) fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
+    pub fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         let need = match purpose {
             Purpose::Snapshots => Need::Deletion,
             Purpose::Volumes | Purpose::Direct => Need::Acknowledged,
@@ -182,7 +181,7 @@ impl Pool {
     }
 
     /// True when a crashed session of this kind left containers that no commit has entered yet.
-    pub(crate) fn has_adopted(&self, purpose: Purpose) -> bool {
+    pub fn has_adopted(&self, purpose: Purpose) -> bool {
         !self.head().writers[purpose as usize].adopted.is_empty()
     }
 
@@ -211,7 +210,7 @@ impl Pool {
     }
 
     /// Makes one commit on top of the newest root, whoever made that.
-    pub(crate) fn commit_with(
+    pub fn commit_with(
         &self,
         purpose: Purpose,
         commit: impl FnOnce(Base) -> Result<Committed>,
@@ -219,7 +218,7 @@ impl Pool {
         self.put_back_restored();
         let _committing = self.committing.lock();
         // Checkpoints wait for who commits: no turns of maintenance now.
-        let is_maintenance = is_maintenance();
+        let is_maintenance = Asker::current().origin.is_maintenance();
         let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
         if self.head().uncertain {
             self.catch_up()?;

@@ -4,11 +4,11 @@
 //! against the newest catalog. Only the collector removes from the trash. Called by the program.
 
 use super::{Pool, Purpose};
-use crate::catalog::{
+use crate::write_path::{Committed, LaneOptions};
+use chunk_store::catalog::{
     Discarded, Edit, Forgotten, TrashedContainer, forgotten_key, holds_key, read_trash,
 };
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::write_path::{Committed, LaneOptions};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use units::{Fingerprint, SnapshotId};
@@ -78,7 +78,8 @@ impl Pool {
         read_trash(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))
     }
 
-    pub(crate) fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
+    /// True when the catalog with this root has an entry of that key.
+    pub fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
         holds_key(catalog, key, &mut |f: &Fingerprint| self.reader.map_node(f))
     }
 }

@@ -5,11 +5,11 @@
 //! by the program; the collector asks.
 
 use super::{Pool, Purpose};
-use crate::catalog::{Edit, visit};
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::node_error;
-use crate::superblock::{Notes, SlotInfo, list_slots};
 use crate::write_path::LaneOptions;
+use chunk_store::catalog::{Edit, visit};
+use chunk_store::superblock::{Notes, SlotInfo, list_slots};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::Seal;
 use format::key_slot::KeyDerivation;
 use format::trash_minimum::{TRASH_MINIMUM_KEY, TrashMinimum};

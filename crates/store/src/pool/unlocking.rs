@@ -6,10 +6,10 @@
 //! by `pool` and by the program.
 
 use super::{Pool, unfinished};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::superblock::{
+use chunk_store::superblock::{
     MasterKey, Notes, SecretKey, SlotInfo, is_empty, other_config, read_config, unlock,
 };
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use media::Media;

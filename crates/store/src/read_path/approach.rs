@@ -8,9 +8,9 @@
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
 use super::flights::Boarding;
-use crate::chunk_map::ChunkPlace;
-use crate::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
-use crate::error::{Result, StoreError};
+use chunk_store::chunk_map::ChunkPlace;
+use chunk_store::container::{Copies, PART_BYTES_MAX, ReadBy, RegionPlace};
+use chunk_store::{Result, StoreError};
 use duet::{Events, Page, Space};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const MOVES_MAX: usize = 8;
 
 /// What is asked first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Route {
+pub enum Route {
     /// Directories: who reads on finds the next chunks there.
     #[default]
     Directory,
@@ -31,7 +31,8 @@ pub(crate) enum Route {
 
 /// How regions are come by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Approach {
+pub struct Approach {
+    /// What is asked first.
     pub route: Route,
     /// Whoever needs a region that is being read waits for it.
     pub shares: bool,
@@ -50,7 +51,7 @@ impl Default for Approach {
 }
 
 /// A cache of who asks, above the reader's.
-pub(crate) trait Keep {
+pub trait Keep {
     /// True when the chunk is there by now.
     fn has(&self, fingerprint: &Fingerprint) -> bool;
 
@@ -80,7 +81,7 @@ impl Keep for Nowhere {
 }
 
 /// What a load found.
-pub(crate) enum Loaded {
+pub enum Loaded {
     /// The chunk, in its region.
     Chunk(ChunkRef),
     /// Nothing was read: the caller's cache has it by now.
@@ -106,7 +107,7 @@ struct Errand<'a> {
 
 impl Reader {
     /// A node of a recipe, or whatever else stays in the reader's own cache.
-    pub(crate) fn node(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<ChunkRef> {
+    pub fn node(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<ChunkRef> {
         let errand = Errand {
             fingerprint,
             approach,
@@ -119,7 +120,7 @@ impl Reader {
     }
 
     /// A chunk that the caller keeps itself. `Corruption` when it is nowhere intact.
-    pub(crate) fn load(
+    pub fn load(
         &self,
         fingerprint: &Fingerprint,
         approach: Approach,
@@ -133,7 +134,7 @@ impl Reader {
     }
 
     /// Takes the memory of a chunk's region for the next one, if nobody else reads it.
-    pub(crate) fn reuse(&self, chunk: ChunkRef) {
+    pub fn reuse(&self, chunk: ChunkRef) {
         if let Some(region) = chunk.into_region() {
             self.containers.reuse(region);
         }

@@ -6,9 +6,9 @@
 //! Invariant: only verified regions are inserted; the bytes of all regions stay within the budget
 //! (one region more while it is in use). Eviction is CLOCK over regions, those of maintenance on a ring of their own.
 
-use crate::chunk_map::FingerprintMap;
-use crate::container::Region;
-use crate::device::{PASSING_SHARE, is_maintenance};
+use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
+use chunk_store::container::Region;
+use media::Asker;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -68,7 +68,7 @@ impl ChunkRef {
     }
 
     /// The chunk of that fingerprint, when it is the next one of the same region or anywhere in it.
-    pub(crate) fn beside(&self, fingerprint: &Fingerprint) -> Option<Self> {
+    pub fn beside(&self, fingerprint: &Fingerprint) -> Option<Self> {
         let number = self.number + 1;
         match self.region.region.chunks.get(number as usize) {
             Some((f, _, _)) if f == fingerprint => Some(Self {
@@ -90,7 +90,7 @@ impl ChunkRef {
     }
 
     /// All chunks of the region but this one.
-    pub(crate) fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
+    pub fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
         let chunks = self.region.region.chunks.iter().enumerate();
         let others = chunks.filter(|(number, _)| *number != self.number as usize);
         others.map(|(number, (f, _, _))| (f, self.region.region.chunk(number)))
@@ -105,6 +105,7 @@ impl ChunkRef {
 impl Deref for ChunkRef {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.region.region.chunk(self.number as usize)
     }
@@ -200,7 +201,7 @@ impl ReadCache {
 
     pub fn get(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
         let chunk = self.shard(fingerprint).get(fingerprint).cloned()?;
-        if !is_maintenance() {
+        if !Asker::current().origin.is_maintenance() {
             chunk.region.used.store(true, Ordering::Relaxed);
         }
         Some(chunk)
@@ -224,7 +225,7 @@ impl ReadCache {
         let mut victims = Vec::new();
         // Before it is there itself: among others that are all used it would be the first to go.
         let bytes = cached.bytes();
-        let is_passing = is_maintenance();
+        let is_passing = Asker::current().origin.is_maintenance();
         let passing_max = match is_passing {
             true => (self.bytes_max / PASSING_SHARE).saturating_sub(bytes),
             false => self.bytes_max / PASSING_SHARE,

@@ -22,7 +22,7 @@ pub trait History: Send + Sync {
 }
 
 /// The ranges of `within`, ascending, in which two states may differ.
-pub(crate) fn changed_ranges(
+pub fn changed_ranges(
     reader: &Reader,
     before: &ObjectRoot,
     after: &ObjectRoot,
@@ -40,14 +40,14 @@ pub(crate) fn changed_ranges(
 }
 
 /// True if chunks of the two states can be compared.
-pub(crate) fn is_comparable(before: &ObjectRoot, after: &ObjectRoot) -> bool {
+pub fn is_comparable(before: &ObjectRoot, after: &ObjectRoot) -> bool {
     let same = before.layout == after.layout && before.layout != Layout::Variable;
     same || before.len.min(after.len) == 0
 }
 
 /// Tells all of a range, step by step, until `visit` has enough. `changed` gives what may have changed in
 /// a step, ascending by first bytes and maybe overlapping.
-pub(crate) fn tell_changes(
+pub fn tell_changes(
     (offset_bytes, len_bytes): (u64, u64),
     visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
     mut changed: impl FnMut(Range<u64>) -> Vec<Range<u64>>,

@@ -7,7 +7,7 @@
 //! read. Called by the reader.
 
 use super::cache::DecodedRegion;
-use crate::container::RegionPlace;
+use chunk_store::container::RegionPlace;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Drop for Leader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::Region;
+    use chunk_store::container::Region;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
     use units::{ContainerId, WriterId};

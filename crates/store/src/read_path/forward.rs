@@ -5,8 +5,8 @@
 //! wrong: who needs a chunk asks for it, and is told what is wrong with it. Called by who restores, dumps and exports.
 
 use super::{Approach, ChunkRef, Reader, Route};
-use crate::container::{Copies, RegionPlace};
-use crate::error::Result;
+use chunk_store::Result;
+use chunk_store::container::{Copies, RegionPlace};
 use format::recipe::ObjectRoot;
 use fragpicker::SEGMENT_BYTES;
 use std::collections::BTreeMap;

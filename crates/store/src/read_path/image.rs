@@ -4,8 +4,8 @@
 
 use super::changes::{History, StateChanges, is_comparable};
 use super::{Approach, ChunkRef, Reader, expect_len, node_error};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::recipe::{FixedLeaves, Leaf, fixed_chunk};
+use chunk_store::recipe::{FixedLeaves, Leaf, fixed_chunk};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -81,13 +81,13 @@ impl ImageVolume {
     }
 
     /// The object that is served.
-    pub(crate) fn root(&self) -> &ObjectRoot {
+    pub fn root(&self) -> &ObjectRoot {
         &self.root
     }
 
     /// The chunk or hole that holds byte `at`, which is below the end; what is found out about its
     /// neighbours in fixed layout stays in `leaves`.
-    pub(crate) fn piece(
+    pub fn piece(
         &self,
         at: u64,
         leaves: &mut Option<FixedLeaves<ChunkRef>>,
@@ -185,7 +185,7 @@ impl ImageVolume {
 
     /// True when nodes in memory say what `[from, to)` holds, and that is holes and chunks that
     /// are `here` or in the reader's cache. Looks at a few chunks at most.
-    pub(crate) fn is_known(&self, from: u64, to: u64, here: &dyn Fn(&Fingerprint) -> bool) -> bool {
+    pub fn is_known(&self, from: u64, to: u64, here: &dyn Fn(&Fingerprint) -> bool) -> bool {
         let mut at = from;
         for _ in 0..KNOWN_CHUNKS_MAX {
             let Some(leaf) = self.known_piece(at) else {

@@ -4,7 +4,7 @@
 //! twice is live in one place. Containers in which nothing is live take no memory. Called by marking
 //! and the collector.
 
-use crate::chunk_map::{Kept, LoadedDirectory};
+use chunk_store::chunk_map::{Kept, LoadedDirectory};
 use format::container::ContainerClass;
 use std::collections::HashMap;
 use units::ContainerId;

@@ -12,10 +12,10 @@
 
 use super::below;
 use super::live::{LiveMap, Seen};
-use crate::chunk_map::{ChunkMap, FingerprintSet, Indexed, Kept};
-use crate::container::RegionPlace;
-use crate::error::{Result, StoreError};
 use crate::read_path::Reader;
+use chunk_store::chunk_map::{ChunkMap, FingerprintSet, Indexed, Kept};
+use chunk_store::container::RegionPlace;
+use chunk_store::{Result, StoreError};
 use format::recipe::{LEVEL_MAX, Layout, ObjectRoot};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};

@@ -6,9 +6,9 @@
 //! memory.
 
 use super::lane::Lane;
-use crate::error::Result;
 use crate::read_path::{Reader, node_error};
-use crate::recipe::{ChunkRun, fold, hole};
+use chunk_store::Result;
+use chunk_store::recipe::{ChunkRun, fold, hole};
 use format::recipe::{ObjectRoot, RecipeNode};
 use std::collections::HashMap;
 use units::Fingerprint;

@@ -2,11 +2,11 @@
 //! chunk map and the numbers.
 
 use super::session_state::Shared;
-use crate::catalog::InventoryEntry;
-use crate::chunk_map::Near;
-use crate::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
-use crate::error::{Result, StoreError, StoreErrorKind};
-use crate::index::Location;
+use chunk_store::catalog::InventoryEntry;
+use chunk_store::chunk_map::Near;
+use chunk_store::container::{ContainerBuilder, ProvenRegion, RegionBuilder, container_name};
+use chunk_store::index::Location;
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use chunking::{Compression, Compressor, Splitter, TOGETHER, is_zero};
 use format::container::ContainerClass;
 use format::recipe::{Layout, ObjectRoot};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{ContainerId, Fingerprint};
 
-use crate::recipe::ObjectBuilder;
+use chunk_store::recipe::ObjectBuilder;
 
 /// How far a lane looks for a chunk before it stores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,7 +278,7 @@ impl Lane {
     }
 
     /// At most so many bytes are stored here and in no container that was put.
-    pub(crate) fn open_bytes(&self) -> u64 {
+    pub fn open_bytes(&self) -> u64 {
         let open = |filling: &Filling| {
             let container = filling
                 .container
@@ -408,7 +408,7 @@ impl Lane {
     }
 
     /// The same for who is not of the write path: the lane goes on in a new container.
-    pub(crate) fn put_open(&mut self, class: ContainerClass) -> Result<()> {
+    pub fn put_open(&mut self, class: ContainerClass) -> Result<()> {
         self.close(class)
     }
 

@@ -2,11 +2,13 @@
 
 use super::lane::{Lane, LaneOptions};
 use super::session_state::{Counters, Shared};
-use crate::catalog::{Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits};
-use crate::chunk_map::ChunkMap;
-use crate::error::{Result, StoreError, StoreErrorKind};
 use crate::read_path::{Reader, node_error};
-use crate::superblock::{MasterKey, commit_root};
+use chunk_store::catalog::{
+    Edit, InventoryEntry, apply, inventory_key, read_set_aside, set_aside_edits,
+};
+use chunk_store::chunk_map::ChunkMap;
+use chunk_store::superblock::{MasterKey, commit_root};
+use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::config::Config;
 use format::container::ContainerClass;
 use format::map_node::MapNode;
@@ -95,9 +97,10 @@ pub(crate) struct Start {
 }
 
 /// What a commit is made on top of: the newest root of the moment.
-pub(crate) struct Base {
+pub struct Base {
     /// The commit's number.
     pub generation: Generation,
+    /// The newest root.
     pub record: RootRecord,
 }
 
@@ -149,7 +152,7 @@ impl WriteSession {
     }
 
     /// What the session may take of the reserve from now on.
-    pub(crate) fn set_need(&self, need: Need) {
+    pub fn set_need(&self, need: Need) {
         *self.shared.need.lock() = need;
     }
 
@@ -184,7 +187,7 @@ impl WriteSession {
     }
 
     /// True when containers wait to be entered into the inventory.
-    pub(crate) fn has_finished(&self) -> bool {
+    pub fn has_finished(&self) -> bool {
         !self.shared.finished.lock().is_empty()
     }
 
@@ -218,7 +221,7 @@ impl WriteSession {
 
     /// The same, and the session goes on. `lanes` are all the lanes that are out: what they have
     /// open is stored with this commit.
-    pub(crate) fn commit_more(
+    pub fn commit_more(
         &mut self,
         base: Base,
         mut edits: Vec<Edit>,
@@ -340,7 +343,7 @@ struct CatalogNodes<'a> {
     stored: HashMap<Fingerprint, Vec<u8>>,
 }
 
-impl crate::catalog::Nodes for CatalogNodes<'_> {
+impl chunk_store::catalog::Nodes for CatalogNodes<'_> {
     fn load(&mut self, fingerprint: &Fingerprint) -> Result<MapNode> {
         match self.stored.get(fingerprint) {
             Some(bytes) => MapNode::decode(bytes).map_err(|e| node_error(fingerprint, e)),

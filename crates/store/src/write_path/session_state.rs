@@ -3,10 +3,10 @@
 //! Invariant: container numbers are given once; what was put is kept until a commit names it. Made by the
 //! session, called by its lanes.
 
-use crate::catalog::InventoryEntry;
-use crate::chunk_map::{ChunkMap, Claims};
-use crate::container::ContainerBuilder;
-use crate::superblock::MasterKey;
+use chunk_store::catalog::InventoryEntry;
+use chunk_store::chunk_map::{ChunkMap, Claims};
+use chunk_store::container::ContainerBuilder;
+use chunk_store::superblock::MasterKey;
 use chunking::FingerprintKey;
 use format::config::{Config, FEATURE_INCOMPAT_X86};
 use format::container::ContainerClass;

@@ -8,7 +8,6 @@
 
 pub mod restore;
 mod source;
-pub mod volumes;
 
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};

@@ -18,6 +18,7 @@ const FINISHED: &[&str] = &[
     "fragpicker",
     "fuse",
     "fuzz_replay",
+    "maintenance",
     "media",
     "nbd",
     "page_cache",

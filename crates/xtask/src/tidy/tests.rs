@@ -141,7 +141,7 @@ fn some_libraries_stay_upstairs() {
 }
 
 fn store(path: &str, code: &str) -> Vec<(String, String)> {
-    let root = "#![forbid(unsafe_code)]\nmod catalog;\nmod error;\nmod pool;\nmod read_path;\n\
+    let root = "#![forbid(unsafe_code)]\nmod read_path;\nmod budget;\nmod pool;\nmod check;\n\
                 pub use pool::{OpenMode, Pool};\n";
     vec![
         room("store", "3", ""),
@@ -151,51 +151,67 @@ fn store(path: &str, code: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn store_modules_import_to_their_left() {
+fn modules_import_to_their_left() {
     accepted(store(
         "pool.rs",
-        "use crate::catalog::map;\nuse crate::{error::Result, read_path};\n",
+        "use crate::read_path::image;\nuse crate::{budget::PoolMemory, check};\n",
     ));
     accepted(store(
-        "catalog/map.rs",
-        "use super::inventory;\nuse crate::catalog::x;\n",
+        "read_path/image.rs",
+        "use super::cache;\nuse crate::read_path::x;\n",
     ));
     refused(
-        store("catalog.rs", "use crate::pool::Pool;\n"),
-        "catalog imports pool to its right",
+        store("read_path.rs", "use crate::pool::Pool;\n"),
+        "read_path imports pool to its right",
     );
     refused(
-        store("catalog/map.rs", "use crate::pool::Pool;\n"),
+        store("read_path/image.rs", "use crate::pool::Pool;\n"),
         "to its right",
     );
     refused(
-        store("catalog.rs", "use crate::{error::Result, pool};\n"),
+        store("read_path.rs", "use crate::{budget::PoolMemory, pool};\n"),
         "imports pool",
     );
-    refused(store("catalog.rs", "use super::pool;\n"), "imports pool");
+    refused(store("read_path.rs", "use super::pool;\n"), "imports pool");
     refused(
-        store("catalog/map.rs", "fn f() { super::super::pool::g() }\n"),
+        store("read_path/image.rs", "fn f() { super::super::pool::g() }\n"),
         "imports pool",
     );
     refused(
-        store("catalog.rs", "use crate::{error::{Result, pool}, Pool};\n"),
+        store(
+            "read_path.rs",
+            "use crate::{budget::{PoolMemory, pool}, Pool};\n",
+        ),
         "imports Pool",
     );
     refused(
-        store("catalog.rs", "use crate::OpenMode;\n"),
+        store("read_path.rs", "use crate::OpenMode;\n"),
         "imports OpenMode",
     );
     accepted(store(
-        "catalog.rs",
+        "read_path.rs",
         "// use crate::pool;\nconst S: &str = \"crate::pool\";\n",
     ));
     accepted(store(
-        "catalog.rs",
+        "read_path.rs",
         "#[cfg(test)]\nmod tests {\n    use crate::pool::Pool;\n}\n",
     ));
-    let mut extra = store("catalog.rs", "");
+    let mut extra = store("read_path.rs", "");
     extra[1].1.push_str("mod laundry;\n");
     refused(extra, "laundry has no place");
+    let mut extra = store("read_path.rs", "");
+    extra[1].1.push_str("#[cfg(test)]\nmod laundry;\n");
+    accepted(extra);
+    let mut volumes = in_room("volumes", "4", "");
+    volumes.push(file(
+        "crates/volumes/src/lib.rs",
+        "#![forbid(unsafe_code)]\nmod journal;\nmod view;\n",
+    ));
+    volumes.push(file(
+        "crates/volumes/src/journal.rs",
+        "use super::view::View;\n",
+    ));
+    refused(volumes, "journal imports view to its right");
 }
 
 fn in_room(name: &str, floor: &str, code: &str) -> Vec<(String, String)> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{Step, Volumes};
+use volumes::{Step, Volumes};
 
 /// Who has not written for so long is idle.
 const IDLE: Duration = Duration::from_secs(10);

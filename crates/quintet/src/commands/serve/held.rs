@@ -24,6 +24,7 @@ use crate::metrics::Endpoint;
 use crate::settings::Shares;
 use crate::systemd::{Notifier, watchdog_interval};
 use anyhow::{Context, bail};
+use device::DeviceQueue;
 use media::SystemTicks;
 use nbd::Exports;
 use std::ops::RangeInclusive;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use store::{DeviceQueue, Step, Volumes};
+use volumes::{Step, Volumes};
 
 /// Time that commands get to stop, and users of files to close them.
 const COMMANDS_LIMIT: Duration = Duration::from_secs(20);

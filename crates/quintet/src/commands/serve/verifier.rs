@@ -10,6 +10,7 @@ use crate::commands::scrub::Findings;
 use crate::console::Console;
 use crate::held::{Held, TaskHost, seconds};
 use crate::interrupt::Interrupt;
+use device::StepTurn;
 use maintenance::{
     Access, Advance, MaintenanceTask, ScrubStatus, StepSizes, TaskStep, Unread, advance,
 };
@@ -19,7 +20,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::{CheckDepth, LaneOptions, StepTurn, StoreError};
+use store::{CheckDepth, LaneOptions, StoreError};
 use units::{Origin, UnixNanos};
 
 /// It is never alone.

@@ -8,8 +8,8 @@ use crate::json::Object;
 use crate::settings::flow_name;
 use crate::sizes;
 use ::qos::Flow;
+use device::FlowCounts;
 use jiff::tz::TimeZone;
-use store::FlowCounts;
 
 /// For people: name and value.
 pub fn lines(held: &Held, live: &Live, zone: &TimeZone) -> Vec<(&'static str, String)> {

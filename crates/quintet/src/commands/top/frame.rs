@@ -7,7 +7,7 @@ use crate::json::Object;
 use crate::meters::{KindReading, Reading};
 use crate::sizes;
 use std::time::Duration;
-use store::CacheTally;
+use volumes::CacheTally;
 
 /// Lines above the table.
 const HEAD_LINES: usize = 6;

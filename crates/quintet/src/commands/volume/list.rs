@@ -9,7 +9,8 @@ use crate::sizes;
 use format::recipe::Layout;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::volume::VolumeRecord;
-use store::{CacheTally, OpenMode, VolumeStatus};
+use store::OpenMode;
+use volumes::{CacheTally, VolumeStatus};
 
 /// Runs the command.
 pub fn run(invocation: &Invocation) -> anyhow::Result<Exit> {

@@ -1,7 +1,7 @@
 use super::*;
-use crate::index::Location;
 use crate::pool::Pool;
-use crate::pool::small::{LANE, make};
+use crate::testing::small::{LANE, make};
+use chunk_store::index::Location;
 use media::SeededRandom;
 use sim::SimDisk;
 use units::ContainerId;

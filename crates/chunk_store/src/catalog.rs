@@ -1,0 +1,22 @@
+//! The catalog: names to objects, and the inventory of containers; a Merkle B+ tree (`map`).
+//!
+//! Invariant: a change copies the path from leaf to root; old roots stay valid. Keys: `s` + time +
+//! id for snapshots, `c` + container id for the inventory, `d` + place for what was found damaged,
+//! `f` and `g` for the trash, `m` for the minimum trash period, `parity` for the parity of new containers.
+//! Called by pool, recovery and check.
+
+mod inventory;
+mod map;
+mod parity;
+mod set_aside;
+mod trash;
+
+pub use inventory::InventoryEntry;
+pub use inventory::{inventory_key, parse_inventory};
+pub use map::{Edit, Nodes, apply, holds_key, visit, visit_readable};
+pub use parity::{parity_edit, read_parity};
+pub use set_aside::{
+    harmless_edits, read_harmless, read_set_aside, set_aside_edits, set_aside_key,
+};
+pub use trash::{Discarded, Forgotten, TrashedContainer};
+pub use trash::{Trash, forgotten_key, forgotten_tag_of, parse_trash, read_trash, trash_key};

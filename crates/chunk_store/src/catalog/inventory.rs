@@ -1,0 +1,62 @@
+//! The inventory: which containers the pool consists of, so that a lost one is noticed.
+
+use crate::error::{Result, StoreError};
+use format::bytes::{FormatError, Reader, Writer};
+use format::container::ContainerClass;
+use units::ContainerId;
+
+const TAG: u8 = b'c';
+
+/// A container as the catalog knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InventoryEntry {
+    /// Its number.
+    pub id: ContainerId,
+    /// What it holds.
+    pub class: ContainerClass,
+    /// Length of the blob; 0 for a container that was still open when it was entered (it holds
+    /// the catalog itself).
+    pub blob_bytes: u64,
+}
+
+/// Catalog key of a container.
+pub fn inventory_key(id: ContainerId) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u8(TAG).bytes(&id.0.to_be_bytes());
+    w.0
+}
+
+impl InventoryEntry {
+    /// Catalog value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new();
+        w.u8(self.class as u8).varint(self.blob_bytes);
+        w.0
+    }
+}
+
+/// From key and value; `None` for keys of other kinds.
+pub fn parse_inventory(key: &[u8], value: &[u8]) -> Result<Option<InventoryEntry>> {
+    let decode = || -> std::result::Result<Option<InventoryEntry>, FormatError> {
+        let mut k = Reader::new("inventory entry", key);
+        if k.u8()? != TAG {
+            return Ok(None);
+        }
+        let id = ContainerId(u64::from_be_bytes(k.array()?));
+        k.finish()?;
+        let mut r = Reader::new("inventory entry", value);
+        let class = match r.u8()? {
+            0 => ContainerClass::Data,
+            1 => ContainerClass::Recipe,
+            _ => return r.invalid("class"),
+        };
+        let blob_bytes = r.varint()?;
+        r.finish()?;
+        Ok(Some(InventoryEntry {
+            id,
+            class,
+            blob_bytes,
+        }))
+    };
+    decode().map_err(|e| StoreError::corruption(e.what, "catalog", e))
+}

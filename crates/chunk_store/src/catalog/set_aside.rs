@@ -1,0 +1,140 @@
+//! Which regions and containers were found damaged, so that every later writer stores anew what
+//! lies there.
+//!
+//! Invariant: a key says all; a value is empty, or says that a repair found nothing lost for lack of the place, which
+//! only `status` asks. Whatever a later version writes there is passed over. A program that does not know these keys
+//! keeps them.
+
+use super::map::{Edit, visit};
+use crate::container::RegionPlace;
+use crate::error::{Result, StoreError};
+use format::bytes::{FormatError, Reader, Writer};
+use format::map_node::MapNode;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use units::{ContainerId, Fingerprint};
+
+const TAG: u8 = b'd';
+
+/// The key of the note on a region, or on a whole container.
+pub fn set_aside_key(place: RegionPlace) -> Vec<u8> {
+    let mut w = Writer::new();
+    w.u8(TAG)
+        .bytes(&place.container.0.to_be_bytes())
+        .bytes(&place.sector.to_be_bytes());
+    w.0
+}
+
+/// `None` for keys of other kinds.
+fn parse(key: &[u8]) -> Result<Option<RegionPlace>> {
+    let decode = || -> std::result::Result<Option<RegionPlace>, FormatError> {
+        let mut k = Reader::new("note of damage", key);
+        if k.u8()? != TAG {
+            return Ok(None);
+        }
+        let container = ContainerId(u64::from_be_bytes(k.array()?));
+        let sector = u32::from_be_bytes(k.array()?);
+        k.finish()?;
+        Ok(Some(RegionPlace { container, sector }))
+    };
+    decode().map_err(|e| StoreError::corruption(e.what, "catalog", e))
+}
+
+/// Value of a note on a place whose loss took nothing that anybody needs.
+const HARMLESS: [u8; 1] = [1];
+
+/// Of what the catalog notes, the places whose loss took nothing that anybody needed when a repair last looked.
+pub fn read_harmless(
+    catalog: Option<Fingerprint>,
+    load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
+) -> Result<BTreeSet<RegionPlace>> {
+    let mut places = BTreeSet::new();
+    let _ = visit(catalog, &[TAG], load, &mut |key, value| match parse(key)? {
+        Some(place) => {
+            if value == HARMLESS {
+                places.insert(place);
+            }
+            Ok(ControlFlow::Continue(()))
+        }
+        None => Ok(ControlFlow::Break(())),
+    })?;
+    Ok(places)
+}
+
+/// Notes that the loss of these places took nothing.
+pub fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlace>) -> Vec<Edit> {
+    let edit = |place: &RegionPlace| Edit {
+        key: set_aside_key(*place),
+        value: Some(HARMLESS.to_vec()),
+    };
+    places.into_iter().map(edit).collect()
+}
+
+/// All that the catalog notes.
+pub fn read_set_aside(
+    catalog: Option<Fingerprint>,
+    load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
+) -> Result<BTreeSet<RegionPlace>> {
+    let mut places = BTreeSet::new();
+    let _ = visit(catalog, &[TAG], load, &mut |key, _| match parse(key)? {
+        Some(place) => {
+            places.insert(place);
+            Ok(ControlFlow::Continue(()))
+        }
+        None => Ok(ControlFlow::Break(())),
+    })?;
+    Ok(places)
+}
+
+/// What makes the catalog say `wanted` where it says `noted`.
+pub fn set_aside_edits(noted: &BTreeSet<RegionPlace>, wanted: &BTreeSet<RegionPlace>) -> Vec<Edit> {
+    let edit = |place: &RegionPlace, value| Edit {
+        key: set_aside_key(*place),
+        value,
+    };
+    let removed = noted.difference(wanted).map(|place| edit(place, None));
+    let added = wanted.difference(noted);
+    removed
+        .chain(added.map(|place| edit(place, Some(Vec::new()))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::WriterId;
+
+    #[test]
+    fn keys_come_back_and_sort_between_containers_and_snapshots() {
+        let places =
+            [(1, 0), (1, 7), (2, 1), (300, 65_535)].map(|(sequence, sector)| RegionPlace {
+                container: ContainerId::new(WriterId(1), sequence),
+                sector,
+            });
+        let keys = places.map(set_aside_key);
+        assert!(keys.is_sorted());
+        assert!(
+            keys.iter()
+                .all(|key| key[..] > b"d"[..] && key[..] < b"s"[..])
+        );
+        for (place, key) in places.iter().zip(&keys) {
+            assert_eq!(parse(key).unwrap(), Some(*place));
+            assert!(parse(&key[..12]).is_err());
+        }
+        assert_eq!(parse(b"c12345678").unwrap(), None);
+    }
+
+    #[test]
+    fn edits_are_the_difference() {
+        let place = |sector| RegionPlace {
+            container: ContainerId(5),
+            sector,
+        };
+        let (noted, wanted) = ([place(1), place(2)].into(), [place(2), place(3)].into());
+        let edits: Vec<_> = set_aside_edits(&noted, &wanted)
+            .into_iter()
+            .map(|edit| (parse(&edit.key).unwrap().unwrap().sector, edit.value))
+            .collect();
+        assert_eq!(edits, [(1, None), (3, Some(Vec::new()))]);
+    }
+}

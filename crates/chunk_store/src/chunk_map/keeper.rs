@@ -1,0 +1,113 @@
+//! Which of several copies of a chunk stays.
+//!
+//! Invariant: the same for every reference to a chunk while no container comes or goes, never one
+//! that is gone, and never one that is not committed while a committed one exists. Called by the collector's marking.
+
+use super::{ChunkMap, ChunkPlace, FingerprintSet, LoadedDirectory, Near};
+use crate::error::Result;
+use std::cmp::Reverse;
+use std::sync::Arc;
+use units::{ContainerId, Fingerprint};
+
+/// The copy of a chunk that stays.
+pub struct Kept {
+    /// Where it lies.
+    pub place: ChunkPlace,
+    /// Number of the chunk in its container.
+    pub number: u32,
+    /// The directory that says so.
+    pub directory: Arc<LoadedDirectory>,
+}
+
+/// What the index says of the copy that stays.
+pub enum Indexed {
+    /// This one does.
+    Kept(Kept),
+    /// None is in a settled container, if the index is right.
+    Nowhere,
+    /// What it knows is damaged or gone, and it may have let a better one go.
+    Unsure,
+}
+
+impl ChunkMap {
+    /// The copy that stays: whole before damaged, in use before retired, the newest. Copies in
+    /// containers that are not `settled` (their session may still fail) count only when there is no
+    /// other. `None` when the chunk is nowhere.
+    pub fn keeper(
+        &self,
+        fingerprint: &Fingerprint,
+        settled: &dyn Fn(ContainerId) -> bool,
+    ) -> Result<Option<Kept>> {
+        if let Indexed::Kept(kept) = self.keeper_indexed(fingerprint, settled)? {
+            return Ok(Some(kept));
+        }
+        self.enter_all()?;
+        match self.keeper_indexed(fingerprint, settled)? {
+            Indexed::Kept(kept) => return Ok(Some(kept)),
+            Indexed::Nowhere => {}
+            Indexed::Unsure => {
+                let wanted = FingerprintSet::from_iter([*fingerprint]);
+                let mut best = None;
+                self.search_settled(&wanted, settled, &mut |kept| best = Some(kept))?;
+                if best.is_some() {
+                    return Ok(best);
+                }
+            }
+        }
+        match self.locate(fingerprint, &mut Near::default())? {
+            Some(place) => self.kept_in(fingerprint, place.region.container),
+            None => Ok(None),
+        }
+    }
+
+    /// The best of the copies that the index knows in settled containers.
+    pub fn keeper_indexed(
+        &self,
+        fingerprint: &Fingerprint,
+        settled: &dyn Fn(ContainerId) -> bool,
+    ) -> Result<Indexed> {
+        let mut candidates = Vec::new();
+        self.index.lookup(fingerprint, &mut candidates)?;
+        let is_all = self.index.knows_all(&candidates);
+        let mut containers: Vec<_> = candidates.into_iter().map(|c| c.container).collect();
+        containers.sort_by_key(|id| (self.quarantine.retired.holds(*id), Reverse(*id)));
+        containers.dedup();
+        let mut best: Option<Kept> = None;
+        for id in containers.into_iter().filter(|id| settled(*id)) {
+            match self.kept_in(fingerprint, id)? {
+                Some(kept) if !self.quarantine.is_damaged(kept.place.region) => {
+                    return Ok(Indexed::Kept(kept));
+                }
+                kept => best = best.or(kept),
+            }
+        }
+        Ok(match best {
+            _ if !is_all => Indexed::Unsure,
+            Some(damaged) => Indexed::Kept(damaged),
+            None => Indexed::Nowhere,
+        })
+    }
+
+    pub(super) fn kept_in(
+        &self,
+        fingerprint: &Fingerprint,
+        id: ContainerId,
+    ) -> Result<Option<Kept>> {
+        // Memory may have its directory, and the index its places.
+        if self.quarantine.retired.is_gone(id) {
+            return Ok(None);
+        }
+        let directory = match self.directory(id) {
+            Err(e) if e.is_corruption() => return Ok(None),
+            other => other?,
+        };
+        let found = directory
+            .find(fingerprint)
+            .zip(directory.number(fingerprint));
+        Ok(found.map(|(place, number)| Kept {
+            place,
+            number,
+            directory,
+        }))
+    }
+}

@@ -1,0 +1,585 @@
+//! Reading containers back, verified.
+
+mod ahead;
+mod by;
+mod opened;
+mod restoring;
+
+pub use ahead::{Ahead, Tail};
+pub use by::{Copies, ReadBy};
+#[cfg(feature = "testing")]
+pub use opened::flip;
+pub use opened::{FetchedRegion, OpenedRegion, ProvenRegion};
+
+use super::container_name;
+use super::spare::SpareBuffers;
+use crate::error::{Result, StoreError};
+use crate::superblock::MasterKey;
+use chunking::{FingerprintKey, SealKey};
+use format::bytes::FormatError;
+use format::config::Seal;
+use format::container::{
+    CONTAINER_BYTES_MAX, ContainerClass, ContainerHeader, DIRECTORY_INDEX, Directory,
+    DirectoryRegion, HEADER_BYTES, REGION_HEADER_BYTES, RegionHeader, SECTOR_BYTES, split_region,
+};
+use media::{Blobs, MediaErrorKind, ReadFrom};
+use parking_lot::Mutex;
+use restoring::RestoredContainers;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use units::{ContainerId, Fingerprint, PoolId};
+
+/// Containers whose header (and payload key) stays in memory.
+const HEADERS_MAX: usize = 4096;
+/// Containers of which it is remembered that they were there.
+const SEEN_MAX: usize = 1 << 16;
+
+/// Longer regions are always looked at as a whole: they are kept as a whole.
+pub const PART_BYTES_MAX: usize = 128 << 10;
+
+/// Bad sectors that a walk over regions steps over before it gives the container up: devices take
+/// their time over each.
+const READ_FAILURES_MAX: u32 = 16;
+
+/// A decoded region: chunks one after another, all verified.
+pub struct Region {
+    /// Chunk bytes, then (not part of any chunk) their lengths.
+    pub raw: Vec<u8>,
+    /// Fingerprint, start and length of each chunk in `raw`.
+    pub chunks: Vec<(Fingerprint, u32, u32)>,
+    /// False when only the chunks up to the one asked for were looked at.
+    pub is_whole: bool,
+}
+
+impl Region {
+    /// Bytes of a chunk by its number here.
+    #[inline]
+    pub fn chunk(&self, number: usize) -> &[u8] {
+        self.chunks.get(number).map_or(&[], |(_, start, len)| {
+            let start = *start as usize;
+            self.raw
+                .get(start..start + *len as usize)
+                .unwrap_or_default()
+        })
+    }
+}
+
+/// Where a region lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegionPlace {
+    /// The container.
+    pub container: ContainerId,
+    /// Sector of the region's header in it.
+    pub sector: u32,
+}
+
+/// Header facts that reading a region needs.
+pub struct Shape {
+    /// The header, verified.
+    pub header: ContainerHeader,
+    key: Option<SealKey>,
+}
+
+/// All that can be known about a container's chunks, and what is damaged on the way there.
+pub struct Contents {
+    /// What the container holds.
+    pub class: ContainerClass,
+    /// Its directory, or what a walk over the regions gives instead.
+    pub directory: Directory,
+    /// In words; empty when sound.
+    pub damage: Vec<String>,
+}
+
+/// Reads containers of one pool.
+pub struct ContainerReader {
+    blobs: Arc<dyn Blobs>,
+    pool: PoolId,
+    master: MasterKey,
+    /// How all containers of the pool are sealed.
+    seal: Seal,
+    fingerprints: FingerprintKey,
+    shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
+    /// Containers that were there when somebody asked.
+    seen: Mutex<HashSet<ContainerId>>,
+    spare: SpareBuffers,
+    restored: RestoredContainers,
+}
+
+impl ContainerReader {
+    /// A reader of a pool's containers, whose payloads are all sealed with `seal`.
+    pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey, seal: Seal) -> Self {
+        let fingerprints = master.fingerprint_key();
+        Self {
+            blobs,
+            pool,
+            master,
+            seal,
+            fingerprints,
+            shapes: Mutex::default(),
+            seen: Mutex::default(),
+            spare: SpareBuffers::default(),
+            restored: RestoredContainers::default(),
+        }
+    }
+
+    /// Takes the memory of a region that nobody needs any more for the next ones.
+    pub fn reuse(&self, region: Region) {
+        self.spare.give(region.raw);
+    }
+
+    /// Where the containers are.
+    pub fn blobs(&self) -> &dyn Blobs {
+        &*self.blobs
+    }
+
+    /// Header or footer, whichever is sound; from memory when it was read before.
+    pub fn shape(&self, id: ContainerId) -> Result<Arc<Shape>> {
+        if let Some(shape) = self.shapes.lock().get(&id) {
+            return Ok(Arc::clone(shape));
+        }
+        let shape = Arc::new(self.read_shape(id, &mut Vec::new(), Copies::InSystem)?);
+        self.keep_shape(id, &shape);
+        Ok(shape)
+    }
+
+    fn keep_shape(&self, id: ContainerId, shape: &Arc<Shape>) {
+        let mut shapes = self.shapes.lock();
+        if shapes.len() >= HEADERS_MAX {
+            shapes.clear();
+        }
+        shapes.insert(id, Arc::clone(shape));
+    }
+
+    fn read_shape(
+        &self,
+        id: ContainerId,
+        damage: &mut Vec<String>,
+        copies: Copies,
+    ) -> Result<Shape> {
+        match self.read_shape_as_stored(id, damage, copies) {
+            Err(why) if why.is_corruption() => {
+                let Some(blob) = self.restored(id) else {
+                    return Err(why);
+                };
+                damage.push(why.to_string());
+                self.shape_of(id, &blob)
+            }
+            shape => shape,
+        }
+    }
+
+    /// From header or footer.
+    fn read_shape_as_stored(
+        &self,
+        id: ContainerId,
+        damage: &mut Vec<String>,
+        copies: Copies,
+    ) -> Result<Shape> {
+        let name = container_name(id);
+        let mut bytes = vec![0; HEADER_BYTES];
+        let head = self
+            .read_end(&name, 0, &mut bytes, copies)
+            .and_then(|()| self.check_end(id, &bytes, false));
+        let header = match head {
+            Ok(header) => header,
+            Err(why) => {
+                if is_media_failure(&why) {
+                    return Err(why);
+                }
+                damage.push(why.to_string());
+                let at = self.stored_len(id)?.saturating_sub(HEADER_BYTES as u64);
+                self.read_end(&name, at, &mut bytes, copies)?;
+                self.check_end(id, &bytes, true)?
+            }
+        };
+        Ok(self.shape_with(header))
+    }
+
+    fn shape_with(&self, header: ContainerHeader) -> Shape {
+        let key = self.master.container_key(self.seal, &header.salt);
+        Shape { header, key }
+    }
+
+    /// False when there is no such container; one that was there is not asked for again, and may have gone.
+    pub fn is_there(&self, id: ContainerId) -> bool {
+        if self.seen.lock().contains(&id) {
+            return true;
+        }
+        let is_there = self.stored_len(id).is_ok();
+        let mut seen = self.seen.lock();
+        if seen.len() >= SEEN_MAX {
+            seen.clear();
+        }
+        // One that is not there may come.
+        is_there && {
+            seen.insert(id);
+            true
+        }
+    }
+
+    /// Length of the blob; a missing or unreadable one is damage.
+    pub fn stored_len(&self, id: ContainerId) -> Result<u64> {
+        let name = container_name(id);
+        self.blobs.len(&name).map_err(|e| unreadable(&name, e))
+    }
+
+    fn read_end(&self, name: &str, at: u64, bytes: &mut [u8], copies: Copies) -> Result<()> {
+        let read = match copies {
+            Copies::InSystem => self.blobs.read_range(name, at, bytes),
+            Copies::Nowhere => self.blobs.read_range_past_cache(name, at, bytes),
+        };
+        read.map_err(|e| unreadable(name, e))
+    }
+
+    fn check_end(&self, id: ContainerId, bytes: &[u8], footer: bool) -> Result<ContainerHeader> {
+        let at = container_name(id);
+        let header = ContainerHeader::decode(bytes, footer).map_err(|e| damaged(&at, e))?;
+        if header.pool != self.pool || header.id != id {
+            let found = format!("holds container {} of pool {}", header.id, header.pool);
+            return Err(StoreError::corruption("container", at, found));
+        }
+        // Anybody could make an unsealed one.
+        if header.seal != self.seal {
+            let found = "is not sealed as the pool is";
+            return Err(StoreError::corruption("container", at, found));
+        }
+        Ok(header)
+    }
+
+    /// The footer, which reading only needs when the header is damaged.
+    pub fn check_footer(&self, id: ContainerId, len: u64, copies: Copies) -> Result<()> {
+        let name = container_name(id);
+        let mut bytes = vec![0; HEADER_BYTES];
+        let at = len.saturating_sub(HEADER_BYTES as u64);
+        self.read_end(&name, at, &mut bytes, copies)?;
+        self.check_end(id, &bytes, true).map(drop)
+    }
+
+    /// Reads, verifies and decodes the region whose header starts at `sector`; what is damaged parity
+    /// restores, if it can.
+    pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
+        self.region_restored_by(place, sectors_hint, &mut ReadBy::default(), None)
+    }
+
+    /// The same as [`Self::region_by`], for who knows that a region is there: what is damaged parity
+    /// restores, if it can.
+    pub fn region_restored_by(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        by: &mut ReadBy,
+        only: Option<&Fingerprint>,
+    ) -> Result<Region> {
+        match self.region_by(place, sectors_hint, by, only) {
+            Err(e) if e.is_corruption() => {
+                by.is_from_device = false;
+                self.restored_region(place, only).ok_or(e)
+            }
+            region => region,
+        }
+    }
+
+    /// A region as the device or the system's cache gives it: parity is not asked.
+    pub fn region_as_stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
+        self.region_by(place, sectors_hint, &mut ReadBy::default(), None)
+    }
+
+    /// The same, by a caller who says whether the system may keep a copy of the stored bytes, and
+    /// perhaps that one chunk is all he wants: of a short region those after it are not told.
+    pub fn region_by(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        by: &mut ReadBy,
+        only: Option<&Fingerprint>,
+    ) -> Result<Region> {
+        let shape = self.shape(place.container)?;
+        let (header, stored) = self.stored_by(place, sectors_hint, by)?;
+        self.decoded(&shape, &header, place, stored, only)
+    }
+
+    /// Opened, decompressed, fingerprinted.
+    fn decoded(
+        &self,
+        shape: &Shape,
+        header: &RegionHeader,
+        place: RegionPlace,
+        stored: Vec<u8>,
+        only: Option<&Fingerprint>,
+    ) -> Result<Region> {
+        if header.index == DIRECTORY_INDEX {
+            return Err(place_error(
+                place,
+                "a directory stands where a region should",
+            ));
+        }
+        let raw = self.raw(shape, header, place, stored)?;
+        let (_, lengths) =
+            split_region(&raw, header.chunk_count).map_err(|e| place_error(place, e))?;
+        let only = only.filter(|_| raw.len() <= PART_BYTES_MAX);
+        let count = lengths.len();
+        let chunks = self.named(&raw, lengths, only);
+        Ok(Region {
+            raw,
+            is_whole: chunks.len() == count,
+            chunks,
+        })
+    }
+
+    /// Fingerprint, start and length of the chunks in `raw`, up to the one that is wanted.
+    fn named(
+        &self,
+        raw: &[u8],
+        lengths: impl IntoIterator<Item = u32>,
+        only: Option<&Fingerprint>,
+    ) -> Vec<(Fingerprint, u32, u32)> {
+        let mut end = 0;
+        let spans = lengths.into_iter().map(|len| {
+            end += len;
+            (end - len, len)
+        });
+        let bytes_of = |&(start, len): &(u32, u32)| {
+            let bytes = raw.get(start as usize..(start + len) as usize);
+            bytes.unwrap_or_default()
+        };
+        let Some(only) = only else {
+            let spans: Vec<_> = spans.collect();
+            let names = self.fingerprints.fingerprints(spans.iter().map(bytes_of));
+            let named = names.into_iter().zip(spans);
+            return named
+                .map(|(name, (start, len))| (name, start, len))
+                .collect();
+        };
+        let mut named = Vec::new();
+        for (start, len) in spans {
+            let name = self.fingerprints.fingerprint(bytes_of(&(start, len)));
+            named.push((name, start, len));
+            if name == *only {
+                break;
+            }
+        }
+        named
+    }
+
+    /// A region as it is stored, its header included, checked against its checksum; needs no key.
+    fn stored_by(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        by: &mut ReadBy,
+    ) -> Result<(RegionHeader, Vec<u8>)> {
+        let (header, bytes) = self.read_stored(place, sectors_hint, by)?;
+        verify_stored(place, &header, &bytes)?;
+        Ok((header, bytes))
+    }
+
+    /// The same, and its checksum is still to be checked.
+    fn read_stored(
+        &self,
+        place: RegionPlace,
+        sectors_hint: u32,
+        by: &mut ReadBy,
+    ) -> Result<(RegionHeader, Vec<u8>)> {
+        let name = container_name(place.container);
+        let at = u64::from(place.sector) * u64::from(SECTOR_BYTES);
+        let hint = (sectors_hint.max(1) * SECTOR_BYTES) as usize;
+        let mut bytes = self.spare.take(hint.max(REGION_HEADER_BYTES));
+        bytes.resize(hint.max(REGION_HEADER_BYTES), 0);
+        by.is_from_device = by.asks;
+        let mut read = |at, into: &mut [u8]| {
+            let read = match (by.asks, by.copies) {
+                (false, Copies::InSystem) => self.blobs.read_range(&name, at, into),
+                (false, Copies::Nowhere) => self.blobs.read_range_past_cache(&name, at, into),
+                (true, copies) => {
+                    let past_cache = copies == Copies::Nowhere;
+                    let from = self.blobs.read_range_told(&name, at, into, past_cache);
+                    by.is_from_device &= matches!(from, Ok(ReadFrom::Device));
+                    from.map(drop)
+                }
+            };
+            read.map_err(|e| unreadable(&name, e))
+        };
+        read(at, &mut bytes)?;
+        let header = header_of(place, &bytes)?;
+        let need = REGION_HEADER_BYTES + header.stored_bytes as usize;
+        if need > bytes.len() {
+            let have = bytes.len();
+            bytes.resize(need, 0);
+            read(at + have as u64, bytes.get_mut(have..).unwrap_or_default())?;
+        }
+        bytes.truncate(need);
+        Ok((header, bytes))
+    }
+
+    /// What a region holds: opened and decompressed.
+    fn raw(
+        &self,
+        shape: &Shape,
+        header: &RegionHeader,
+        place: RegionPlace,
+        stored: Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let region = OpenedRegion::open(shape, *header, place, stored)?;
+        self.unpack(region)
+    }
+
+    /// Every chunk of a container. Uses the directory; when that is damaged, walks the regions.
+    pub fn contents(&self, id: ContainerId) -> Result<Contents> {
+        self.contents_by(id, Copies::InSystem)
+    }
+
+    /// The same; past the system's cache (`Nowhere`) for who wants to know what the device has.
+    pub fn contents_by(&self, id: ContainerId, copies: Copies) -> Result<Contents> {
+        let mut damage = Vec::new();
+        let shape = Arc::new(self.read_shape(id, &mut damage, copies)?);
+        // Who asks for a directory reads regions next.
+        self.keep_shape(id, &shape);
+        let place = RegionPlace {
+            container: id,
+            sector: shape.header.directory_sector,
+        };
+        let directory = match self.directory(&shape, place, copies) {
+            Ok(directory) => directory,
+            Err(why) if is_media_failure(&why) => return Err(why),
+            Err(why) => {
+                damage.push(why.to_string());
+                match self.restored_directory(place) {
+                    Some(directory) => directory,
+                    None => self.walk(id, &mut damage)?,
+                }
+            }
+        };
+        Ok(Contents {
+            class: shape.header.class,
+            directory,
+            damage,
+        })
+    }
+
+    fn directory(&self, shape: &Shape, place: RegionPlace, copies: Copies) -> Result<Directory> {
+        let end = match shape.header.parity {
+            Some(parity) => (parity.section_at() / SECTOR_BYTES as usize) as u32,
+            None => (shape.header.blob_bytes / SECTOR_BYTES).saturating_sub(1),
+        };
+        let hint = end.saturating_sub(place.sector).max(1);
+        let by = &mut ReadBy::leaving(copies);
+        let (header, stored) = self.stored_by(place, hint, by)?;
+        self.directory_of(shape, &header, place, stored)
+    }
+
+    fn restored_directory(&self, place: RegionPlace) -> Option<Directory> {
+        let (shape, header, stored) = self.restored_bytes(place)?;
+        self.directory_of(&shape, &header, place, stored).ok()
+    }
+
+    fn directory_of(
+        &self,
+        shape: &Shape,
+        header: &RegionHeader,
+        place: RegionPlace,
+        stored: Vec<u8>,
+    ) -> Result<Directory> {
+        if header.index != DIRECTORY_INDEX {
+            return Err(place_error(place, "not a directory"));
+        }
+        let raw = self.raw(shape, header, place, stored)?;
+        Directory::decode(&raw).map_err(|e| place_error(place, e))
+    }
+
+    /// Finds regions by their headers, sector by sector where the chain is broken.
+    fn walk(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Directory> {
+        let name = container_name(id);
+        let len = self.stored_len(id)?.min(CONTAINER_BYTES_MAX.into());
+        let sectors = (len / u64::from(SECTOR_BYTES)) as u32;
+        let mut directory = Directory::default();
+        let mut sector = 1;
+        let mut head = [0; REGION_HEADER_BYTES];
+        let mut failures = 0;
+        while sector < sectors {
+            let at = u64::from(sector) * u64::from(SECTOR_BYTES);
+            if let Err(why) = self.read_end(&name, at, &mut head, Copies::InSystem) {
+                failures += 1;
+                if is_media_failure(&why) || failures > READ_FAILURES_MAX {
+                    return Err(why);
+                }
+                damage.push(why.to_string());
+                sector += 1;
+                continue;
+            }
+            let place = RegionPlace {
+                container: id,
+                sector,
+            };
+            let header = match RegionHeader::decode(&head) {
+                Ok(h) if h.container == id && h.index != DIRECTORY_INDEX => h,
+                _ => {
+                    sector += 1;
+                    continue;
+                }
+            };
+            match self.region(place, header.sectors()) {
+                Ok(region) => directory.regions.push(DirectoryRegion {
+                    sector,
+                    stored_bytes: header.stored_bytes,
+                    chunks: region.chunks.iter().map(|(f, _, len)| (*f, *len)).collect(),
+                }),
+                Err(why) => damage.push(why.to_string()),
+            }
+            sector += header.sectors().max(1);
+        }
+        Ok(directory)
+    }
+}
+
+fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Result<()> {
+    header
+        .verify_payload(bytes.get(REGION_HEADER_BYTES..).unwrap_or_default())
+        .map_err(|e| place_error(place, e))
+}
+
+/// The header of the region that should stand there.
+fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
+    let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
+    if header.container != place.container {
+        let found = format!("belongs to container {}", header.container);
+        return Err(place_error(place, found));
+    }
+    Ok(header)
+}
+
+/// A missing or short blob is damage, and so is one that the device cannot give: what else is
+/// there still restores. The cause stays with the error.
+fn unreadable(name: &str, e: media::MediaError) -> StoreError {
+    let short = e
+        .source
+        .as_ref()
+        .is_some_and(|s| s.kind() == std::io::ErrorKind::UnexpectedEof);
+    match e.kind {
+        MediaErrorKind::NotFound => StoreError::corruption("container", name, "missing"),
+        MediaErrorKind::Io if short => {
+            StoreError::corruption("container", name, "shorter than it should be")
+        }
+        MediaErrorKind::Io => StoreError {
+            source: Some(e),
+            ..StoreError::corruption("container", name, "cannot be read")
+        },
+        _ => e.into(),
+    }
+}
+
+fn is_media_failure(e: &StoreError) -> bool {
+    !e.is_corruption()
+}
+
+fn damaged(at: &str, e: FormatError) -> StoreError {
+    StoreError::corruption(e.what, at, e)
+}
+
+fn place_error(place: RegionPlace, found: impl std::fmt::Display) -> StoreError {
+    let at = format!(
+        "{} sector {}",
+        container_name(place.container),
+        place.sector
+    );
+    StoreError::corruption("region", at, found)
+}

@@ -1,0 +1,22 @@
+//! Recipes: building the Merkle tree of an object, and walking it.
+//!
+//! Invariant: nodes are written bottom-up, each once full, so memory is one path; a run of zeroes
+//! is a hole at the highest level that it fills. Reading goes through a closure that returns
+//! verified chunk bytes. Called by read path, write path, catalog, space and check.
+
+mod builder;
+mod difference;
+mod fold;
+mod lost;
+mod past_damage;
+mod walk;
+
+pub use builder::ObjectBuilder;
+pub use difference::visit_differences;
+pub use fold::ChunkRun;
+pub use fold::{fold, hole};
+pub use lost::mend_object;
+pub use lost::{LostPart, Mending};
+pub use past_damage::VisitPiece;
+pub use past_damage::visit_past_damage;
+pub use walk::{FixedLeaves, Leaf, fixed_chunk, visit_leaves, visit_nodes};

@@ -1,0 +1,8 @@
+//! What tests of modules share with those in `tests/`.
+//!
+//! Invariant: compiled for tests only.
+
+#[path = "../tests/small/mod.rs"]
+pub mod small;
+#[path = "../tests/whole_run/mod.rs"]
+pub mod whole_run;

@@ -1,0 +1,326 @@
+//! Making, cloning, snapshotting, resizing, rolling back and deleting volumes.
+//!
+//! Invariant: each is one commit: after a crash it happened or it did not. Clone, snapshot and
+//! rollback cost the same whatever the size. Called by the program.
+
+use super::checkpointer::Driver;
+use super::engine::Engine;
+use super::overlay::Overlay;
+use super::registry::Registered;
+use super::tally::CacheTally;
+use super::{VolumeHandle, Volumes, register};
+use chunk_store::catalog::Edit;
+use chunk_store::recipe::hole;
+use format::recipe::Layout;
+use format::snapshot::{Snapshot, SnapshotKind};
+use format::volume::{VOLUME_CHUNK_LOG2, VolumeRecord};
+use media::Need;
+use std::sync::Arc;
+use store::Hold;
+use store::{Result, StoreError, StoreErrorKind};
+use units::{SnapshotId, VolumeId};
+
+/// A volume, for lists.
+#[derive(Clone, Debug)]
+pub struct VolumeStatus {
+    /// What the catalog says of it; the length of the root is the size now.
+    pub record: VolumeRecord,
+    /// Pieces that are written and not folded.
+    pub pieces_unfolded: u64,
+    /// Where requests found what they asked for, since the volumes were opened.
+    pub cache: CacheTally,
+}
+
+fn invalid(why: impl Into<String>) -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, why)
+}
+
+fn no_volume(name: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::NotFound, format!("no volume {name:?}"))
+}
+
+impl Volumes {
+    /// All volumes, by name.
+    pub fn list(&self) -> Vec<VolumeStatus> {
+        let registry = self.engine.registry.lock();
+        let mut list: Vec<_> = registry
+            .values()
+            .map(|r| {
+                let state = r.volume.state();
+                let frozen = state.frozen.as_ref().map_or(0, |f| f.len());
+                let mut record = r.record.clone();
+                record.root.len = state.size;
+                VolumeStatus {
+                    record,
+                    pieces_unfolded: (state.active.len() + frozen) as u64,
+                    cache: r.volume.meter.read(),
+                }
+            })
+            .collect();
+        list.sort_by(|a, b| a.record.name.cmp(&b.record.name));
+        list
+    }
+
+    /// Makes a volume of zeroes. `chunk_log2`: 12 to 16.
+    pub fn create(&self, name: &str, size_bytes: u64, chunk_log2: u8) -> Result<VolumeHandle> {
+        if !VOLUME_CHUNK_LOG2.contains(&chunk_log2) {
+            return Err(invalid("chunks of volumes have 4 KiB to 64 KiB"));
+        }
+        let root = hole(size_bytes, chunk_log2);
+        self.add(name, root, SnapshotId::default())
+    }
+
+    /// Makes a volume whose contents are those of a snapshot of an image or volume.
+    pub fn clone_snapshot(&self, name: &str, snapshot: &Snapshot) -> Result<VolumeHandle> {
+        expect_disk(snapshot)?;
+        let _hold = self.hold_snapshot(snapshot)?;
+        self.add(name, snapshot.root, snapshot.id)
+    }
+
+    /// Makes a volume whose contents are those that `source` has now.
+    pub fn clone_volume(&self, name: &str, source: &str) -> Result<VolumeHandle> {
+        let source = self.registered(source)?;
+        let _one = source.administer();
+        let mut driver = self.engine.checkpointer.driver.lock();
+        if source.state().is_dirty() {
+            self.engine
+                .checkpointer
+                .checkpoint_of(&mut driver, &source, None, &mut |_| (Vec::new(), 0))?;
+        }
+        let root = source.state().root;
+        self.add_with(&mut driver, name, root, SnapshotId::default())
+    }
+
+    fn add(
+        &self,
+        name: &str,
+        root: format::recipe::ObjectRoot,
+        origin: SnapshotId,
+    ) -> Result<VolumeHandle> {
+        let mut driver = self.engine.checkpointer.driver.lock();
+        self.add_with(&mut driver, name, root, origin)
+    }
+
+    fn add_with(
+        &self,
+        driver: &mut Driver,
+        name: &str,
+        root: format::recipe::ObjectRoot,
+        origin: SnapshotId,
+    ) -> Result<VolumeHandle> {
+        if !VolumeRecord::name_is_valid(name) {
+            return Err(invalid(format!("{name:?} cannot be a volume's name")));
+        }
+        if self.volume(name).is_some() {
+            return Err(StoreError::new(
+                StoreErrorKind::Exists,
+                format!("volume {name:?}"),
+            ));
+        }
+        let engine = &self.engine;
+        let mut id = VolumeId::default();
+        engine.backing.pool.media().random.fill(&mut id.0);
+        let record = VolumeRecord {
+            name: name.to_owned(),
+            id,
+            root,
+            made: engine.backing.pool.now(),
+            folded: engine.backing.journal.head(),
+            origin,
+            changes: 0,
+        };
+        commit(engine, driver, vec![put(&record)], Need::New)?;
+        let registered = register(engine, record, Overlay::default());
+        engine.registry.lock().insert(id, registered);
+        self.volume(name).ok_or_else(|| no_volume(name))
+    }
+
+    /// Removes a volume. Its snapshots stay. Requests that are under way fail.
+    pub fn delete(&self, name: &str) -> Result<()> {
+        let volume = self.registered(name)?;
+        let _one = volume.administer();
+        let engine = &self.engine;
+        let mut driver = engine.checkpointer.driver.lock();
+        let edit = Edit {
+            key: VolumeRecord::key_of(name),
+            value: None,
+        };
+        commit(engine, &mut driver, vec![edit], Need::Deletion)?;
+        engine.registry.lock().remove(&volume.id);
+        let _shut = volume.shut();
+        let mut state = volume.state_mut();
+        state.closed = true;
+        drop(state.active.take());
+        (state.fresh, state.kept) = (false, None);
+        drop(state);
+        engine.backing.cache.forget_object(volume.object);
+        Ok(())
+    }
+
+    /// Freezes a moment of a volume as `volume@label`. Everything acknowledged before the call is
+    /// in it; writers are not held up.
+    pub fn snapshot(&self, name: &str, label: &str) -> Result<Snapshot> {
+        let full = format!("{name}@{label}");
+        if label.contains('@') || !VolumeRecord::name_is_valid(label) || label.contains('/') {
+            return Err(invalid(format!("{label:?} cannot be a snapshot's name")));
+        }
+        let volume = self.registered(name)?;
+        let _one = volume.administer();
+        let engine = &self.engine;
+        if self.find_snapshot(&full)?.is_some() {
+            return Err(StoreError::new(StoreErrorKind::Exists, full));
+        }
+        let started = engine.backing.pool.now();
+        let mut made = None;
+        let mut driver = engine.checkpointer.driver.lock();
+        let checkpointer = &engine.checkpointer;
+        checkpointer.checkpoint_of(&mut driver, &volume, None, &mut |records| {
+            let Some(record) = records.get_mut(&volume.id) else {
+                return (Vec::new(), 0);
+            };
+            let snapshot = Snapshot {
+                id: engine.backing.pool.new_snapshot_id(),
+                taken: engine.backing.pool.now(),
+                kind: SnapshotKind::Volume,
+                root: record.root,
+                name: full.clone(),
+                host: String::new(),
+                user: String::new(),
+                program: concat!("quintet ", env!("CARGO_PKG_VERSION")).to_owned(),
+                paths: Vec::new(),
+                tags: Vec::new(),
+                files: 0,
+                directories: 0,
+                logical_bytes: record.root.len,
+                added_bytes: 0,
+                duration_ms: engine.backing.pool.now().0.abs_diff(started.0) / 1_000_000,
+                parent: record.origin,
+                signature: Vec::new(),
+                missed: Default::default(),
+                previous: Default::default(),
+            };
+            record.origin = snapshot.id;
+            record.changes += 1;
+            let edit = Edit {
+                key: snapshot.key(),
+                value: Some(snapshot.encode()),
+            };
+            made = Some(snapshot);
+            (vec![edit], 1)
+        })?;
+        made.ok_or_else(|| no_volume(name))
+    }
+
+    /// The snapshot called `volume@label`.
+    pub fn find_snapshot(&self, full: &str) -> Result<Option<Snapshot>> {
+        let snapshots = self.engine.backing.pool.snapshots()?;
+        let is_it = |s: &Snapshot| s.kind == SnapshotKind::Volume && s.name == full;
+        Ok(snapshots.into_iter().find(is_it))
+    }
+
+    /// Makes a volume longer (by zeroes) or shorter (what is cut is lost).
+    pub fn resize(&self, name: &str, size_bytes: u64) -> Result<()> {
+        let volume = self.registered(name)?;
+        let _one = volume.administer();
+        let mut driver = self.engine.checkpointer.driver.lock();
+        let mut changed = |records: &mut std::collections::BTreeMap<VolumeId, VolumeRecord>| {
+            if let Some(record) = records.get_mut(&volume.id) {
+                record.changes += 1;
+            }
+            (Vec::new(), 0)
+        };
+        self.engine
+            .checkpointer
+            .checkpoint_of(&mut driver, &volume, Some(size_bytes), &mut changed)
+    }
+
+    /// Puts a volume back to what a snapshot says, size included. What was written since is lost.
+    /// Writers wait for one commit.
+    pub fn rollback(&self, name: &str, snapshot: &Snapshot) -> Result<()> {
+        expect_disk(snapshot)?;
+        let volume = self.registered(name)?;
+        if snapshot.root.layout != Layout::Fixed(volume.log2) {
+            return Err(invalid("the snapshot has chunks of another size"));
+        }
+        let _hold = self.hold_snapshot(snapshot)?;
+        let _one = volume.administer();
+        let engine = &self.engine;
+        let mut driver = engine.checkpointer.driver.lock();
+        // A round under way would put back what is to be lost. It is not finished first: what is
+        // written now may lie over damage, and rolling back must not depend on that.
+        engine.checkpointer.give_up_round(&mut driver);
+        let _shut = volume.shut();
+        let mut record = {
+            let registry = engine.registry.lock();
+            let registered: Option<&Registered> = registry.get(&volume.id);
+            registered.ok_or_else(|| no_volume(name))?.record.clone()
+        };
+        record.root = snapshot.root;
+        record.folded = engine.backing.journal.head();
+        record.origin = snapshot.id;
+        record.changes += 1;
+        commit(engine, &mut driver, vec![put(&record)], Need::Deletion)?;
+        volume.state_mut().aliasing = false;
+        engine.backing.cache.forget_object(volume.object);
+        let mut state = volume.state_mut();
+        state.size = record.root.len;
+        state.root = record.root;
+        drop(state.active.take());
+        state.aliasing = true;
+        (state.fresh, state.kept) = (false, None);
+        drop(state);
+        engine.checkpointer.count_kept();
+        if let Some(registered) = engine.registry.lock().get_mut(&volume.id) {
+            registered.record = record;
+        }
+        Ok(())
+    }
+
+    /// Keeps what a snapshot reaches until a volume refers to it. `NotFound` when it was forgotten.
+    fn hold_snapshot(&self, snapshot: &Snapshot) -> Result<Hold> {
+        let pool = &self.engine.backing.pool;
+        let hold = pool.hold();
+        match pool.has_key(pool.record().catalog, &snapshot.key())? {
+            true => Ok(hold),
+            false => Err(StoreError::new(
+                StoreErrorKind::NotFound,
+                format!("snapshot {}", snapshot.id),
+            )),
+        }
+    }
+
+    fn registered(&self, name: &str) -> Result<Arc<super::live::LiveVolume>> {
+        let registry = self.engine.registry.lock();
+        let found = registry.values().find(|r| r.record.name == name);
+        found
+            .map(|r| Arc::clone(&r.volume))
+            .ok_or_else(|| no_volume(name))
+    }
+}
+
+fn expect_disk(snapshot: &Snapshot) -> Result<()> {
+    let is_disk = matches!(snapshot.kind, SnapshotKind::Image | SnapshotKind::Volume);
+    match snapshot.root.layout {
+        Layout::Fixed(log2) if is_disk && VOLUME_CHUNK_LOG2.contains(&log2) => Ok(()),
+        _ => Err(invalid("only snapshots of images and volumes are disks")),
+    }
+}
+
+fn put(record: &VolumeRecord) -> Edit {
+    Edit {
+        key: record.key(),
+        value: Some(record.encode()),
+    }
+}
+
+/// A commit without a round.
+fn commit(engine: &Engine, driver: &mut Driver, edits: Vec<Edit>, need: Need) -> Result<()> {
+    let session = engine.checkpointer.session(&mut driver.session)?;
+    session.set_need(need);
+    let result = engine.checkpointer.commit(session, edits, 0, None);
+    session.set_need(Need::Acknowledged);
+    if result.is_err() {
+        engine.checkpointer.forget_session(driver);
+    }
+    result.map(drop)
+}

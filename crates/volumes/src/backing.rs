@@ -1,0 +1,62 @@
+//! What volumes stand on: the pool, the journal, the page cache, and the options for using them.
+//!
+//! Invariant: holds no lock of its own and knows no volume. Every part of the engine has a reference
+//! to it.
+
+use super::VolumesOptions;
+use super::decisions::{AccessOptions, Meters};
+use super::tracing::Tracer;
+use crate::budget::VolumesMemory;
+use crate::journal::Journal;
+use page_cache::PageCache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use store::LaneOptions;
+use store::Pool;
+
+/// See the module's head.
+pub(crate) struct Backing {
+    pub pool: Arc<Pool>,
+    pub journal: Journal,
+    pub cache: PageCache,
+    pub lane: LaneOptions,
+    pub access: AccessOptions,
+    pub meters: Meters,
+    pub tracer: Tracer,
+    /// The next number for the page cache.
+    objects: AtomicU64,
+}
+
+impl Backing {
+    pub fn new(
+        pool: Arc<Pool>,
+        journal: Journal,
+        cache: PageCache,
+        options: &VolumesOptions,
+        memory: &VolumesMemory,
+    ) -> Self {
+        let access = AccessOptions {
+            // What was fetched and is not used yet must not push out what is.
+            fetch_bytes_max: options
+                .access
+                .fetch_bytes_max
+                .min(options.memory_bytes / 16),
+            ..options.access
+        };
+        Self {
+            pool,
+            journal,
+            cache,
+            lane: options.lane,
+            access,
+            meters: Meters::default(),
+            tracer: Tracer::new(access.switches.trace, memory.trace),
+            objects: AtomicU64::new(1),
+        }
+    }
+
+    /// A number for the page cache that no object had before.
+    pub fn new_object(&self) -> u64 {
+        self.objects.fetch_add(1, Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,513 @@
+//! A checkpoint round: frozen overlays become chunks, step by step, then one commit folds them in.
+//!
+//! Invariant: until the commit stands the layers of every volume are what they were, so a round
+//! that fails can be done again; after it, each volume's root holds exactly its writes below the
+//! position at which it was frozen. Where the pool's disk has no room for all of them it holds those
+//! of the first part of the volume; the rest stays in the journal, which is read again from the
+//! oldest of the rest on: newer writes that the root has are written over themselves, in order.
+//! Called by the checkpointer, one step at a time.
+
+use super::super::backing::Backing;
+use super::super::decisions::Meters;
+use super::super::kept::{Kept, is_damage};
+use super::super::live::{LiveVolume, PAGE_BYTES};
+use super::super::losses::Losses;
+use super::super::overlay::{Overlay, Piece, Source, Tally};
+use super::carrying::{Destination, carry};
+use chunk_store::recipe::{ChunkRun, fixed_chunk, fold};
+use chunking::TOGETHER;
+use format::recipe::ObjectRoot;
+use page_cache::{Place, Use};
+use std::ops::Range;
+use std::sync::Arc;
+use store::Approach;
+use store::{Lane, Probe, WriteSession};
+use store::{Result, StoreError};
+use units::{Fingerprint, JournalPosition};
+
+/// Random writes shorter than this are not looked up in the fingerprint index (DDFS, ATC'18).
+const PROBE_BYTES_MIN: u64 = 128 << 10;
+/// Chunks are stored together up to this size: as many pages as are hashed side by side.
+const BATCH_BYTES: usize = TOGETHER << 12;
+/// What a changed node of a recipe takes, about: 256 chunks, and the way to it.
+const NODE_BYTES: u64 = 10 << 10;
+/// ... of so many chunks, as a shift.
+const NODE_LOG2: u32 = 8;
+/// Longer runs of holes drop all places of the volume from the page cache at once.
+const FORGET_CHUNKS_MAX: u64 = 1 << 16;
+
+/// One volume of a round.
+pub(crate) struct Member {
+    backing: Arc<Backing>,
+    pub volume: Arc<LiveVolume>,
+    /// All writes below are in `frozen` or in the root.
+    frozen_at: JournalPosition,
+    /// Size that the volume gets with the commit.
+    pub len: u64,
+    frozen: Arc<Overlay>,
+    edits: Vec<ChunkRun>,
+    /// First byte that is not destaged yet.
+    cursor: u64,
+    /// Bytes from here on were looked at for how far to look for duplicates.
+    probed_to: u64,
+    /// ... and are not looked up in the fingerprint index.
+    unprobed: bool,
+    /// The last chunk is cut at `len`: still to be done.
+    cut: bool,
+    /// Ranges that cannot be taken, and why the first one cannot.
+    kept: Vec<Range<u64>>,
+    why: Option<String>,
+    /// Chunks that are assembled and not stored yet: none between two steps.
+    batch: Batch,
+    /// From this byte on there was no room: it stays in the journal.
+    rest: Option<u64>,
+}
+
+/// Neighbours in time, stored together.
+#[derive(Default)]
+struct Batch {
+    /// Number of each, and whether it is worth keeping in memory.
+    chunks: Vec<(u64, bool)>,
+    /// Their bytes, one after another; what follows is memory for the next ones.
+    bytes: Vec<u8>,
+}
+
+impl Member {
+    /// Freezes what the volume has in its active overlay. Writers wait for a pointer exchange.
+    pub fn freeze(
+        backing: &Arc<Backing>,
+        tally: &Tally,
+        volume: Arc<LiveVolume>,
+        len: Option<u64>,
+    ) -> Self {
+        let (frozen_at, frozen, len, size) = {
+            let _shut = volume.shut();
+            let frozen_at = backing.journal.head();
+            let mut state = volume.state_mut();
+            let frozen = state.active.take().tallied_by(tally);
+            let frozen = Arc::new(frozen);
+            state.frozen = Some(Arc::clone(&frozen));
+            state.fresh = false;
+            (frozen_at, frozen, len.unwrap_or(state.size), state.size)
+        };
+        let within = len % volume.chunk_bytes();
+        Self {
+            backing: Arc::clone(backing),
+            frozen_at,
+            edits: Vec::with_capacity(frozen.len()),
+            frozen,
+            len,
+            cursor: 0,
+            probed_to: 0,
+            unprobed: false,
+            cut: len < size && within != 0,
+            kept: Vec::new(),
+            why: None,
+            batch: Batch::default(),
+            rest: None,
+            volume,
+        }
+    }
+
+    /// What was destaged is not sure to be stored: all of it is done again.
+    pub fn start_over(&mut self, cut: bool) {
+        self.edits.clear();
+        self.batch.chunks.clear();
+        self.cursor = 0;
+        self.probed_to = 0;
+        self.kept.clear();
+        self.why = None;
+        self.rest = None;
+        self.cut = cut;
+    }
+
+    /// True if the commit cuts the last chunk.
+    pub fn cuts(&self) -> bool {
+        let size = self.volume.state().size;
+        self.len < size && !self.len.is_multiple_of(self.volume.chunk_bytes())
+    }
+
+    /// Turns about `budget` bytes into chunks, and takes what they need at most from `room`; what
+    /// it is too little for stays. True when nothing is left.
+    pub fn destage(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
+        let done = self.assemble_some(lane, budget, room)?;
+        self.store_batch(lane)?;
+        Ok(done)
+    }
+
+    fn assemble_some(&mut self, lane: &mut Lane, budget: u64, room: &mut u64) -> Result<bool> {
+        let (chunk_bytes, log2) = (self.volume.chunk_bytes(), self.volume.log2);
+        let mut done = 0;
+        while done < budget {
+            // A piece that begins before the end may reach past it.
+            let reaches = |p: &Piece| p.offset.max(self.cursor) < self.len;
+            let Some(piece) = self.frozen.next(self.cursor).filter(reaches) else {
+                if self.cut {
+                    self.cut = false;
+                    self.store_batch(lane)?;
+                    let last = self.len >> log2;
+                    if self.edits.last().is_none_or(|e| e.first + e.count <= last) {
+                        self.destage_chunk(lane, last)?;
+                    }
+                }
+                return Ok(true);
+            };
+            let from = piece.offset.max(self.cursor);
+            let chunk = from >> log2;
+            let start = chunk << log2;
+            if !self.takes(chunk, &piece, room) {
+                self.rest = Some(start);
+                return Ok(true);
+            }
+            let zeroes_end = if piece.end() >= self.len {
+                self.len.next_multiple_of(chunk_bytes)
+            } else {
+                piece.end() & !(chunk_bytes - 1)
+            };
+            if piece.source == Source::Zero && piece.offset <= start && zeroes_end > start {
+                let count = (zeroes_end - start) >> log2;
+                self.store_batch(lane)?;
+                self.push(chunk, count, Fingerprint::HOLE);
+                self.cursor = zeroes_end;
+                // Holes cost a record each, not bytes.
+                done += chunk_bytes;
+                continue;
+            }
+            if let Source::Chunks(chunks) = &piece.source
+                && piece.offset <= start
+                && piece.end() >= (start + chunk_bytes).min(self.len)
+                && !self.cuts_chunk(start)
+            {
+                let (fingerprint, _) = chunks.at(start - piece.offset);
+                self.store_batch(lane)?;
+                self.push(chunk, 1, fingerprint);
+                self.cursor = start + chunk_bytes;
+                done += chunk_bytes / 16;
+                continue;
+            }
+            if start >= self.probed_to {
+                self.choose_probe(lane, start)?;
+            }
+            self.destage_chunk(lane, chunk)?;
+            self.cursor = start + chunk_bytes;
+            done += chunk_bytes;
+        }
+        Ok(false)
+    }
+
+    /// Takes from `room` what a chunk of this piece needs at most. False when that is too little.
+    fn takes(&self, chunk: u64, piece: &Piece, room: &mut u64) -> bool {
+        let is_near =
+            |edit: &ChunkRun| (edit.first + edit.count - 1) >> NODE_LOG2 == chunk >> NODE_LOG2;
+        let node = match self.edits.last().is_some_and(is_near) {
+            true => 0,
+            false => NODE_BYTES,
+        };
+        let data = match piece.source {
+            Source::Record { .. } | Source::Lost => self.volume.chunk_bytes(),
+            // Their ends may lie in chunks that are not theirs alone.
+            Source::Zero | Source::Chunks(_) => 0,
+        };
+        let left = room.checked_sub(node + data);
+        *room = left.unwrap_or(*room);
+        left.is_some()
+    }
+
+    /// No write below is needed from the journal once the commit stands.
+    pub fn folded(&self) -> JournalPosition {
+        let left = self.left().into_iter().filter_map(|piece| piece.needs());
+        left.fold(self.frozen_at, Ord::min)
+    }
+
+    /// What is frozen and not taken, because there was no room.
+    fn left(&self) -> Vec<Piece> {
+        let mut left = Vec::new();
+        if let Some(from) = self.rest {
+            self.frozen.visit(from, u64::MAX, |piece| left.push(piece));
+        }
+        left
+    }
+
+    /// True when there was no room for all of it.
+    pub fn is_part(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// True for the chunk that a shorter size cuts.
+    fn cuts_chunk(&self, start: u64) -> bool {
+        self.cuts() && self.len - start < self.volume.chunk_bytes()
+    }
+
+    /// Looks how long the run of written bytes is that starts here.
+    fn choose_probe(&mut self, lane: &mut Lane, start: u64) -> Result<()> {
+        let mut end = start;
+        while end - start < PROBE_BYTES_MIN
+            && let Some(piece) = self.frozen.next(end)
+            && piece.offset <= end
+        {
+            end = piece.end();
+        }
+        let long = end - start >= PROBE_BYTES_MIN;
+        let unprobed = !long && self.backing.access.switches.unprobed_writes;
+        if unprobed != self.unprobed {
+            self.store_batch(lane)?;
+            self.unprobed = unprobed;
+        }
+        self.probed_to = end.max(start + 1);
+        Ok(())
+    }
+
+    fn destage_chunk(&mut self, lane: &mut Lane, chunk: u64) -> Result<()> {
+        let chunk_bytes = self.volume.chunk_bytes() as usize;
+        let mut batch = std::mem::take(&mut self.batch);
+        let start = batch.chunks.len() * chunk_bytes;
+        batch.bytes.truncate(start);
+        batch.bytes.resize(start + chunk_bytes, 0);
+        let bytes = batch.bytes.get_mut(start..).unwrap_or_default();
+        match self.assemble(chunk, bytes) {
+            Ok(resident) => batch.chunks.push((chunk, resident)),
+            // The bytes around the written ones are damaged. The write is kept in the journal
+            // until the chunk is overwritten or repaired; the rest of the round goes on.
+            Err(e) if is_damage(&e) => self.keep(chunk, &e),
+            Err(e) => return Err(e),
+        }
+        self.batch = batch;
+        match (self.batch.chunks.len() + 1) * chunk_bytes > BATCH_BYTES {
+            true => self.store_batch(lane),
+            false => Ok(()),
+        }
+    }
+
+    fn store_batch(&mut self, lane: &mut Lane) -> Result<()> {
+        if self.batch.chunks.is_empty() {
+            return Ok(());
+        }
+        lane.set_probe(match self.unprobed {
+            true => Probe::Near,
+            false => Probe::Index,
+        });
+        let mut batch = std::mem::take(&mut self.batch);
+        let chunks: Vec<_> = batch
+            .bytes
+            .chunks(self.volume.chunk_bytes() as usize)
+            .take(batch.chunks.len())
+            .collect();
+        let names = lane.store_chunks(&chunks)?;
+        let count = batch.chunks.len() as u64;
+        Meters::add(
+            &self.backing.meters.chunks_unprobed,
+            count * u64::from(self.unprobed),
+        );
+        for (((chunk, resident), bytes), name) in batch.chunks.drain(..).zip(chunks).zip(names) {
+            if resident && !name.is_hole() {
+                self.backing.cache.insert(&name, bytes, None, Use::Prefetch);
+            }
+            self.push(chunk, 1, name);
+        }
+        self.batch = batch;
+        Ok(())
+    }
+
+    /// The chunks that it has made so far.
+    pub fn edits(&self) -> impl Iterator<Item = Fingerprint> + '_ {
+        self.edits.iter().map(|edit| edit.fingerprint)
+    }
+
+    fn push(&mut self, first: u64, count: u64, fingerprint: Fingerprint) {
+        if fingerprint.is_hole()
+            && let Some(last) = self.edits.last_mut()
+            && last.fingerprint.is_hole()
+            && last.first + last.count == first
+        {
+            last.count += count;
+            return;
+        }
+        self.edits.push(ChunkRun {
+            first,
+            count,
+            fingerprint,
+        });
+    }
+
+    /// The chunk's bytes with the frozen writes over the root's. True when all that was written
+    /// was in memory: then it is worth keeping there.
+    fn assemble(&self, chunk: u64, bytes: &mut [u8]) -> Result<bool> {
+        let start = chunk << self.volume.log2;
+        let end = start.saturating_add(bytes.len() as u64).min(self.len);
+        let mut pieces = Vec::new();
+        let mut covered = 0;
+        self.frozen.visit(start, end, |piece| {
+            covered += piece.len;
+            pieces.push(piece);
+        });
+        let used = (end - start) as usize;
+        if covered < used as u64 {
+            let root = self.volume.state().root;
+            let base = bytes.get_mut(..used).unwrap_or_default();
+            self.volume.fill_root(&root, start, base)?;
+        }
+        let mut resident = true;
+        for piece in pieces {
+            resident &= self.is_resident(&piece);
+            let at = (piece.offset - start) as usize;
+            let into = bytes.get_mut(at..at + piece.len as usize);
+            let into = into.unwrap_or_default();
+            self.volume.fill_piece(&piece, into)?;
+        }
+        Ok(resident)
+    }
+
+    fn is_resident(&self, piece: &Piece) -> bool {
+        let (page, version) = (piece.offset / PAGE_BYTES, piece.position.0);
+        let object = self.volume.object;
+        self.backing
+            .cache
+            .is_unwritten_resident(object, page, version)
+    }
+
+    /// Stores the nodes of the new root. What lies below damaged nodes is kept; `None` when nothing
+    /// of the volume can be taken.
+    pub fn fold(&mut self, session: &mut WriteSession) -> Result<Option<ObjectRoot>> {
+        for _ in 0..2 {
+            let mut damaged = false;
+            match self.try_fold(session, &mut damaged) {
+                Err(e) if damaged => {
+                    self.keep_unreachable();
+                    self.why.get_or_insert_with(|| e.to_string());
+                }
+                folded => return folded.map(Some),
+            }
+        }
+        self.edits.clear();
+        let all = 0..self.len.max(self.volume.state().size);
+        self.kept = Vec::from([all]);
+        Ok(None)
+    }
+
+    fn try_fold(&self, session: &mut WriteSession, damaged: &mut bool) -> Result<ObjectRoot> {
+        let root = self.volume.state().root;
+        let reader = Arc::clone(self.backing.pool.reader());
+        let lane = session.main();
+        let chunks = self.len.div_ceil(self.volume.chunk_bytes());
+        let within = self.edits.partition_point(|e| e.first < chunks);
+        fold(
+            &root,
+            self.len,
+            self.edits.get(..within).unwrap_or_default(),
+            &mut |f| {
+                let node = reader.recipe_node(f);
+                *damaged |= node.as_ref().is_err_and(is_damage);
+                node
+            },
+            &mut |node| lane.store_node(node),
+        )
+    }
+
+    /// Takes the changes back whose way through the recipe is damaged.
+    fn keep_unreachable(&mut self) {
+        let root = self.volume.state().root;
+        let log2 = self.volume.log2;
+        let reader = self.backing.pool.reader();
+        let is_reachable = |chunk: u64| {
+            let offset = chunk << log2;
+            let load = &mut |node: &Fingerprint| reader.node(node, Approach::default());
+            offset >= root.len || fixed_chunk(&root, log2, offset, load).is_ok()
+        };
+        let mut kept = Vec::new();
+        self.edits.retain(|edit| {
+            let last = edit.first + edit.count - 1;
+            let reachable = is_reachable(edit.first) && is_reachable(last);
+            if !reachable {
+                kept.push(edit.first << log2..(last + 1) << log2);
+            }
+            reachable
+        });
+        self.kept.extend(kept);
+        self.kept.sort_unstable_by_key(|range| range.start);
+    }
+
+    /// A chunk cannot be taken.
+    fn keep(&mut self, chunk: u64, why: &StoreError) {
+        let start = chunk << self.volume.log2;
+        self.kept.push(start..start + self.volume.chunk_bytes());
+        self.why.get_or_insert_with(|| why.to_string());
+    }
+
+    /// What of it cannot be taken, if so.
+    pub fn kept(&self) -> Option<Kept> {
+        let why = self.why.as_deref()?;
+        Some(Kept::new(&self.kept, why))
+    }
+
+    /// True when the commit would change nothing of the volume.
+    pub fn is_without_edits(&self) -> bool {
+        self.edits.is_empty() && self.len == self.volume.state().size
+    }
+
+    /// Appends to the journal again what cannot be taken. True when there was something.
+    pub fn carry(&self, losses: &Losses) -> Result<bool> {
+        let journal = &self.backing.journal;
+        let to = Destination { journal, losses };
+        for range in &self.kept {
+            let range = range.start..range.end.min(self.len);
+            carry(&to, &self.volume, &self.frozen, &range)?;
+        }
+        Ok(!self.kept.is_empty())
+    }
+
+    /// The commit stands: the volume reads through its new root.
+    pub fn unfreeze(self, root: ObjectRoot) {
+        let object = self.volume.object;
+        // No place may be entered while some are forgotten and the root is still the old one; until
+        // then the frozen overlay covers what the old root says of them.
+        self.volume.state_mut().aliasing = false;
+        let chunks = |len: u64| len.div_ceil(self.volume.chunk_bytes());
+        let size = self.volume.state().size;
+        let cut = chunks(root.len)..chunks(size).max(chunks(root.len));
+        let edited = self.edits.iter().map(|e| e.first..e.first + e.count);
+        let gone: Vec<_> = edited.chain([cut]).collect();
+        if gone.iter().any(|r| r.end - r.start > FORGET_CHUNKS_MAX) {
+            self.backing.cache.forget_object(object);
+        } else {
+            for chunk in gone.into_iter().flatten() {
+                self.backing.cache.forget_place(Place { object, chunk });
+            }
+        }
+        {
+            let mut state = self.volume.state_mut();
+            if root.len < state.size {
+                state.active.truncate(root.len);
+            }
+            state.size = root.len;
+            state.root = root;
+            state.frozen = None;
+            state.aliasing = true;
+            state.fresh |= self.is_part();
+            for piece in self.left() {
+                state.active.insert(piece);
+            }
+        }
+        let taken_to = self.rest.unwrap_or(u64::MAX);
+        self.frozen.visit(0, taken_to, |piece| {
+            if let Source::Record { .. } = &piece.source {
+                let pages = piece.offset.div_ceil(PAGE_BYTES)..piece.end() / PAGE_BYTES;
+                for page in pages {
+                    self.backing.cache.destaged(object, page, piece.position.0);
+                }
+            }
+        });
+    }
+
+    /// The round is given up, or takes nothing of it: what was frozen is active again. `tried`: no
+    /// round need try again before somebody writes.
+    pub fn thaw(self, tried: bool) {
+        let _shut = self.volume.shut();
+        let mut state = self.volume.state_mut();
+        state.frozen = None;
+        let newer = state.active.take();
+        self.frozen
+            .visit(0, u64::MAX, |piece| state.active.insert(piece));
+        newer.visit(0, u64::MAX, |piece| state.active.insert(piece));
+        state.fresh |= !tried && !state.active.is_empty();
+    }
+}

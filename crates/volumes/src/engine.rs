@@ -1,0 +1,90 @@
+//! The parts that open volumes share, put together.
+//!
+//! Each part owns its state and its locks, and has references to the parts that it needs. From the
+//! ground up: backing; levels and direct writes; room on the disk; live volumes and their registry; the
+//! checkpointer; back-pressure. The prefetcher stands beside them.
+//!
+//! Invariant: a part knows those below it and none above. A lock is held for a moment, but the
+//! checkpointer's driver, which is held for a step of a checkpoint; others wait for it only when there
+//! is no room. Called by volumes, handles and whoever drives the steps.
+
+use super::VolumesOptions;
+use super::back_pressure::BackPressure;
+use super::backing::Backing;
+use super::checkpointer::Checkpointer;
+use super::direct::DirectLanes;
+use super::fetcher::Fetcher;
+use super::levels::Levels;
+use super::losses::Losses;
+use super::registry::Registry;
+use super::room::Room;
+use crate::budget::VolumesMemory;
+use crate::journal::JournalDamage;
+use std::sync::Arc;
+use store::Result;
+
+/// See the module's head.
+pub(crate) struct Engine {
+    pub backing: Arc<Backing>,
+    pub levels: Arc<Levels>,
+    pub registry: Arc<Registry>,
+    pub checkpointer: Arc<Checkpointer>,
+    pub direct: Arc<DirectLanes>,
+    pub fetcher: Arc<Fetcher>,
+    pub back_pressure: BackPressure,
+    pub losses: Arc<Losses>,
+}
+
+impl Engine {
+    pub fn new(
+        backing: Arc<Backing>,
+        options: &VolumesOptions,
+        memory: &VolumesMemory,
+        damage: Vec<JournalDamage>,
+    ) -> Self {
+        let levels = Levels::new(Arc::clone(&backing), options.thresholds, memory);
+        let levels = Arc::new(levels);
+        let direct = DirectLanes::new(Arc::clone(&backing), options.direct);
+        let direct = Arc::new(direct);
+        let room = Room::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            Arc::clone(&direct),
+        );
+        let room = Arc::new(room);
+        let registry: Arc<Registry> = Arc::default();
+        let losses = Arc::new(Losses::new(Arc::clone(&backing), damage));
+        let checkpointer = Checkpointer::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            Arc::clone(&room),
+            Arc::clone(&direct),
+            Arc::clone(&registry),
+            Arc::clone(&losses),
+        );
+        let checkpointer = Arc::new(checkpointer);
+        let back_pressure = BackPressure::new(
+            Arc::clone(&backing),
+            Arc::clone(&levels),
+            room,
+            Arc::clone(&direct),
+            Arc::clone(&checkpointer),
+        );
+        Self {
+            checkpointer,
+            losses,
+            back_pressure,
+            levels,
+            fetcher: Arc::new(Fetcher::new(Arc::clone(&backing))),
+            direct,
+            backing,
+            registry,
+        }
+    }
+
+    /// Returns when every acknowledged write survives power loss.
+    pub fn flush(&self) -> Result<()> {
+        self.direct.flush()?;
+        self.backing.journal.flush()
+    }
+}

@@ -1,0 +1,338 @@
+//! Opening: which slots hold the journal, in which order, and where it ends.
+//!
+//! Invariant: the use with the highest first position is the last; from there the way leads back
+//! from header to header, each of which says where the one before ended. A use that nobody leads to
+//! is dead. What the last use may have had in the page cache only is durable before anybody acts on
+//! it. The next use begins above every position that can ever have been given. Called by recovery.
+
+use super::damage::JournalDamage;
+use super::reach::{self, Keeper};
+use super::replay::{End, Ended, Take, Walk};
+use super::ring::{Live, Ring, SLOTS_MAX};
+use super::slot_bytes::{SlotBytes, WINDOW_BYTES};
+use super::slot_use::{DIR, SlotUse, slot_name};
+use super::state::State;
+use super::writer::Writer;
+use super::{BATCH_BYTES_TARGET, Journal, JournalOptions, Record, Site};
+use chunk_store::superblock::{MasterKey, format_error};
+use format::bytes::Fault;
+use format::config::Seal;
+use format::journal::{
+    BLOCK_BYTES, POSITION_GAP, RECORD_DATA_BYTES_MAX, RING_BYTES_MAX, SLOT_BYTES_MIN, SlotHeader,
+    SlotPage,
+};
+use format::reach::ReachRecord;
+use media::{Barrier, DiskFile, Media, MediaErrorKind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::{Result, StoreError, StoreErrorKind};
+use units::{JournalPosition, PoolId};
+
+/// Smallest buffer: two batches of the largest record.
+const BUFFER_BYTES_MIN: usize = 4 * RECORD_DATA_BYTES_MAX;
+
+impl Journal {
+    /// Opens the journal, or makes one. Replays every sound record at or after `from` in order,
+    /// then goes on in a new slot: positions given from now on are above `from` and above all that
+    /// were ever written; see [`Journal::raise`] for others. The caller holds the pool's lock. What
+    /// was durable once and is not there any more is told in the second value. `Unsupported` when a later version wrote the journal; `Invalid` for
+    /// impossible options.
+    pub fn open(
+        media: &Media,
+        pool: PoolId,
+        master: &MasterKey,
+        seal: Seal,
+        options: &JournalOptions,
+        from: JournalPosition,
+        replay: &mut dyn FnMut(JournalPosition, Record<'_>) -> Result<()>,
+    ) -> Result<(Self, Vec<JournalDamage>)> {
+        let site = site(media, pool, master, seal, options)?;
+        let Survey {
+            damage,
+            found,
+            ours,
+            last,
+            ended,
+            live,
+            reach,
+        } = survey(&site, from, replay)?;
+        if let Some((slot_use, walked)) = &last {
+            settle(slot_use, walked)?;
+        }
+        // The walk began with the last use, so it ended above its first position.
+        let reached = reach.as_ref().map_or(0, |reach| reach.reached.0);
+        let highest = from.0.max(ended.1.0).max(reached);
+        let mut reach = Keeper::new(&site, reach);
+        reach.lost(&damage);
+        // Before anything overwrites what shows a loss; and from now on all that was found is
+        // vouched for.
+        if reach.is_changed() || ended.1.0 > from.0.max(reached) {
+            let slot = last
+                .as_ref()
+                .map_or(0, |(slot_use, _)| slot_use.header.slot);
+            reach.ends_at(ended.0, ended.1, slot);
+            reach.write(&site)?;
+        }
+        let base = highest
+            .checked_next_multiple_of(BLOCK_BYTES as u64)
+            .and_then(|base| base.checked_add(POSITION_GAP))
+            .filter(|base| *base < u64::MAX - RING_BYTES_MAX)
+            .ok_or_else(|| invalid("its positions are used up"))?;
+        remove_surplus(&site, &ours, &live);
+        let last_slot = found.last().map_or(site.slots - 1, |last| last.header.slot);
+        let ring = Ring::new(site.slots, site.slot_bytes, live, last_slot, base, ended);
+        let state = State::new(ring, base, from.0);
+        let writer = Writer::new(site.slots, base, reach);
+        Ok((Self::new(site, state, writer), damage))
+    }
+}
+
+/// What is there.
+pub(super) struct Survey {
+    pub(super) damage: Vec<JournalDamage>,
+    found: Vec<Arc<SlotUse>>,
+    ours: Vec<u32>,
+    /// The last use, and where it ended.
+    last: Option<(Arc<SlotUse>, Ended)>,
+    ended: (JournalPosition, JournalPosition),
+    live: VecDeque<Live>,
+    pub(super) reach: Option<ReachRecord>,
+}
+
+/// Reads all of it from `from` on; writes nothing.
+pub(super) fn survey(site: &Site, from: JournalPosition, replay: &mut Take<'_>) -> Result<Survey> {
+    // Before the slots: it only grows, also while somebody writes.
+    let recorded = reach::read(site)?;
+    let mut damage = recorded.damage;
+    let (found, ours) = find(site, &mut damage)?;
+    let chain = chain(&found, from, &mut damage);
+    // What it vouches for, unless a root has it all.
+    let vouched = recorded.record.as_ref().filter(|r| r.reached > from);
+    let (mut ended, mut last) = ((JournalPosition(0), from), None);
+    let mut live = VecDeque::new();
+    for (slot_use, end) in chain {
+        let bytes = SlotBytes::new(Arc::clone(slot_use.file()?), WINDOW_BYTES)?;
+        let first = slot_use.header.first;
+        let durable = vouched
+            .filter(|r| r.first == first)
+            .map_or(first, |r| r.reached);
+        let walk = Walk::new(&slot_use, bytes, from, replay, &mut damage, durable);
+        let walked = walk.run(end)?;
+        let end = walked.at;
+        ended = (first, JournalPosition(end));
+        if end > from.0 {
+            let slot_use = Arc::clone(&slot_use);
+            live.push_back(Live { slot_use, end });
+        }
+        if found
+            .last()
+            .is_some_and(|last| Arc::ptr_eq(last, &slot_use))
+        {
+            last = Some((slot_use, walked));
+        }
+    }
+    let newest = found
+        .last()
+        .map_or(JournalPosition(0), |last| last.header.first);
+    if let Some(record) = vouched.filter(|r| r.first > newest && r.first.0 > 0) {
+        let at = ended.1.max(from);
+        let what = "flushed writes were there: the slot is gone, or an older one is in its place";
+        damage.extend(reach::missing(record, at, what));
+    }
+    Ok(Survey {
+        damage,
+        found,
+        ours,
+        last,
+        ended,
+        live,
+        reach: recorded.record,
+    })
+}
+
+pub(super) fn site(
+    media: &Media,
+    pool: PoolId,
+    master: &MasterKey,
+    seal: Seal,
+    options: &JournalOptions,
+) -> Result<Site> {
+    let JournalOptions {
+        bytes_max,
+        slot_bytes,
+        buffer_bytes,
+    } = *options;
+    if slot_bytes < SLOT_BYTES_MIN || !slot_bytes.is_multiple_of(BLOCK_BYTES as u64) {
+        return Err(invalid(
+            "a slot is a multiple of 4096 bytes, 128 KiB at least",
+        ));
+    }
+    let slots = bytes_max.checked_div(slot_bytes).unwrap_or(0);
+    if !(2..=SLOTS_MAX).contains(&slots) || bytes_max > RING_BYTES_MAX {
+        return Err(invalid("it has 2 to 4096 slots and 64 GiB at most"));
+    }
+    let buffer_bytes = buffer_bytes.max(BUFFER_BYTES_MIN);
+    Ok(Site {
+        disk: Arc::clone(&media.disk),
+        blobs: Arc::clone(&media.blobs),
+        random: Arc::clone(&media.random),
+        pool,
+        master: master.clone(),
+        seal,
+        slots: slots as u32,
+        slot_bytes,
+        batch_bytes: BATCH_BYTES_TARGET.min(buffer_bytes / 2),
+        buffer_bytes,
+    })
+}
+
+/// All authentic uses of this pool, in order of their positions; and the slots that are ours, those
+/// that were never used included.
+fn find(site: &Site, damage: &mut Vec<JournalDamage>) -> Result<(Vec<Arc<SlotUse>>, Vec<u32>)> {
+    let entries = match site.disk.list(DIR) {
+        Ok(entries) => entries,
+        Err(e) if e.kind == MediaErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(e.into()),
+    };
+    let (mut found, mut ours) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let slot = entry.name.parse::<u32>().ok();
+        let Some(slot) = slot.filter(|n| slot_name(*n).ends_with(&format!("/{}", entry.name)))
+        else {
+            continue;
+        };
+        let file = site.disk.open(&slot_name(slot), false)?;
+        let mut bytes = SlotBytes::new(Arc::clone(&file), BLOCK_BYTES)?;
+        let page = SlotHeader::decode_page(bytes.get(0, BLOCK_BYTES)?, slot);
+        let wrong = match page {
+            Ok(SlotPage::Unused) if !bytes.is_unreadable(0, 1) => {
+                ours.push(slot);
+                continue;
+            }
+            Ok(SlotPage::Unused) => "header cannot be read".to_owned(),
+            Ok(SlotPage::Used(header, _)) if header.pool != site.pool => {
+                "belongs to another pool".to_owned()
+            }
+            Ok(SlotPage::Used(header, _)) if header.seal != site.seal => {
+                "is not sealed as the pool is".to_owned()
+            }
+            Ok(SlotPage::Used(header, one_copy)) => match SlotUse::found(header, &site.master) {
+                None => "the seal of its header does not open".to_owned(),
+                Some(slot_use) => {
+                    if one_copy {
+                        let first = slot_use.header.first;
+                        let found = "one of two copies of its header is damaged";
+                        damage.push(slot_damage(slot, (first, first), found));
+                    }
+                    let _ = slot_use.file.set(file);
+                    found.push(Arc::new(slot_use));
+                    ours.push(slot);
+                    continue;
+                }
+            },
+            Err(e) if matches!(e.fault, Fault::Version(_)) => {
+                return Err(format_error(&slot_name(slot), e));
+            }
+            Err(e) => e.to_string(),
+        };
+        let nowhere = JournalPosition(0);
+        damage.push(slot_damage(slot, (nowhere, nowhere), &wrong));
+    }
+    found.sort_by_key(|slot_use| slot_use.first());
+    Ok((found, ours))
+}
+
+/// The uses that hold what is at or after `from`, in order, each with where it ended.
+fn chain(
+    found: &[Arc<SlotUse>],
+    from: JournalPosition,
+    damage: &mut Vec<JournalDamage>,
+) -> VecDeque<(Arc<SlotUse>, End)> {
+    let mut chain = VecDeque::new();
+    let mut before = found;
+    let mut end = End::Open(u64::MAX);
+    while let Some((last, rest)) = before.split_last() {
+        chain.push_front((Arc::clone(last), end));
+        let SlotHeader {
+            previous,
+            continues_from,
+            ..
+        } = last.header;
+        if continues_from <= from {
+            break;
+        }
+        let known = rest.binary_search_by_key(&previous.0, |slot_use| slot_use.first());
+        (before, end) = match known {
+            Ok(at) => (
+                rest.get(..=at).unwrap_or_default(),
+                End::Known(continues_from.0),
+            ),
+            Err(at) => {
+                damage.push(JournalDamage {
+                    slot: None,
+                    at: previous.max(from),
+                    end: continues_from,
+                    record: None,
+                    found: "the slot that held them is gone".to_owned(),
+                });
+                // What came before may still be there; nothing says where it ended.
+                (rest.get(..at).unwrap_or_default(), End::Open(previous.0))
+            }
+        };
+    }
+    chain
+}
+
+/// Makes the tail of the last use durable: what we read may have been in the page cache only, and a
+/// sync that failed there may not be told to us. So it is written again, as it was read.
+fn settle(slot_use: &SlotUse, walked: &Ended) -> Result<()> {
+    let file: &Arc<dyn DiskFile> = slot_use.file()?;
+    let block = BLOCK_BYTES as u64;
+    let is_header_durable = walked.durable > slot_use.first();
+    if is_header_durable && walked.durable >= walked.at {
+        return Ok(());
+    }
+    if !is_header_durable {
+        file.write_at(0, &slot_use.header.encode_page())?;
+    }
+    let mut bytes = SlotBytes::new(Arc::clone(file), WINDOW_BYTES)?;
+    let mut at = walked.durable.max(slot_use.first());
+    at -= at % block;
+    let end = walked.at.next_multiple_of(block);
+    while at < end {
+        let piece = usize::try_from(end - at).unwrap_or(usize::MAX);
+        let piece = piece.min(WINDOW_BYTES);
+        let offset = slot_use.offset(at);
+        file.write_at(offset, bytes.get(offset, piece)?)?;
+        at += piece as u64;
+    }
+    file.sync(Barrier::JournalReplayBeforeUse)?;
+    Ok(())
+}
+
+/// Slots beyond the number that is wanted now, when nothing of them is needed.
+fn remove_surplus(site: &Site, slots: &[u32], live: &VecDeque<Live>) {
+    let is_live = |slot: &u32| live.iter().any(|l| l.slot_use.header.slot == *slot);
+    for slot in slots.iter().filter(|n| **n >= site.slots && !is_live(n)) {
+        // It only takes space; the next one to open tries again.
+        let _ = site.disk.remove(&slot_name(*slot));
+    }
+}
+
+fn slot_damage(
+    slot: u32,
+    (at, end): (JournalPosition, JournalPosition),
+    found: &str,
+) -> JournalDamage {
+    JournalDamage {
+        slot: Some(slot),
+        at,
+        end,
+        record: None,
+        found: found.to_owned(),
+    }
+}
+
+fn invalid(message: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, format!("journal: {message}"))
+}

@@ -1,0 +1,112 @@
+//! Reading one record back: from memory while it waits there, else from its slot.
+//!
+//! Invariant: bytes from the device were verified, whole record and all, before any is given.
+//! Called by volumes for bytes that are neither folded nor in the page cache.
+
+use super::Journal;
+use super::batch::Batch;
+use super::slot_use::SlotUse;
+use super::state::Buffered;
+use format::journal::{RECORD_HEADER_BYTES, RecordHeader, RecordKind, TAG_BYTES};
+use std::sync::Arc;
+use store::{Result, StoreError, StoreErrorKind};
+use units::JournalPosition;
+
+impl Journal {
+    /// Data of a write record, from `skip` bytes into it. One device read at most when `into`
+    /// reaches the record's end, else two. `NotFound` when the position was trimmed, also while we
+    /// read: look again where the bytes are now. `Corruption` when they are damaged.
+    pub fn read(&self, position: JournalPosition, skip: usize, into: &mut [u8]) -> Result<()> {
+        let state = self.state.lock();
+        let trimmed = position.0 < state.trimmed;
+        match state.buffered(position, |open| from_batch(open, position, skip, into)) {
+            Buffered::Open(result) => result,
+            Buffered::Waiting(batch) => {
+                drop(state);
+                from_batch(&batch, position, skip, into)
+            }
+            Buffered::No => {
+                let slot_use = state.ring.find(position).filter(|_| !trimmed).cloned();
+                drop(state);
+                let slot_use = slot_use.ok_or_else(|| gone(position))?;
+                let result = from_slot(&slot_use, position, skip, into);
+                // The slot may have been trimmed and used again while we read.
+                if self.state.lock().trimmed > position.0 {
+                    return Err(gone(position));
+                }
+                result
+            }
+        }
+    }
+}
+
+fn from_batch(batch: &Batch, at: JournalPosition, skip: usize, into: &mut [u8]) -> Result<()> {
+    let (header, data) = batch.record(at).ok_or_else(|| no_record(at))?;
+    copy(at, header, data, skip, into)
+}
+
+fn from_slot(
+    slot_use: &Arc<SlotUse>,
+    at: JournalPosition,
+    skip: usize,
+    into: &mut [u8],
+) -> Result<()> {
+    let damaged = |found: &dyn std::fmt::Display| {
+        let place = format!("{} position {at}", slot_use.name());
+        StoreError::corruption("journal record", place, found)
+    };
+    let room = slot_use.limit().saturating_sub(at.0);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    // Right when the caller wants all of the record, or its end; headers are not known before.
+    let tag = slot_use.key.as_ref().map_or(0, |_| TAG_BYTES);
+    let guess = RECORD_HEADER_BYTES + skip.saturating_add(into.len()).saturating_add(tag);
+    let mut bytes = vec![0; guess.min(room)];
+    let file = slot_use.file()?;
+    let offset = slot_use.offset(at.0);
+    file.read_at(offset, &mut bytes)?;
+    let header = RecordHeader::decode(&bytes, slot_use.seed, at).map_err(|e| damaged(&e))?;
+    let end = RECORD_HEADER_BYTES + header.stored_bytes(slot_use.header.seal);
+    let known = bytes.len();
+    if end > room {
+        return Err(damaged(&"reaches behind the end of its slot"));
+    }
+    bytes.resize(end, 0);
+    if let Some(rest) = bytes.get_mut(known..).filter(|rest| !rest.is_empty()) {
+        file.read_at(offset + known as u64, rest)?;
+    }
+    let stored = bytes.get_mut(RECORD_HEADER_BYTES..).unwrap_or_default();
+    let data = slot_use
+        .open(at, &header, stored)
+        .map_err(|e| damaged(&e))?;
+    copy(at, &header, data, skip, into)
+}
+
+fn copy(
+    at: JournalPosition,
+    header: &RecordHeader,
+    data: &[u8],
+    skip: usize,
+    into: &mut [u8],
+) -> Result<()> {
+    if header.kind != RecordKind::Write {
+        return Err(no_record(at));
+    }
+    let wanted = data.get(skip..).and_then(|rest| rest.get(..into.len()));
+    let wanted = wanted.ok_or_else(|| no_record(at))?;
+    into.copy_from_slice(wanted);
+    Ok(())
+}
+
+fn gone(at: JournalPosition) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::NotFound,
+        format!("journal position {at} was trimmed"),
+    )
+}
+
+fn no_record(at: JournalPosition) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Invalid,
+        format!("no such bytes at journal position {at}"),
+    )
+}

@@ -1,0 +1,266 @@
+//! Walking through the records of one use of a slot.
+//!
+//! Invariant: the first batch or record that does not verify ends the journal, unless it is known
+//! to have been durable: then it is damage, is told as such, and the walk goes on behind it. Known
+//! to have been durable is what the next slot's header says came before it, and what the header of
+//! any later batch of the same use says. Called by `open`.
+
+use super::Record;
+use super::damage::JournalDamage;
+use super::slot_bytes::SlotBytes;
+use super::slot_reader::SlotReader;
+use super::slot_use::{SlotUse, Unsound};
+use format::bytes::FormatError;
+use format::journal::{
+    BATCH_HEADER_BYTES, BLOCK_BYTES, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, RecordKind,
+};
+use store::Result;
+use units::{Fingerprint, JournalPosition};
+
+/// Takes what is replayed.
+pub(super) type Take<'a> = dyn FnMut(JournalPosition, Record<'_>) -> Result<()> + 'a;
+
+/// Where a use ended, as far as others know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// There: a later use says so.
+    Known(u64),
+    /// Where the first record does not verify; below this, anyhow.
+    Open(u64),
+}
+
+/// Where a walk ended.
+pub(super) struct Ended {
+    /// The position after the last record.
+    pub(super) at: u64,
+    /// Everything of this use below is known to be durable; its first position when nothing is.
+    pub(super) durable: u64,
+}
+
+/// One walk.
+pub(super) struct Walk<'a, 'b> {
+    slot_use: &'a SlotUse,
+    slot: SlotReader<'a>,
+    /// Records below are passed over.
+    from: u64,
+    take: &'a mut Take<'b>,
+    damage: &'a mut Vec<JournalDamage>,
+    /// Everything below was durable.
+    durable: u64,
+    /// Later batches were asked.
+    asked: bool,
+    data: Vec<u8>,
+    fingerprints: Vec<Fingerprint>,
+}
+
+/// What became of a record.
+enum Found {
+    Sound(RecordHeader),
+    /// Nothing of it can be believed.
+    NoRecord(FormatError),
+    /// The header is right, the data is not.
+    NoData(RecordHeader, Unsound),
+}
+
+impl<'a, 'b> Walk<'a, 'b> {
+    /// From the use's first position on. Everything below `durable` is known to have been durable.
+    pub(super) fn new(
+        slot_use: &'a SlotUse,
+        bytes: SlotBytes,
+        from: JournalPosition,
+        take: &'a mut Take<'b>,
+        damage: &'a mut Vec<JournalDamage>,
+        durable: JournalPosition,
+    ) -> Self {
+        Self {
+            slot_use,
+            slot: SlotReader::new(slot_use, bytes),
+            from: from.0,
+            take,
+            damage,
+            durable: slot_use.first().max(durable.0.min(slot_use.limit())),
+            asked: false,
+            data: Vec::new(),
+            fingerprints: Vec::new(),
+        }
+    }
+
+    /// Walks to where the use ended.
+    pub(super) fn run(mut self, end: End) -> Result<Ended> {
+        let room = self.slot_use.limit();
+        let limit = match end {
+            End::Open(below) => room.min(below),
+            End::Known(end) => {
+                (self.durable, self.asked) = (end.min(room), true);
+                if end > room {
+                    self.lost(room, end, None, &"not in the slot that should hold them");
+                }
+                end.min(room)
+            }
+        };
+        let mut at = self.slot_use.first();
+        while at < limit {
+            at = match self.slot.batch(at)? {
+                Ok(batch) => {
+                    self.durable = self.durable.max(batch.durable.0);
+                    let next = at + batch.batch_bytes() as u64;
+                    let first = at + BATCH_HEADER_BYTES as u64;
+                    let last = limit.min(at + u64::from(batch.used_bytes));
+                    if next > self.from
+                        && let Some(torn) = self.records(first, last, false)?
+                    {
+                        return Ok(self.ended(torn));
+                    }
+                    next
+                }
+                Err(found) => {
+                    if !self.was_durable(at)? {
+                        self.ends_unreadable(at, at + BLOCK_BYTES as u64);
+                        return Ok(self.ended(at));
+                    }
+                    self.salvage(at, &found)?
+                }
+            };
+        }
+        Ok(self.ended(at.min(limit)))
+    }
+
+    fn ended(&self, at: u64) -> Ended {
+        Ended {
+            at,
+            durable: self.durable.min(at),
+        }
+    }
+
+    /// What can still be had of a batch whose header is damaged; where the next one starts. All of
+    /// it is told to be damaged: zeroes at its end may be its padding, or records that are gone.
+    fn salvage(&mut self, at: u64, found: &FormatError) -> Result<u64> {
+        let next = self
+            .slot
+            .next_batch(at + BLOCK_BYTES as u64, self.durable)?;
+        self.lost(at, next, None, found);
+        self.records(at + BATCH_HEADER_BYTES as u64, next, true)?;
+        Ok(next)
+    }
+
+    /// The records of a batch, with padding behind them if so; where the journal ends when it ends
+    /// here.
+    fn records(&mut self, mut at: u64, end: u64, padded: bool) -> Result<Option<u64>> {
+        while at < end {
+            let seal = self.slot_use.header.seal;
+            at = match self.record(at, end)? {
+                Found::Sound(header) => at + header.record_bytes(seal) as u64,
+                // Nobody who has the key wrote this: no crash does it either.
+                Found::NoData(header, found @ Unsound::Seal) => {
+                    let next = at + header.record_bytes(seal) as u64;
+                    self.lost(at, next, Some(header), &found);
+                    next
+                }
+                Found::NoData(header, found) if self.was_durable(at)? => {
+                    let next = at + header.record_bytes(seal) as u64;
+                    self.lost(at, next, Some(header), &found);
+                    next
+                }
+                Found::NoRecord(_) if padded && self.slot.is_padding(at, end)? => return Ok(None),
+                Found::NoRecord(found) if self.was_durable(at)? => {
+                    let next = self.slot.next_record(at + RECORD_ALIGN as u64, end)?;
+                    self.lost(at, next, None, &found);
+                    next
+                }
+                Found::NoData(header, _) => {
+                    self.ends_unreadable(at, at + header.record_bytes(seal) as u64);
+                    return Ok(Some(at));
+                }
+                Found::NoRecord(_) => {
+                    self.ends_unreadable(at, at + RECORD_HEADER_BYTES as u64);
+                    return Ok(Some(at));
+                }
+            };
+        }
+        Ok(None)
+    }
+
+    fn record(&mut self, at: u64, end: u64) -> Result<Found> {
+        let header = match self.slot.record(at, end)? {
+            Ok(header) => header,
+            Err(e) => return Ok(Found::NoRecord(e)),
+        };
+        if at < self.from {
+            return Ok(Found::Sound(header));
+        }
+        let position = JournalPosition(at);
+        let stored = self.slot.data(at, &header)?;
+        self.data.clear();
+        self.data.extend_from_slice(stored);
+        let data = match self.slot_use.open(position, &header, &mut self.data) {
+            Ok(data) => data,
+            Err(found) => return Ok(Found::NoData(header, found)),
+        };
+        let (volume, start) = (header.volume, header.start);
+        let record = match header.kind {
+            RecordKind::Write => Record::Write {
+                volume,
+                offset_bytes: start,
+                data,
+            },
+            RecordKind::Zero => Record::Zero {
+                volume,
+                offset_bytes: start,
+                len_bytes: header.len,
+            },
+            RecordKind::Chunks => {
+                self.fingerprints.clear();
+                let (prints, _) = data.as_chunks::<32>();
+                self.fingerprints
+                    .extend(prints.iter().map(|print| Fingerprint(*print)));
+                Record::Chunks {
+                    volume,
+                    chunk_first: start,
+                    fingerprints: &self.fingerprints,
+                }
+            }
+        };
+        (self.take)(position, record)?;
+        Ok(Found::Sound(header))
+    }
+
+    /// True when what stood here was durable. Asks all later batches, once.
+    fn was_durable(&mut self, at: u64) -> Result<bool> {
+        if at >= self.durable && !self.asked {
+            self.asked = true;
+            self.durable = self.durable.max(self.slot.durable_after(at)?);
+        }
+        Ok(at < self.durable)
+    }
+
+    /// Notes damage, unless nobody needs what is lost.
+    fn lost(
+        &mut self,
+        at: u64,
+        next: u64,
+        record: Option<RecordHeader>,
+        found: &dyn std::fmt::Display,
+    ) {
+        if next <= self.from {
+            return;
+        }
+        let found = match self.slot.is_unreadable(at, next) {
+            true => "cannot be read".to_owned(),
+            false => found.to_string(),
+        };
+        self.damage.push(JournalDamage {
+            slot: Some(self.slot_use.header.slot),
+            at: JournalPosition(at.max(self.from)),
+            end: JournalPosition(next),
+            record,
+            found,
+        });
+    }
+
+    /// The journal ends where the device cannot give what is there: no crash does that.
+    fn ends_unreadable(&mut self, at: u64, next: u64) {
+        if self.slot.is_unreadable(at, next) {
+            self.lost(at, next, None, &"cannot be read");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Writable volumes over a pool: a journal, overlays, checkpoints (decision 13).
+//!
+//! Invariant: a flush that was acknowledged survives; a block holds what was flushed last or
+//! something written later. Until [`Volumes::close`] or a crash the journal holds what no root
+//! does; opening replays it. Called by the program; front ends get [`VolumeHandle`]s.
+//!
+//! Parts stand in order and import only to their left; `cargo xtask tidy` checks it. `engine` puts those
+//! together that open volumes share.
+#![forbid(unsafe_code)]
+
+mod administration;
+mod back_pressure;
+mod backing;
+mod budget;
+mod changes;
+mod checkpointer;
+mod damaged;
+mod decisions;
+mod direct;
+mod engine;
+mod fetcher;
+mod fragmentables;
+mod front;
+mod handle;
+mod journal;
+mod kept;
+mod levels;
+mod live;
+mod losses;
+mod memory;
+mod overlay;
+mod pool_journal;
+mod reading;
+mod registry;
+mod replaying;
+mod resident;
+mod room;
+mod states;
+mod tally;
+mod tracing;
+mod unfolded;
+mod view;
+mod writing;
+
+pub use administration::VolumeStatus;
+pub use back_pressure::RestraintCounts;
+pub use budget::VolumesMemory;
+pub use checkpointer::{CheckpointCounts, Step};
+pub use decisions::{AccessOptions, DecisionCounters, Switches};
+pub use direct::DirectLimits;
+pub use handle::VolumeHandle;
+pub use journal::{
+    Inspection, Journal, JournalDamage, JournalOptions, JournalUsage, LostWrites, Record,
+};
+pub use kept::KeptWrites;
+pub use levels::Thresholds;
+pub use memory::MemoryByOwner;
+pub use pool_journal::{inspect_journal, recorded_losses};
+pub use states::States;
+pub use tally::{CacheMeter, CacheTally};
+pub use tracing::stored_heat;
+pub use view::View;
+
+use backing::Backing;
+use duet::Duet;
+use engine::Engine;
+use fetcher::FetchThreads;
+use format::volume::VolumeRecord;
+use live::LiveVolume;
+use overlay::Overlay;
+use page_cache::PageCache;
+use pool_journal::open_journal;
+use registry::Registered;
+use replaying::enter;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use store::{LaneOptions, Pool, Result};
+use units::{Fingerprint, JournalPosition, VolumeId};
+
+/// How volumes are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct VolumesOptions {
+    /// Size of the journal.
+    pub journal: JournalOptions,
+    /// Bytes of memory that [`VolumesMemory`] divides.
+    pub memory_bytes: u64,
+    /// When checkpoints begin and end.
+    pub thresholds: Thresholds,
+    /// How chunks of volumes are packed.
+    pub lane: LaneOptions,
+    /// Which writes pass the journal by.
+    pub direct: DirectLimits,
+    /// How reads and destaging follow access patterns.
+    pub access: AccessOptions,
+}
+
+/// All writable volumes of a pool, open.
+pub struct Volumes {
+    /// Dropped first: nobody fetches while the rest ends.
+    _fetching: FetchThreads,
+    engine: Arc<Engine>,
+    duet: Arc<Duet>,
+}
+
+impl Volumes {
+    /// Opens the volumes of a pool that is open for writing, and replays the journal.
+    pub fn open(pool: Arc<Pool>, options: &VolumesOptions) -> Result<Self> {
+        let records = pool.volumes()?;
+        let mut overlays: BTreeMap<VolumeId, (VolumeRecord, Overlay)> = records
+            .into_iter()
+            .map(|record| (record.id, (record, Overlay::default())))
+            .collect();
+        let from = JournalPosition(pool.record().journal_position);
+        let holds = |fingerprint: &Fingerprint| pool.holds_chunk(fingerprint);
+        let replay =
+            &mut |position, record: Record<'_>| enter(&mut overlays, position, &record, &holds);
+        let (journal, damage) = open_journal(&pool, &options.journal, from, replay)?;
+        // A journal whose files are gone starts where no root has folded anything yet.
+        let folded = overlays.values().map(|(record, _)| record.folded).max();
+        journal.raise(folded.unwrap_or_default().max(from));
+        let memory = VolumesMemory::of(options.memory_bytes, options.journal.bytes_max);
+        let mut seed = [0; 8];
+        pool.media().random.fill(&mut seed);
+        let seed = u64::from_le_bytes(seed);
+        let duet = Duet::new(duet::Options {
+            items_max: (memory.events / duet::ITEM_BYTES_MAX) as usize,
+            seed: seed.rotate_left(32),
+        });
+        pool.tell_of_reads(&duet);
+        let cache = PageCache::new(
+            page_cache::Options::new(memory.pages, seed),
+            Box::new(page_cache::S3Fifo::new(options.memory_bytes)),
+            Arc::<Duet>::clone(&duet),
+        );
+        let backing = Backing::new(pool, journal, cache, options, &memory);
+        let engine = Engine::new(Arc::new(backing), options, &memory, damage);
+        for (id, (record, overlay)) in overlays {
+            let registered = register(&engine, record, overlay);
+            engine.registry.lock().insert(id, registered);
+        }
+        let engine = Arc::new(engine);
+        Ok(Self {
+            _fetching: FetchThreads::start(&engine.fetcher, options.access.fetch_threads),
+            engine,
+            duet,
+        })
+    }
+
+    /// The pool below.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.engine.backing.pool
+    }
+
+    /// The volume of this name.
+    pub fn volume(&self, name: &str) -> Option<VolumeHandle> {
+        let registry = self.engine.registry.lock();
+        let registered = registry.values().find(|r| r.record.name == name)?;
+        Some(VolumeHandle::new(
+            Arc::clone(&self.engine),
+            Arc::clone(&registered.volume),
+            name,
+        ))
+    }
+
+    /// A bounded piece of background work: about so many bytes. Called again and again by a thread
+    /// of the program, or by a seed.
+    pub fn step(&self, budget_bytes: u64) -> Result<Step> {
+        self.engine.checkpointer.step(budget_bytes)
+    }
+
+    /// The same, where a round that begins stores at most about `room_bytes`: the rest stays in the
+    /// journal. [`Volumes::step`] takes as many as the pool's disk has room for.
+    pub fn step_within(&self, budget_bytes: u64, room_bytes: u64) -> Result<Step> {
+        let mut driver = self.engine.checkpointer.driver.lock();
+        self.engine
+            .checkpointer
+            .step_within(&mut driver, budget_bytes, Some(room_bytes))
+    }
+
+    /// True while checkpoints are due; `under_way` says that one has begun.
+    pub fn wants_checkpoint(&self, under_way: bool) -> bool {
+        self.engine.levels.wants_checkpoint(under_way)
+    }
+
+    /// Waits until writers press, at most so long. True when they do.
+    pub fn wait_for_work(&self, at_most: Duration) -> bool {
+        self.engine.checkpointer.signal.wait_for_work(at_most)
+    }
+
+    /// Ends the waits of [`Volumes::wait_for_work`].
+    pub fn wake(&self) {
+        self.engine.checkpointer.signal.wake();
+    }
+
+    /// From now on writers wait while less than this is free on the pool's disk, until there is more or
+    /// this says 0: for who makes room meanwhile. [`Volumes::step`] does not wait.
+    pub fn keep_free(&self, bytes: u64) {
+        self.engine.back_pressure.restraint.keep_free(bytes);
+    }
+
+    /// Returns when writers need not wait for room, or after so long. True: they still have to.
+    pub fn wait_while_held_back(&self, at_most: Duration) -> bool {
+        self.engine
+            .back_pressure
+            .restraint
+            .wait_while_held_back(at_most)
+    }
+
+    /// How often writers waited for room on the disk.
+    pub fn restraint_counts(&self) -> RestraintCounts {
+        self.engine.back_pressure.restraint.counts()
+    }
+
+    /// Folds everything in, so that nothing is left to replay.
+    pub fn checkpoint(&self) -> Result<()> {
+        while self.step(u64::MAX)? != Step::Idle {}
+        Ok(())
+    }
+
+    /// Returns when every acknowledged write survives power loss.
+    pub fn flush(&self) -> Result<()> {
+        self.engine.flush()
+    }
+
+    /// Flushes, and records exactly how far the journal reaches: for the end of a process.
+    pub fn close(&self) -> Result<()> {
+        self.engine.flush()?;
+        self.engine.backing.journal.note_reach()
+    }
+
+    /// How full the journal is and what it did.
+    pub fn journal_usage(&self) -> JournalUsage {
+        self.engine.backing.journal.usage()
+    }
+
+    /// Bytes of writes that passed the journal by.
+    pub fn direct_bytes(&self) -> u64 {
+        self.engine.direct.bytes()
+    }
+
+    /// What checkpoints did.
+    pub fn checkpoint_counts(&self) -> CheckpointCounts {
+        self.engine.checkpointer.counts()
+    }
+
+    /// What was decided by how volumes and views are accessed.
+    pub fn decision_counters(&self) -> DecisionCounters {
+        let engine = &self.engine;
+        engine
+            .backing
+            .meters
+            .counters(engine.backing.pool.reader().counts())
+    }
+
+    /// Fetches one part of what was planned on this thread, for who has no threads that do it.
+    /// False when nothing waits.
+    pub fn fetch_step(&self) -> bool {
+        self.engine.fetcher.step()
+    }
+
+    /// Where maintenance registers for events of pages.
+    pub fn duet(&self) -> &Arc<Duet> {
+        &self.duet
+    }
+
+    /// The pages that are in memory, for its sessions.
+    pub fn present(&self) -> &dyn duet::Present {
+        &self.engine.backing.cache
+    }
+
+    /// By object ([`store::Fragmentable::key`]): what is read of it, as far as anybody remembers; ranges
+    /// that are ascending and apart.
+    pub fn heat(&self) -> BTreeMap<u64, Vec<fragpicker::HotRange>> {
+        self.engine.backing.tracer.heat(&self.engine.backing.pool)
+    }
+
+    /// From now on what is read is remembered, or is not.
+    pub fn trace(&self, is_on: bool) {
+        self.engine.backing.tracer.switch(is_on);
+    }
+
+    /// Writes down what was read, for later runs of defragmentation. What fails costs heat only.
+    pub fn store_trace(&self) -> std::result::Result<(), media::MediaError> {
+        self.engine.backing.tracer.store(&self.engine.backing.pool)
+    }
+
+    /// The volumes, and their numbers in the page cache.
+    pub(crate) fn cache_numbers(&self) -> Vec<(VolumeId, u64)> {
+        let registry = self.engine.registry.lock();
+        let numbers = registry.iter().map(|(id, r)| (*id, r.volume.object));
+        numbers.collect()
+    }
+
+    /// What the page cache did.
+    pub fn cache_counters(&self) -> page_cache::Counters {
+        self.engine.backing.cache.counters()
+    }
+}
+
+fn register(engine: &Engine, record: VolumeRecord, overlay: Overlay) -> Registered {
+    let object = engine.backing.new_object();
+    let overlay = overlay.tallied_by(&engine.levels.pieces.active);
+    let volume = LiveVolume::new(
+        Arc::clone(&engine.backing),
+        Arc::clone(&engine.direct),
+        &record,
+        object,
+        overlay,
+    );
+    Registered {
+        record,
+        volume: Arc::new(volume),
+    }
+}

@@ -1,0 +1,252 @@
+//! One open volume: its layers, and reads through them.
+//!
+//! Invariant: what a reader finds in the layers of one moment is what was acknowledged at that
+//! moment or is being written. Every write is in the journal before it is in the active overlay,
+//! and both happen behind the gate, so that a freeze at journal position P finds exactly the
+//! writes below P. Called by handles, who writes, and checkpoints.
+
+mod read;
+
+use super::backing::Backing;
+use super::direct::DirectLanes;
+use super::front::Front;
+use super::kept::Kept;
+use super::overlay::{Overlay, Piece, Source};
+use super::tally::CacheMeter;
+use super::tracing::Recorder;
+use chunk_store::recipe::fixed_chunk;
+use format::recipe::{Layout, ObjectRoot};
+use format::volume::VolumeRecord;
+use page_cache::Place;
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+use store::trace_key;
+use store::{Result, StoreError, StoreErrorKind};
+use units::{Fingerprint, VolumeId};
+
+/// Unit of the page cache's unwritten side, bytes.
+pub(super) const PAGE_BYTES: u64 = 4096;
+
+/// Journal bytes of a record besides its data: header, tag, and its part of batch and padding.
+const RECORD_BYTES: u64 = 256;
+
+/// Layers of a volume, newest first: active, frozen, root.
+pub(super) struct State {
+    /// Bytes that clients may address.
+    pub size: u64,
+    pub active: Overlay,
+    /// While a checkpoint works on it.
+    pub frozen: Option<Arc<Overlay>>,
+    pub root: ObjectRoot,
+    /// Something is active that no round has tried to take.
+    pub fresh: bool,
+    /// What the last round that tried could not take.
+    pub kept: Option<Arc<Kept>>,
+    /// Whether places of `root` may be entered into the page cache: not while it is exchanged.
+    pub aliasing: bool,
+    /// Deleted: every request fails.
+    pub closed: bool,
+}
+
+/// An open volume.
+pub(crate) struct LiveVolume {
+    backing: Arc<Backing>,
+    direct: Arc<DirectLanes>,
+    pub id: VolumeId,
+    /// Its number in the page cache, never used again.
+    pub object: u64,
+    pub log2: u8,
+    state: RwLock<State>,
+    /// Writers hold it for reading while they append and enter; a freeze for writing.
+    gate: RwLock<()>,
+    /// Held by administrative changes: one at a time for each volume.
+    administration: Mutex<()>,
+    front: Front,
+    /// What is read of it.
+    recorder: Arc<Recorder>,
+    /// Where requests found what they asked for.
+    pub meter: CacheMeter,
+}
+
+impl LiveVolume {
+    pub fn new(
+        backing: Arc<Backing>,
+        direct: Arc<DirectLanes>,
+        record: &VolumeRecord,
+        object: u64,
+        active: Overlay,
+    ) -> Self {
+        let root = record.root;
+        Self {
+            recorder: backing.tracer.recorder(trace_key(&record.id.0)),
+            backing,
+            direct,
+            id: record.id,
+            object,
+            log2: layout_log2(record),
+            state: RwLock::new(State {
+                size: root.len,
+                fresh: !active.is_empty(),
+                kept: None,
+                active,
+                frozen: None,
+                root,
+                aliasing: true,
+                closed: false,
+            }),
+            gate: RwLock::new(()),
+            administration: Mutex::new(()),
+            front: Front::new(root.len),
+            meter: CacheMeter::default(),
+        }
+    }
+
+    pub fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read()
+    }
+
+    pub fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write()
+    }
+
+    /// Keeps writers out; those inside have appended and entered.
+    pub fn shut(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write()
+    }
+
+    /// Held by writers from before they append until they have entered.
+    pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read()
+    }
+
+    /// One administrative change at a time.
+    pub fn administer(&self) -> MutexGuard<'_, ()> {
+        self.administration.lock()
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk_bytes(&self) -> u64 {
+        1 << self.log2
+    }
+
+    /// After a round: what the volume keeps now.
+    pub fn note_kept(&self, kept: Option<Kept>) {
+        let mut state = self.state_mut();
+        state.kept = kept.map(|mut kept| {
+            for range in &kept.ranges {
+                state.active.visit(range.start, range.end, |piece| {
+                    kept.pieces += 1;
+                    kept.bytes += piece.journal_bytes() + RECORD_BYTES;
+                });
+            }
+            Arc::new(kept)
+        });
+    }
+
+    /// True when reading the range is likely to need no device.
+    pub fn is_cached(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len);
+        let (pieces, root) = {
+            let state = self.state();
+            if state.closed || end > state.size {
+                return true;
+            }
+            (state.pieces(offset, end), state.root)
+        };
+        let chunks = (offset >> self.log2)..=(end.saturating_sub(1) >> self.log2);
+        if chunks.clone().count() > CACHED_CHUNKS_MAX {
+            return false;
+        }
+        let in_memory = |piece: &Piece| match &piece.source {
+            Source::Zero | Source::Lost => true,
+            Source::Chunks(chunks) => {
+                let step = self.chunk_bytes() as usize;
+                (0..piece.len).step_by(step).all(|at| {
+                    let (fingerprint, _) = chunks.at(at);
+                    fingerprint.is_hole() || self.backing.cache.is_content_resident(&fingerprint)
+                })
+            }
+            Source::Record { .. } => {
+                let pages = piece.offset / PAGE_BYTES..piece.end().div_ceil(PAGE_BYTES);
+                pages.into_iter().all(|page| {
+                    self.backing
+                        .cache
+                        .is_unwritten_resident(self.object, page, piece.position.0)
+                })
+            }
+        };
+        if !pieces.iter().all(in_memory) {
+            return false;
+        }
+        let covered: u64 = pieces.iter().map(|p| p.len).sum();
+        covered == len
+            || chunks.into_iter().all(|chunk| {
+                let place = Place {
+                    object: self.object,
+                    chunk,
+                };
+                self.backing.cache.is_resident(place) || self.is_known_hole(&root, chunk)
+            })
+    }
+
+    /// True when the recipe nodes in memory say that the chunk is a hole, or where it is cached.
+    fn is_known_hole(&self, root: &ObjectRoot, chunk: u64) -> bool {
+        let reader = self.backing.pool.reader();
+        let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
+        let offset = chunk << self.log2;
+        let found = fixed_chunk(root, self.log2, offset, &mut |node: &Fingerprint| {
+            reader.cached_chunk(node).ok_or_else(miss)
+        });
+        found.is_ok_and(|f| f.is_hole() || self.backing.cache.is_content_resident(&f))
+    }
+}
+
+/// Longer requests are handed to a thread anyway: asking for each chunk would cost as much as
+/// reading.
+const CACHED_CHUNKS_MAX: usize = 16;
+
+impl State {
+    pub fn expect_open(&self) -> Result<()> {
+        match self.closed {
+            false => Ok(()),
+            true => Err(StoreError::new(
+                StoreErrorKind::NotFound,
+                "the volume was deleted",
+            )),
+        }
+    }
+
+    /// True while the root is not all of it.
+    pub fn is_dirty(&self) -> bool {
+        !self.active.is_empty() || self.frozen.is_some()
+    }
+
+    fn may_alias(&self, root: &ObjectRoot) -> bool {
+        self.aliasing && self.root == *root
+    }
+
+    /// What the overlays know of `[from, to)`, in order.
+    pub fn pieces(&self, from: u64, to: u64) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let Some(frozen) = &self.frozen else {
+            self.active.visit(from, to, |piece| pieces.push(piece));
+            return pieces;
+        };
+        let mut at = from;
+        self.active.visit(from, to, |piece| {
+            frozen.visit(at, piece.offset, |older| pieces.push(older));
+            at = piece.end();
+            pieces.push(piece);
+        });
+        frozen.visit(at, to, |older| pieces.push(older));
+        pieces
+    }
+}
+
+/// log2 of the size of the volume's chunks.
+pub(super) fn layout_log2(record: &VolumeRecord) -> u8 {
+    match record.root.layout {
+        Layout::Fixed(log2) => log2,
+        Layout::Variable => 0,
+    }
+}

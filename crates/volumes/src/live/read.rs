@@ -1,0 +1,276 @@
+//! Reads of a live volume: its layers of one moment, newest first, down to the recipe; and what of
+//! them is fetched ahead.
+//!
+//! Invariant: a read sees the layers of one moment; when a checkpoint frees what they lead to
+//! meanwhile, it looks again. Called by handles, rounds and the fetcher.
+
+use super::super::fetcher::{Fetchable, Fetcher, hinted};
+use super::super::overlay::{DirectChunks, Piece, Source};
+use super::super::reading::{Below, Judging, Reading};
+use super::{LiveVolume, PAGE_BYTES};
+use access_pattern::Fetch;
+use chunk_store::recipe::{FixedLeaves, Leaf};
+use format::recipe::ObjectRoot;
+use page_cache::{Place, Use};
+use std::sync::Arc;
+use store::{Approach, ChunkRef};
+use store::{Result, StoreError, StoreErrorKind};
+use units::Fingerprint;
+
+/// Checkpoints that may overtake one read.
+const LOOKS_MAX: u32 = 100;
+
+/// What covers a range, in order; gaps are for the root.
+struct Layers {
+    pieces: Vec<Piece>,
+    root: ObjectRoot,
+}
+
+impl LiveVolume {
+    /// Fills `into` from `offset`.
+    pub fn read(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.recorder.record(offset, into.len() as u64);
+        let mut looks = 0;
+        loop {
+            let layers = self.layers(offset, into.len() as u64)?;
+            let judging = Judging {
+                front: &self.front,
+                object_bytes: layers.root.len,
+                request: (offset, into.len() as u64),
+                submit: &|fetch| self.submit(fetcher, &fetch),
+                meter: &self.meter,
+                recorder: Some(&self.recorder),
+            };
+            let mut reading = Reading::judged(&self.backing, judging);
+            match self.fill(&layers, offset, into, &mut reading) {
+                // A checkpoint folded the piece and freed its slot meanwhile: look again.
+                Err(e) if e.kind == StoreErrorKind::NotFound && looks < LOOKS_MAX => looks += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn layers(&self, offset: u64, len: u64) -> Result<Layers> {
+        let state = self.state();
+        state.expect_open()?;
+        let end = offset.saturating_add(len);
+        if end > state.size {
+            let why = format!("bytes {offset} to {end} of {}", state.size);
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        Ok(Layers {
+            pieces: state.pieces(offset, end),
+            root: state.root,
+        })
+    }
+
+    fn fill(
+        &self,
+        layers: &Layers,
+        offset: u64,
+        into: &mut [u8],
+        reading: &mut Reading<'_>,
+    ) -> Result<()> {
+        let below = RootOf {
+            volume: self,
+            root: &layers.root,
+        };
+        let mut at = offset;
+        let mut rest = into;
+        for piece in &layers.pieces {
+            let gap = usize::try_from(piece.offset - at).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at_mut(gap.min(rest.len()));
+            reading.fill(&below, at, now)?;
+            let len = usize::try_from(piece.len).unwrap_or(usize::MAX);
+            let (now, later) = later.split_at_mut(len.min(later.len()));
+            self.fill_from_piece(piece, now, reading)?;
+            rest = later;
+            at = piece.end();
+        }
+        reading.fill(&below, at, rest)
+    }
+
+    /// Bytes of one piece: from pages that are in memory, else from the journal.
+    fn fill_from_piece(
+        &self,
+        piece: &Piece,
+        into: &mut [u8],
+        reading: &mut Reading<'_>,
+    ) -> Result<()> {
+        let skip = match &piece.source {
+            Source::Record { skip } => *skip,
+            Source::Zero => {
+                into.fill(0);
+                return Ok(());
+            }
+            Source::Lost => {
+                let place = format!("bytes {} to {}", piece.offset, piece.end());
+                let found = "its record in the journal is damaged";
+                return Err(StoreError::corruption("written data", place, found));
+            }
+            Source::Chunks(chunks) => {
+                return self.fill_from_chunks(chunks, into, reading);
+            }
+        };
+        let mut at = piece.offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let page = at / PAGE_BYTES;
+            let within = (at % PAGE_BYTES) as usize;
+            let Some(frame) = self
+                .backing
+                .cache
+                .unwritten(self.object, page, piece.position.0)
+            else {
+                reading.tally.misses += 1;
+                let skip = skip as usize + (at - piece.offset) as usize;
+                return self.backing.journal.read(piece.position, skip, rest);
+            };
+            reading.tally.hits_unwritten += 1;
+            let take = (PAGE_BYTES as usize - within).min(rest.len());
+            let (now, later) = rest.split_at_mut(take);
+            now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+            rest = later;
+            at += take as u64;
+        }
+        Ok(())
+    }
+
+    fn fill_from_chunks(
+        &self,
+        chunks: &DirectChunks,
+        into: &mut [u8],
+        reading: &mut Reading<'_>,
+    ) -> Result<()> {
+        let mut at = 0;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let (fingerprint, within) = chunks.at(at);
+            let take = (self.chunk_bytes() as usize - within).min(rest.len());
+            let (now, later) = rest.split_at_mut(take);
+            rest = later;
+            at += take as u64;
+            if fingerprint.is_hole() {
+                now.fill(0);
+                continue;
+            }
+            if self.direct.is_unsettled() {
+                let cached = self
+                    .backing
+                    .cache
+                    .by_content(&fingerprint, None, Use::Demand);
+                if let Some(frame) = cached {
+                    reading.tally.hits_by_content += 1;
+                    now.copy_from_slice(frame.get(within..within + take).unwrap_or_default());
+                    continue;
+                }
+                self.direct.settle()?;
+            }
+            let mut fits = true;
+            let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
+            reading.with_chunk(&fingerprint, no_place, &mut |bytes| match bytes
+                .get(within..within + take)
+            {
+                Some(part) => now.copy_from_slice(part),
+                None => fits = false,
+            })?;
+            if !fits {
+                let found = "shorter than chunks of its volume";
+                return Err(StoreError::corruption("chunk", fingerprint, found));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of one piece, for who folds it in.
+    pub fn fill_piece(&self, piece: &Piece, into: &mut [u8]) -> Result<()> {
+        self.fill_from_piece(piece, into, &mut Reading::single(&self.backing))
+    }
+
+    /// Bytes below the overlays, for who folds these in.
+    pub fn fill_root(&self, root: &ObjectRoot, offset: u64, into: &mut [u8]) -> Result<()> {
+        let below = RootOf { volume: self, root };
+        Reading::single(&self.backing).fill(&below, offset, into)
+    }
+
+    /// A hint of a front end.
+    pub fn prefetch(self: &Arc<Self>, fetcher: &Fetcher, offset: u64, len: u64) {
+        self.submit(fetcher, &hinted(offset, len));
+    }
+
+    fn submit(self: &Arc<Self>, fetcher: &Fetcher, fetch: &Fetch) {
+        let volume: Arc<dyn Fetchable> = Arc::clone(self) as _;
+        fetcher.submit(&volume, fetch);
+    }
+}
+
+/// A volume's recipe at one moment.
+struct RootOf<'a> {
+    volume: &'a LiveVolume,
+    root: &'a ObjectRoot,
+}
+
+impl Below for RootOf<'_> {
+    fn object(&self) -> u64 {
+        self.volume.object
+    }
+
+    fn log2(&self) -> Option<u8> {
+        Some(self.volume.log2)
+    }
+
+    fn len(&self) -> u64 {
+        self.root.len
+    }
+
+    fn leaf(
+        &self,
+        at: u64,
+        leaves: &mut Option<FixedLeaves<ChunkRef>>,
+        approach: Approach,
+    ) -> Result<Leaf> {
+        let (root, log2) = (self.root, self.volume.log2);
+        let reader = self.volume.backing.pool.reader();
+        let load = &mut |node: &Fingerprint| reader.node(node, approach);
+        Ok(Leaf {
+            offset: at & !((1 << log2) - 1),
+            len: 1 << log2,
+            fingerprint: FixedLeaves::chunk_at(leaves, root, log2, at, load)?,
+        })
+    }
+
+    fn with_place(&self, place: Option<Place>, enter: &mut dyn FnMut(Option<Place>)) {
+        let state = self.volume.state();
+        enter(place.filter(|_| state.may_alias(self.root)));
+    }
+}
+
+impl Fetchable for LiveVolume {
+    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
+        let to = to.min(self.state().size);
+        let layers = self.layers(from, to.saturating_sub(from))?;
+        let below = RootOf {
+            volume: self,
+            root: &layers.root,
+        };
+        let mut reading = Reading::ahead(&self.backing);
+        let mut at = from;
+        for piece in &layers.pieces {
+            reading.warm(&below, at, piece.offset)?;
+            if let Source::Chunks(chunks) = &piece.source
+                && !self.direct.is_unsettled()
+            {
+                let no_place = &|enter: &mut dyn FnMut(Option<Place>)| enter(None);
+                for byte in (0..piece.len).step_by(self.chunk_bytes() as usize) {
+                    let (fingerprint, _) = chunks.at(byte);
+                    if !fingerprint.is_hole() {
+                        reading.with_chunk(&fingerprint, no_place, &mut |_| {})?;
+                    }
+                }
+            }
+            at = piece.end();
+        }
+        reading.warm(&below, at, to)?;
+        Ok(reading.loaded)
+    }
+}

@@ -1,0 +1,412 @@
+//! One request's way from chunks of recipes to bytes: page cache by place, recipe, page cache by
+//! content, then the region, by the route that the access pattern asks for.
+//!
+//! Invariant: what is copied was verified against its fingerprint, by whoever read it. A request is
+//! judged once, at its first miss, and what that plans is queued before the request waits for the
+//! device itself. Called by live volumes, views and whoever fetches ahead.
+
+use super::backing::Backing;
+use super::front::Front;
+use super::tally::{CacheMeter, CacheTally};
+use super::tracing::Recorder;
+use access_pattern::Fetch;
+use chunk_store::container::Copies;
+use chunk_store::recipe::{FixedLeaves, Leaf};
+use media::{Asker, Asking};
+use page_cache::{Frame, Place, Use};
+use std::cell::Cell;
+use store::{Approach, ChunkRef, Keep, Loaded, Route};
+use store::{Result, StoreError};
+use units::Fingerprint;
+
+/// Times that a chunk may leave the page cache between the moment that somebody put it there and
+/// the look.
+const LOOKS_MAX: u32 = 4;
+
+/// What is read: the recipe of a volume at one moment, or of a snapshot.
+pub(super) trait Below {
+    /// Its number in the page cache.
+    fn object(&self) -> u64;
+
+    /// log2 of its chunks' size, when they are all alike.
+    fn log2(&self) -> Option<u8>;
+
+    /// Bytes; what follows reads as zeroes.
+    fn len(&self) -> u64;
+
+    /// The chunk, or hole, that holds a byte below the end. What is found out about its neighbours
+    /// may be left in `leaves`.
+    fn leaf(
+        &self,
+        at: u64,
+        leaves: &mut Option<FixedLeaves<ChunkRef>>,
+        approach: Approach,
+    ) -> Result<Leaf>;
+
+    /// Calls `enter` with the place, or with none when places may not be entered into the page
+    /// cache now; that does not change before `enter` returns.
+    fn with_place(&self, place: Option<Place>, enter: &mut dyn FnMut(Option<Place>));
+}
+
+/// Hands out the place under which the page cache may know a chunk, as [`Below::with_place`] does.
+pub(super) type Alias<'a> = dyn Fn(&mut dyn FnMut(Option<Place>)) + 'a;
+
+/// Who judges a request, and who fetches what that plans.
+pub(super) struct Judging<'a> {
+    pub front: &'a Front,
+    /// Bytes that the object has.
+    pub object_bytes: u64,
+    /// Offset and length of the request.
+    pub request: (u64, u64),
+    pub submit: &'a dyn Fn(Fetch),
+    pub meter: &'a CacheMeter,
+    /// What was recorded of it waits to be carried over.
+    pub recorder: Option<&'a Recorder>,
+}
+
+/// See the module's head.
+pub(super) struct Reading<'a> {
+    backing: &'a Backing,
+    judging: Option<Judging<'a>>,
+    /// Decided at the first miss.
+    approach: Option<Approach>,
+    /// From then on, for the queue in front of the device.
+    asking: Option<Asking>,
+    /// Chunks beside the one asked for are worth keeping.
+    gathers: bool,
+    /// All that is asked for lies in one chunk: nothing else of its region is looked at.
+    alone: bool,
+    why: Use,
+    pub tally: CacheTally,
+    leaves: Option<FixedLeaves<ChunkRef>>,
+    /// The last chunk that was loaded, in its region.
+    last: Option<ChunkRef>,
+    /// Regions that came from the device.
+    pub loaded: u64,
+}
+
+impl<'a> Reading<'a> {
+    /// For a request that somebody waits for.
+    pub fn judged(backing: &'a Backing, judging: Judging<'a>) -> Self {
+        let (offset, len) = judging.request;
+        let due = judging.front.awaits(offset, offset.saturating_add(len));
+        let mut reading = Self::new(backing, Use::Demand);
+        reading.judging = Some(judging);
+        if due {
+            reading.approach();
+        }
+        reading
+    }
+
+    /// For destaging: single chunks here and there, that nobody asks for again.
+    pub fn single(backing: &'a Backing) -> Self {
+        let mut reading = Self::new(backing, Use::Scan);
+        reading.approach = Some(reading.approach_for(Route::Region));
+        reading.ask(Route::Region);
+        reading
+    }
+
+    /// For what is fetched ahead.
+    pub fn ahead(backing: &'a Backing) -> Self {
+        let mut reading = Self::new(backing, Use::Prefetch);
+        reading.approach = Some(reading.approach_for(Route::Directory));
+        reading.ask(Route::Directory);
+        reading.gathers = true;
+        reading
+    }
+
+    fn new(backing: &'a Backing, why: Use) -> Self {
+        Self {
+            backing,
+            judging: None,
+            approach: None,
+            asking: None,
+            gathers: false,
+            alone: false,
+            why,
+            tally: CacheTally::default(),
+            leaves: None,
+            last: None,
+            loaded: 0,
+        }
+    }
+
+    fn approach_for(&self, route: Route) -> Approach {
+        let switches = self.backing.access.switches;
+        let route = match switches.direct_regions {
+            true => route,
+            false => Route::Directory,
+        };
+        Approach {
+            route,
+            shares: switches.shared_reads,
+            // Who reads on gains from what the system reads ahead.
+            copies: match switches.past_system_cache && route == Route::Region {
+                true => Copies::Nowhere,
+                false => Copies::InSystem,
+            },
+        }
+    }
+
+    /// Says for whom this thread reads from now on, if nobody has.
+    fn ask(&mut self, route: Route) {
+        let asker = Asker::current();
+        if asker == Asker::UNKNOWN && route == Route::Region {
+            let is_sequential = false;
+            self.asking = Some(
+                Asker {
+                    is_sequential,
+                    ..asker
+                }
+                .begin(),
+            );
+        }
+    }
+
+    /// How to go on at a miss; the first time the request is judged.
+    fn approach(&mut self) -> Approach {
+        if let Some(approach) = self.approach {
+            return approach;
+        }
+        let backing = self.backing;
+        let mut route = Route::Directory;
+        if let Some(judging) = &self.judging {
+            if let Some(recorder) = judging.recorder {
+                backing.tracer.relieve(recorder);
+            }
+            let (front, bytes) = (judging.front, judging.object_bytes);
+            let judged = front.observe(&backing.meters, bytes, judging.request);
+            if !judged.follows {
+                route = Route::Region;
+            }
+            if let Some(fetch) = judged.fetch
+                && backing.access.switches.prefetch
+            {
+                (judging.submit)(fetch);
+            }
+        }
+        self.ask(route);
+        let approach = self.approach_for(route);
+        // What was unpacked anyway costs nobody anything while memory lies idle.
+        self.gathers = approach.route == Route::Directory || backing.cache.has_room();
+        *self.approach.insert(approach)
+    }
+
+    /// Fills `into` from byte `offset` of what lies below.
+    pub fn fill<B: Below>(&mut self, below: &B, offset: u64, into: &mut [u8]) -> Result<()> {
+        let last = offset + (into.len() as u64).saturating_sub(1);
+        self.alone = below.log2().is_some_and(|n| offset >> n == last >> n);
+        let mut at = offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let taken = self.fill_some(below, at, rest)?;
+            rest = rest.get_mut(taken..).unwrap_or_default();
+            at += taken as u64;
+        }
+        self.alone = false;
+        Ok(())
+    }
+
+    /// Fills the start of `into`, which is not empty: what the chunk under `at` has of it.
+    fn fill_some<B: Below>(&mut self, below: &B, at: u64, into: &mut [u8]) -> Result<usize> {
+        let place = place_of(below, at);
+        if let (Some(place), Some(log2)) = (place, below.log2())
+            && let Some(frame) = self.backing.cache.by_place(place, self.why)
+        {
+            self.tally.hits_by_place += 1;
+            let (start, end) = (place.chunk << log2, (place.chunk + 1) << log2);
+            return copy(&frame, at - start, end - start, into);
+        }
+        if at >= below.len() {
+            into.fill(0);
+            return Ok(into.len());
+        }
+        let approach = self.approach();
+        let leaf = below.leaf(at, &mut self.leaves, approach)?;
+        let within = at - leaf.offset;
+        if leaf.fingerprint.is_hole() {
+            let taken = (leaf.len - within).min(into.len() as u64) as usize;
+            into.get_mut(..taken).unwrap_or_default().fill(0);
+            return Ok(taken);
+        }
+        let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
+        let mut taken = Ok(0);
+        self.with_chunk(&leaf.fingerprint, &alias, &mut |bytes| {
+            taken = match below.log2() {
+                Some(log2) if bytes.len() as u64 != 1 << log2 => Err(wrong_len(&leaf, bytes.len())),
+                None if bytes.len() as u64 != leaf.len => Err(wrong_len(&leaf, bytes.len())),
+                _ => copy(bytes, within, leaf.len, into),
+            };
+        })?;
+        taken
+    }
+
+    /// Hands the verified bytes of a chunk to `use_bytes`, from memory if they are there, and keeps
+    /// them there under the alias.
+    pub fn with_chunk(
+        &mut self,
+        fingerprint: &Fingerprint,
+        alias: &Alias<'_>,
+        use_bytes: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        let (backing, why) = (self.backing, self.why);
+        for look in 0..LOOKS_MAX {
+            let frame = known(backing, fingerprint, alias, why);
+            if look == 0 {
+                self.tally.hits_by_content += u64::from(frame.is_some());
+                self.tally.misses += u64::from(frame.is_none());
+            }
+            if let Some(frame) = frame {
+                use_bytes(&frame);
+                return Ok(());
+            }
+            let beside = self.last.as_ref().and_then(|last| last.beside(fingerprint));
+            let approach = self.approach();
+            let kept = Kept {
+                backing,
+                alias,
+                why,
+                gathers: self.gathers,
+                alone: self.alone,
+                inserted: Cell::new(false),
+            };
+            let chunk = match beside {
+                Some(chunk) => chunk,
+                None => match backing.pool.reader().load(fingerprint, approach, &kept)? {
+                    Loaded::Chunk(chunk) => {
+                        self.loaded += u64::from(kept.inserted.get());
+                        chunk
+                    }
+                    Loaded::Kept => continue,
+                },
+            };
+            if !kept.inserted.get() {
+                kept.insert(fingerprint, &chunk);
+            }
+            use_bytes(&chunk);
+            if let Some(old) = self.last.replace(chunk) {
+                backing.pool.reader().reuse(old);
+            }
+            return Ok(());
+        }
+        // Memory is so short that nothing stays: without it, then.
+        use_bytes(&backing.pool.reader().chunk(fingerprint)?);
+        Ok(())
+    }
+
+    /// Reads what of `[from, to)` is not in memory into the page cache.
+    pub fn warm<B: Below>(&mut self, below: &B, from: u64, to: u64) -> Result<()> {
+        let mut at = from;
+        let to = to.min(below.len());
+        while at < to {
+            let place = place_of(below, at);
+            if let (Some(place), Some(log2)) = (place, below.log2())
+                && self.backing.cache.is_resident(place)
+            {
+                at = (place.chunk + 1) << log2;
+                continue;
+            }
+            let approach = self.approach();
+            let leaf = below.leaf(at, &mut self.leaves, approach)?;
+            if !leaf.fingerprint.is_hole() {
+                let alias = |enter: &mut dyn FnMut(Option<Place>)| below.with_place(place, enter);
+                self.with_chunk(&leaf.fingerprint, &alias, &mut |_| {})?;
+            }
+            at = leaf.offset + leaf.len.max(1);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(judging) = &self.judging {
+            judging.meter.add(&self.tally);
+        }
+        if let Some(last) = self.last.take() {
+            self.backing.pool.reader().reuse(last);
+        }
+    }
+}
+
+/// Where the page cache may know the chunk under `at`.
+fn place_of<B: Below>(below: &B, at: u64) -> Option<Place> {
+    below.log2().map(|log2| Place {
+        object: below.object(),
+        chunk: at >> log2,
+    })
+}
+
+/// Copies what `bytes` has from `within` on, up to byte `end`, to the start of `into`.
+fn copy(bytes: &[u8], within: u64, end: u64, into: &mut [u8]) -> Result<usize> {
+    let taken = end.saturating_sub(within).min(into.len() as u64) as usize;
+    let from = within as usize;
+    let (Some(source), Some(target)) = (bytes.get(from..from + taken), into.get_mut(..taken))
+    else {
+        let found = format!("{} bytes, {end} expected", bytes.len());
+        return Err(StoreError::corruption("chunk", "", found));
+    };
+    target.copy_from_slice(source);
+    Ok(taken)
+}
+
+fn wrong_len(leaf: &Leaf, found: usize) -> StoreError {
+    let found = format!("{found} bytes, its recipe says {}", leaf.len);
+    StoreError::corruption("chunk", leaf.fingerprint, found)
+}
+
+/// The chunk in the page cache, which knows it by the alias from now on.
+fn known(
+    backing: &Backing,
+    fingerprint: &Fingerprint,
+    alias: &Alias<'_>,
+    why: Use,
+) -> Option<Frame> {
+    let mut frame = None;
+    alias(&mut |place| frame = backing.cache.by_content(fingerprint, place, why));
+    frame
+}
+
+/// Puts what was read into the page cache before anybody else is let through to its region.
+struct Kept<'a> {
+    backing: &'a Backing,
+    alias: &'a Alias<'a>,
+    why: Use,
+    gathers: bool,
+    alone: bool,
+    inserted: Cell<bool>,
+}
+
+impl Kept<'_> {
+    fn insert(&self, fingerprint: &Fingerprint, bytes: &[u8]) {
+        let cache = &self.backing.cache;
+        (self.alias)(&mut |place| drop(cache.insert(fingerprint, bytes, place, self.why)));
+        self.inserted.set(true);
+    }
+}
+
+impl Keep for Kept<'_> {
+    fn has(&self, fingerprint: &Fingerprint) -> bool {
+        self.backing.cache.is_content_resident(fingerprint)
+    }
+
+    fn takes_one(&self) -> bool {
+        self.alone && !self.gathers
+    }
+
+    fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool {
+        if chunk.len() > page_cache::CHUNK_BYTES_MAX {
+            return false;
+        }
+        self.insert(fingerprint, chunk);
+        if self.gathers {
+            let cache = &self.backing.cache;
+            for (fingerprint, bytes) in chunk.others() {
+                if !cache.is_content_resident(fingerprint) {
+                    cache.insert(fingerprint, bytes, None, Use::Prefetch);
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,88 @@
+//! The states that a volume or an image can be compared with, by name.
+//!
+//! Invariant: asked anew each time: a state that was made or forgotten since is there or gone. Own states
+//! have short names: the NAME of VOLUME@NAME, the first digits of an image's snapshot. Those of others,
+//! such as what a clone was made from, have whole ones: VOLUME@NAME, IMAGE@DIGITS. Called by handles, and
+//! by the program for what it serves read-only.
+
+use format::recipe::ObjectRoot;
+use format::snapshot::{Snapshot, SnapshotKind};
+use std::sync::Arc;
+use store::History;
+use store::Pool;
+
+/// Digits of a snapshot that name a state of an image.
+const DIGITS: usize = 8;
+
+/// See the module's head.
+#[derive(Clone)]
+pub struct States {
+    pool: Arc<Pool>,
+    kind: SnapshotKind,
+    name: String,
+}
+
+impl States {
+    /// For the volume or image called `name`.
+    pub fn new(pool: Arc<Pool>, kind: SnapshotKind, name: &str) -> Self {
+        Self {
+            pool,
+            kind,
+            name: name.to_owned(),
+        }
+    }
+
+    /// For whatever `snapshot` is a state of.
+    pub fn beside(pool: Arc<Pool>, snapshot: &Snapshot) -> Self {
+        let name = whole(snapshot).map_or(String::new(), |(name, _)| name.to_owned());
+        Self::new(pool, snapshot.kind, &name)
+    }
+
+    /// Newest first. What cannot be read is not among them.
+    fn snapshots(&self) -> Vec<Snapshot> {
+        let (mut snapshots, _) = self.pool.snapshots_readable().unwrap_or_default();
+        snapshots.reverse();
+        snapshots
+    }
+
+    fn own<'a>(&self, snapshot: &'a Snapshot) -> Option<std::borrow::Cow<'a, str>> {
+        let (name, state) = whole(snapshot)?;
+        (snapshot.kind == self.kind && name == self.name).then_some(state)
+    }
+}
+
+/// What it is a state of, and the name of the state; `None` if it is no disk's.
+fn whole(snapshot: &Snapshot) -> Option<(&str, std::borrow::Cow<'_, str>)> {
+    match snapshot.kind {
+        SnapshotKind::Volume => {
+            let (name, state) = snapshot.name.rsplit_once('@')?;
+            Some((name, state.into()))
+        }
+        SnapshotKind::Image => {
+            let mut digits = snapshot.id.to_string();
+            digits.truncate(DIGITS);
+            Some((&snapshot.name, digits.into()))
+        }
+        SnapshotKind::Tree | SnapshotKind::Stream => None,
+    }
+}
+
+impl History for States {
+    fn names(&self, count_max: usize) -> Vec<String> {
+        let snapshots = self.snapshots();
+        let own = snapshots.iter().filter_map(|s| self.own(s));
+        own.take(count_max).map(|name| name.into_owned()).collect()
+    }
+
+    fn root(&self, name: &str) -> Option<ObjectRoot> {
+        let snapshots = self.snapshots();
+        let own = snapshots
+            .iter()
+            .find(|s| self.own(s).is_some_and(|n| n == name));
+        let is_whole = |s: &&Snapshot| {
+            whole(s).is_some_and(|(of, state)| name.rsplit_once('@') == Some((of, &*state)))
+        };
+        let found = own.or_else(|| snapshots.iter().find(is_whole))?;
+        Some(found.root)
+    }
+}

@@ -1,0 +1,286 @@
+//! Snapshots, and any other object of the pool, as read-only disks that share the page cache of the
+//! volumes: what one of them has read is a hit for all.
+//!
+//! Invariant: what is served was verified; damage is an I/O error of the range it hits. Made by
+//! [`Volumes::view`], called by front ends.
+
+use super::Volumes;
+use super::backing::Backing;
+use super::engine::Engine;
+use super::fetcher::Fetchable;
+use super::front::Front;
+use super::reading::{Below, Judging, Reading};
+use super::states::States;
+use super::tally::CacheMeter;
+use super::tracing::Recorder;
+use access_pattern::Fetch;
+use chunk_store::recipe::{FixedLeaves, Leaf};
+use format::recipe::{Layout, ObjectRoot};
+use format::snapshot::Snapshot;
+use page_cache::Place;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use store::Result;
+use store::{Approach, ChunkRef, ImageVolume};
+use store::{OpenSnapshot, trace_key};
+use volume::{
+    Capabilities, Durability, Extent, FastPath, Prefetch, RequestContext, Volume, VolumeError,
+    VolumeErrorKind, VolumeInfo,
+};
+
+/// An object served in place through the volumes' page cache.
+pub struct View {
+    engine: Arc<Engine>,
+    viewed: Arc<Viewed>,
+    /// Keeps what is viewed from the collector.
+    _open: Option<OpenSnapshot>,
+}
+
+struct Viewed {
+    backing: Arc<Backing>,
+    object: u64,
+    image: ImageVolume,
+    front: Front,
+    meter: Arc<CacheMeter>,
+    /// What is read of it, if it has a name.
+    recorder: Option<Arc<Recorder>>,
+}
+
+impl Volumes {
+    /// A snapshot's contents, or any other object of the pool, as a read-only disk; `description`
+    /// is one line for humans.
+    pub fn view(&self, root: ObjectRoot, description: String) -> View {
+        let reader = Arc::clone(self.engine.backing.pool.reader());
+        self.view_image(
+            ImageVolume::new(reader, root, description),
+            Arc::default(),
+            None,
+        )
+    }
+
+    /// As [`Volumes::view`], and it can tell what changed since other states. Where requests find
+    /// what they ask for is added to `meter`.
+    pub fn view_state(
+        &self,
+        snapshot: &Snapshot,
+        description: String,
+        meter: Arc<CacheMeter>,
+    ) -> View {
+        let pool = &self.engine.backing.pool;
+        let image = ImageVolume::new(Arc::clone(pool.reader()), snapshot.root, description);
+        let states = States::beside(Arc::clone(pool), snapshot);
+        let recorder = Some(
+            self.engine
+                .backing
+                .tracer
+                .recorder(trace_key(&snapshot.id.0)),
+        );
+        self.view_image(image.comparable_with(Arc::new(states)), meter, recorder)
+    }
+
+    fn view_image(
+        &self,
+        image: ImageVolume,
+        meter: Arc<CacheMeter>,
+        recorder: Option<Arc<Recorder>>,
+    ) -> View {
+        let engine = Arc::clone(&self.engine);
+        let viewed = Viewed {
+            backing: Arc::clone(&engine.backing),
+            object: engine.backing.new_object(),
+            front: Front::new(image.root().len),
+            image,
+            meter,
+            recorder,
+        };
+        View {
+            engine,
+            viewed: Arc::new(viewed),
+            _open: None,
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.engine.backing.cache.forget_object(self.viewed.object);
+    }
+}
+
+impl Below for Viewed {
+    fn object(&self) -> u64 {
+        self.object
+    }
+
+    fn log2(&self) -> Option<u8> {
+        match self.image.root().layout {
+            Layout::Fixed(log2) => Some(log2),
+            Layout::Variable => None,
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.image.root().len
+    }
+
+    fn leaf(
+        &self,
+        at: u64,
+        leaves: &mut Option<FixedLeaves<ChunkRef>>,
+        approach: Approach,
+    ) -> Result<Leaf> {
+        self.image.piece(at, leaves, approach)
+    }
+
+    fn with_place(&self, place: Option<Place>, enter: &mut dyn FnMut(Option<Place>)) {
+        enter(place);
+    }
+}
+
+impl Fetchable for Viewed {
+    fn fetch(&self, from: u64, to: u64) -> Result<u64> {
+        let mut reading = Reading::ahead(&self.backing);
+        reading.warm(self, from, to)?;
+        Ok(reading.loaded)
+    }
+}
+
+impl View {
+    /// The same, and keeps `open`, of the snapshot that is viewed, for as long as the view lives.
+    pub fn keeping(mut self, open: Option<OpenSnapshot>) -> Self {
+        self._open = open;
+        self
+    }
+
+    fn submit(&self, fetch: &Fetch) {
+        let viewed: Arc<dyn Fetchable> = Arc::clone(&self.viewed) as _;
+        self.engine.fetcher.submit(&viewed, fetch);
+    }
+}
+
+impl Volume for View {
+    fn info(&self) -> VolumeInfo {
+        self.viewed.image.info()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.viewed.len()
+    }
+
+    fn read(
+        &self,
+        _context: RequestContext,
+        offset_bytes: u64,
+        into: &mut [u8],
+    ) -> std::result::Result<(), VolumeError> {
+        if let Some(recorder) = &self.viewed.recorder {
+            recorder.record(offset_bytes, into.len() as u64);
+        }
+        let judging = Judging {
+            front: &self.viewed.front,
+            object_bytes: self.viewed.len(),
+            request: (offset_bytes, into.len() as u64),
+            submit: &|fetch| self.submit(&fetch),
+            meter: &self.viewed.meter,
+            recorder: self.viewed.recorder.as_deref(),
+        };
+        Reading::judged(&self.engine.backing, judging)
+            .fill(&*self.viewed, offset_bytes, into)
+            .map_err(|e| VolumeError::new(VolumeErrorKind::Io, e))
+    }
+
+    fn write(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+        durability: Durability,
+    ) -> std::result::Result<(), VolumeError> {
+        let image = &self.viewed.image;
+        image.write(context, offset_bytes, data, durability)
+    }
+
+    fn flush(&self, context: RequestContext) -> std::result::Result<(), VolumeError> {
+        self.viewed.image.flush(context)
+    }
+
+    fn discard(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> std::result::Result<(), VolumeError> {
+        self.viewed.image.discard(context, offset_bytes, len_bytes)
+    }
+
+    fn write_zeroes(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        may_free: bool,
+        durability: Durability,
+    ) -> std::result::Result<(), VolumeError> {
+        let image = &self.viewed.image;
+        image.write_zeroes(context, offset_bytes, len_bytes, may_free, durability)
+    }
+
+    fn extents(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        len_bytes: u64,
+        visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
+    ) -> std::result::Result<(), VolumeError> {
+        let image = &self.viewed.image;
+        image.extents(context, offset_bytes, len_bytes, visit)
+    }
+
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            fast_path: Some(self),
+            changes: Some(&self.viewed.image),
+            prefetch: Some(self),
+        }
+    }
+}
+
+impl FastPath for View {
+    fn is_cached(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) -> bool {
+        let end = offset_bytes.saturating_add(len_bytes);
+        let in_cache = |f: &units::Fingerprint| self.engine.backing.cache.is_content_resident(f);
+        let Some(log2) = self.viewed.log2() else {
+            return self.viewed.image.is_known(offset_bytes, end, &in_cache);
+        };
+        let chunks = (offset_bytes >> log2)..=(end.saturating_sub(1) >> log2);
+        // Long requests go to a thread anyway: asking for each chunk would cost as much as reading.
+        chunks.clone().count() <= CACHED_CHUNKS_MAX
+            && chunks.into_iter().all(|chunk| {
+                let place = Place {
+                    object: self.viewed.object,
+                    chunk,
+                };
+                let (at, end) = (chunk << log2, (chunk + 1) << log2);
+                self.engine.backing.cache.is_resident(place)
+                    || self.viewed.image.is_known(at, end, &in_cache)
+            })
+    }
+
+    fn write_now(
+        &self,
+        context: RequestContext,
+        offset_bytes: u64,
+        data: &[u8],
+    ) -> std::result::Result<bool, VolumeError> {
+        self.viewed.image.write_now(context, offset_bytes, data)
+    }
+}
+
+impl Prefetch for View {
+    fn prefetch(&self, _context: RequestContext, offset_bytes: u64, len_bytes: u64) {
+        self.submit(&super::fetcher::hinted(offset_bytes, len_bytes));
+    }
+}
+
+/// As for volumes.
+const CACHED_CHUNKS_MAX: usize = 16;

@@ -1,0 +1,245 @@
+//! Writes to a live volume: through the journal, or for whole chunks of long ones past it.
+//!
+//! Invariant: every write is in the journal before it is in the active overlay, and both happen behind
+//! the gate. Who waits for room holds neither the gate nor a layer. Called by handles.
+
+use super::engine::Engine;
+use super::live::{LiveVolume, PAGE_BYTES};
+use super::overlay::{DirectChunks, Piece, Source};
+use crate::journal::Record;
+use page_cache::Use;
+use std::sync::Arc;
+use store::{Result, StoreError, StoreErrorKind};
+use units::{Fingerprint, JournalPosition};
+
+/// A direct write is entered in parts of this size, a multiple of every chunk size.
+const DIRECT_PART_BYTES: usize = 1 << 20;
+
+/// What is appended.
+enum Write<'a> {
+    Data(&'a [u8]),
+    Zero,
+    Chunks(Arc<[Fingerprint]>),
+}
+
+impl LiveVolume {
+    /// Stores `data` at `offset`; later reads see it. Waits for room in the journal.
+    pub fn write(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        let len = data.len() as u64;
+        engine.back_pressure.admission.admit(len)?;
+        let direct_bytes_min = engine.direct.bytes_min();
+        if !engine.direct.is_streaming(len) || len < direct_bytes_min {
+            return self.write_journalled(engine, offset, data);
+        }
+        // Whole chunks pass the journal by; what is around them does not.
+        let chunk_bytes = self.chunk_bytes();
+        let first = offset.next_multiple_of(chunk_bytes);
+        let end = (offset + len) & !(chunk_bytes - 1);
+        if end < first + direct_bytes_min {
+            return self.write_journalled(engine, offset, data);
+        }
+        let (head, rest) = data.split_at((first - offset) as usize);
+        let (whole, tail) = rest.split_at((end - first) as usize);
+        self.write_journalled(engine, offset, head)?;
+        let mut at = first;
+        for part in whole.chunks(DIRECT_PART_BYTES) {
+            self.write_direct(engine, at, part)?;
+            at += part.len() as u64;
+        }
+        self.write_journalled(engine, end, tail)
+    }
+
+    fn write_direct(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        if engine.back_pressure.restraint.is_held_back() {
+            return self.write_journalled(engine, offset, data);
+        }
+        // From the choice of a place until the overlay names it: see `Volumes::visit_unfolded`.
+        let choosing = engine.direct.choosing();
+        self.expect_takes(engine, offset, data.len() as u64)?;
+        let stored = engine.direct.store(self.chunk_bytes() as usize, data)?;
+        let Some(fingerprints) = stored else {
+            drop(choosing);
+            return self.write_journalled(engine, offset, data);
+        };
+        let chunks = data.chunks_exact(self.chunk_bytes() as usize);
+        for (fingerprint, bytes) in fingerprints.iter().zip(chunks) {
+            if !fingerprint.is_hole() {
+                engine
+                    .backing
+                    .cache
+                    .insert(fingerprint, bytes, None, Use::Scan);
+            }
+        }
+        let write = Write::Chunks(fingerprints.into());
+        self.append_waiting(engine, offset, &write, data.len() as u64)?;
+        engine.back_pressure.written()
+    }
+
+    fn write_journalled(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<()> {
+        let mut at = offset;
+        let mut rest = data;
+        while !rest.is_empty() {
+            // Records end where pages end, so that a page is of one record.
+            let room = Record::DATA_BYTES_MAX as u64 - at % Record::DATA_BYTES_MAX as u64;
+            let take = room.min(rest.len() as u64) as usize;
+            let (now, later) = rest.split_at(take);
+            self.append_waiting(engine, at, &Write::Data(now), take as u64)?;
+            rest = later;
+            at += take as u64;
+        }
+        engine.back_pressure.written()
+    }
+
+    /// The same if nothing has to be waited for; false when something has, and nothing was written.
+    pub fn write_now(&self, engine: &Engine, offset: u64, data: &[u8]) -> Result<bool> {
+        let fits_one_record = data.len() <= Record::DATA_BYTES_MAX;
+        if !fits_one_record
+            || engine.levels.is_pressed()
+            || engine.backing.journal.is_write_out_due()
+        {
+            return Ok(false);
+        }
+        if !engine
+            .back_pressure
+            .admission
+            .is_admitted(data.len() as u64)
+        {
+            return Ok(false);
+        }
+        engine.direct.is_streaming(data.len() as u64);
+        self.append(engine, offset, &Write::Data(data), data.len() as u64)
+    }
+
+    /// Makes a range read as zeroes.
+    pub fn zero(&self, engine: &Engine, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.append_waiting(engine, offset, &Write::Zero, len)?;
+        engine.back_pressure.written()
+    }
+
+    /// One record, once the journal has room for it.
+    fn append_waiting(
+        &self,
+        engine: &Engine,
+        offset: u64,
+        write: &Write<'_>,
+        len: u64,
+    ) -> Result<()> {
+        // Who has chosen places does not wait for the collector, who waits for that.
+        let may_wait = !matches!(write, Write::Chunks(_));
+        loop {
+            engine.back_pressure.wait_for_pieces(may_wait)?;
+            let rounds = engine.checkpointer.rounds();
+            if self.append(engine, offset, write, len)? {
+                return Ok(());
+            }
+            engine.back_pressure.make_room(rounds, may_wait)?;
+        }
+    }
+
+    /// One record, behind the gate. False when the journal has no room for it.
+    fn append(&self, engine: &Engine, offset: u64, write: &Write<'_>, len: u64) -> Result<bool> {
+        let _gate = self.enter();
+        self.expect_takes(engine, offset, len)?;
+        let volume = self.id;
+        let (record, source) = match write {
+            Write::Data(data) => (
+                Record::Write {
+                    volume,
+                    offset_bytes: offset,
+                    data,
+                },
+                Source::Record { skip: 0 },
+            ),
+            Write::Zero => (
+                Record::Zero {
+                    volume,
+                    offset_bytes: offset,
+                    len_bytes: len,
+                },
+                Source::Zero,
+            ),
+            Write::Chunks(fingerprints) => (
+                Record::Chunks {
+                    volume,
+                    chunk_first: offset >> self.log2,
+                    fingerprints,
+                },
+                Source::Chunks(DirectChunks {
+                    fingerprints: Arc::clone(fingerprints),
+                    log2: self.log2,
+                    skip: 0,
+                }),
+            ),
+        };
+        let position = match engine.backing.journal.append(&record) {
+            Err(e) if e.kind == StoreErrorKind::JournalFull => return Ok(false),
+            position => position?,
+        };
+        // Before the piece can be found.
+        if let Write::Data(data) = write {
+            self.keep_pages(engine, offset, data, position);
+        }
+        let mut state = self.state_mut();
+        state.active.insert(Piece {
+            offset,
+            len,
+            position,
+            source,
+        });
+        state.fresh = true;
+        Ok(true)
+    }
+
+    fn expect_takes(&self, engine: &Engine, offset: u64, len: u64) -> Result<()> {
+        let state = self.state();
+        state.expect_open()?;
+        if offset.saturating_add(len) > state.size {
+            let why = "the volume has become smaller";
+            return Err(StoreError::new(StoreErrorKind::Invalid, why));
+        }
+        let keeps = state.kept.is_some();
+        drop(state);
+        match keeps {
+            true => self.expect_writable(engine),
+            false => Ok(()),
+        }
+    }
+
+    fn keep_pages(&self, engine: &Engine, offset: u64, data: &[u8], position: JournalPosition) {
+        let lead = (offset.next_multiple_of(PAGE_BYTES) - offset) as usize;
+        let whole = data.get(lead..).unwrap_or_default();
+        let first = offset.div_ceil(PAGE_BYTES);
+        for (page, bytes) in (first..).zip(whole.chunks_exact(PAGE_BYTES as usize)) {
+            if let Ok(bytes) = bytes.try_into() {
+                engine
+                    .backing
+                    .cache
+                    .put_unwritten(self.object, page, position.0, bytes);
+            }
+        }
+    }
+
+    /// Refuses a write to a volume that keeps too much.
+    fn expect_writable(&self, engine: &Engine) -> Result<()> {
+        let kept = self.state().kept.clone();
+        let Some(kept) = kept.filter(|kept| engine.levels.is_too_much(kept)) else {
+            return Ok(());
+        };
+        let found = format!(
+            "takes no more writes: {} bytes of the journal cannot be checkpointed: {}; run quintet \
+             repair, or roll the volume back to a snapshot",
+            kept.bytes, kept.why
+        );
+        Err(StoreError::corruption(
+            "volume",
+            engine.registry.name_of(&self.id),
+            found,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

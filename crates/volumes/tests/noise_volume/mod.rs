@@ -1,0 +1,110 @@
+//! A volume of noise in a pool on a simulated disk, folded and closed; and what reads it.
+//!
+//! Invariant: whoever reads a page is told when it is not what was written.
+
+#![allow(dead_code)] // No test uses all of it.
+
+use super::small_volumes::CONTEXT;
+use super::specimen::{self, noise};
+use chunking::Compression;
+use sim::{Image, Seed, SimDisk};
+use std::sync::Arc;
+use store::{InitOptions, LaneOptions, OpenMode, Pool};
+use volume::{Durability, Volume};
+use volumes::{
+    AccessOptions, DirectLimits, JournalOptions, Switches, Thresholds, Volumes, VolumesOptions,
+};
+
+pub const SIZE: u64 = 64 << 20;
+pub const PAGES: u64 = SIZE >> 12;
+pub const REGION_BYTES: u64 = 16 << 10;
+
+pub fn options(switches: Switches, memory_bytes: u64) -> VolumesOptions {
+    VolumesOptions {
+        journal: JournalOptions {
+            bytes_max: 8 << 20,
+            slot_bytes: 1 << 20,
+            buffer_bytes: 256 << 10,
+        },
+        memory_bytes,
+        thresholds: Thresholds::default(),
+        lane: LaneOptions {
+            compression: Compression::Lz4,
+            region_bytes: REGION_BYTES as usize,
+            container_bytes: 1 << 20,
+        },
+        direct: DirectLimits::default(),
+        access: AccessOptions {
+            switches,
+            // What happens is what the test asks for.
+            fetch_threads: 0,
+            ..AccessOptions::default()
+        },
+    }
+}
+
+pub fn without(change: impl FnOnce(&mut Switches)) -> Switches {
+    let mut switches = Switches::default();
+    change(&mut switches);
+    switches
+}
+
+pub fn open_with(media: media::Media, options: &VolumesOptions) -> Volumes {
+    let pool = Pool::open(media, None, OpenMode::Write, 64 << 20).expect("pool");
+    Volumes::open(Arc::new(pool), options).expect("volumes")
+}
+
+pub fn open(disk: &Arc<SimDisk>, switches: Switches) -> Volumes {
+    open_with(specimen::media(disk, 2), &options(switches, 256 << 20))
+}
+
+/// An empty pool.
+pub fn disk_with_a_pool() -> Arc<SimDisk> {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+        parity_percent: 0,
+    };
+    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
+    disk
+}
+
+/// A pool with a volume of noise, folded and closed.
+pub fn disk_with_a_volume() -> Arc<SimDisk> {
+    let disk = disk_with_a_pool();
+    let volumes = open(&disk, Switches::default());
+    let volume = volumes.create("v", SIZE, 12).expect("create");
+    for n in 0..SIZE >> 20 {
+        let bytes = noise(n, 1 << 20);
+        volume
+            .write(CONTEXT, n << 20, &bytes, Durability::Volatile)
+            .expect("write");
+    }
+    volumes.checkpoint().expect("checkpoint");
+    drop(volumes);
+    disk
+}
+
+pub fn read(volume: &dyn Volume, offset: u64, len: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len as usize];
+    volume.read(CONTEXT, offset, &mut bytes).expect("read");
+    bytes
+}
+
+pub fn expect_page(volume: &dyn Volume, page: u64) {
+    let bytes = read(volume, page << 12, 4096);
+    let megabyte = noise(page >> 8, 1 << 20);
+    let at = (page as usize & 255) << 12;
+    assert!(bytes == megabyte[at..at + 4096], "page {page}");
+}
+
+/// Pages in an order that nobody can guess, none twice.
+pub fn shuffled(seed: u64) -> Vec<u64> {
+    let mut seed = Seed::new(seed);
+    let mut pages: Vec<u64> = (0..PAGES).collect();
+    for n in (1..pages.len()).rev() {
+        pages.swap(n, seed.below(n as u64 + 1) as usize);
+    }
+    pages
+}

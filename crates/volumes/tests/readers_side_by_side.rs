@@ -1,0 +1,234 @@
+//! Readers, writers, checkpoints and fetching ahead go on side by side: what they share is read once, memory
+//! stays within its budget, and every byte is right.
+
+mod noise_volume;
+mod small_volumes;
+#[path = "../../store/tests/specimen/mod.rs"]
+mod specimen;
+
+use media::{Blobs, MediaError, Put};
+use noise_volume::*;
+use sim::{Seed, SimDisk};
+use small_volumes::CONTEXT;
+use specimen::noise;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+use volume::{Durability, Volume};
+use volumes::Switches;
+
+/// Blobs whose reads wait, while that is asked for, until all who are to come have come.
+struct Slow {
+    inner: Arc<dyn Blobs>,
+    slow: AtomicBool,
+    coming: AtomicUsize,
+    reads: AtomicU64,
+}
+
+impl Blobs for Slow {
+    fn put(&self, name: &str, bytes: Vec<u8>, how: Put) -> Result<(), MediaError> {
+        self.inner.put(name, bytes, how)
+    }
+
+    fn read_range(&self, name: &str, offset: u64, into: &mut [u8]) -> Result<(), MediaError> {
+        if self.slow.load(Ordering::SeqCst) {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            while self.coming.load(Ordering::SeqCst) > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // From their last word before the call to where they wait.
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        self.inner.read_range(name, offset, into)
+    }
+
+    fn len(&self, name: &str) -> Result<u64, MediaError> {
+        self.inner.len(name)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>, MediaError> {
+        self.inner.list(prefix)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), MediaError> {
+        self.inner.delete(name)
+    }
+
+    fn sweep(&self) -> Result<(), MediaError> {
+        self.inner.sweep()
+    }
+
+    fn adopt(&self, name: &str) {
+        self.inner.adopt(name);
+    }
+
+    fn barrier(&self, point: media::Barrier) -> Result<(), MediaError> {
+        self.inner.barrier(point)
+    }
+}
+
+/// Regions that are read when eight readers come for two pages of one region.
+fn parallel_reads(disk: &Arc<SimDisk>, switches: Switches) -> u64 {
+    let mut media = specimen::media(disk, 2);
+    let slow = Arc::new(Slow {
+        inner: Arc::clone(&media.blobs),
+        slow: AtomicBool::new(false),
+        coming: AtomicUsize::new(8),
+        reads: AtomicU64::new(0),
+    });
+    media.blobs = Arc::clone(&slow) as _;
+    let volumes = open_with(media, &options(switches, 256 << 20));
+    let volume = volumes.volume("v").expect("volume");
+    // Headers and directories of containers, nodes, and buckets of the index.
+    let first = shuffled(5);
+    let far = |page: &&u64| **page >= 64;
+    let first = first.iter().filter(far).take(2000);
+    first.for_each(|page| drop(read(&volume, page << 12, 4096)));
+    let before = volumes.decision_counters();
+    slow.slow.store(true, Ordering::SeqCst);
+    let started = Barrier::new(8);
+    std::thread::scope(|scope| {
+        for reader in 0..8u64 {
+            let (volume, slow, started) = (&volume, &slow, &started);
+            scope.spawn(move || {
+                started.wait();
+                slow.coming.fetch_sub(1, Ordering::SeqCst);
+                expect_page(volume, reader % 2);
+            });
+        }
+    });
+    let reads = slow.reads.load(Ordering::SeqCst);
+    let after = volumes.decision_counters();
+    let (shared, regions) = (
+        after.shared_reads - before.shared_reads,
+        after.region_reads - before.region_reads,
+    );
+    assert!(reads == regions, "{reads} reads for {regions} regions");
+    match switches.shared_reads {
+        true => assert!((1..=7).contains(&shared), "{shared} shared"),
+        false => assert_eq!(shared, 0),
+    }
+    regions
+}
+
+#[test]
+fn many_readers_of_one_region_are_one_read() {
+    let disk = disk_with_a_volume();
+    // All by one route: a random reader keeps but the page that it came for.
+    let mut switches = without(|s| s.direct_regions = false);
+    assert_eq!(parallel_reads(&disk, switches), 1);
+    switches.shared_reads = false;
+    let alone = parallel_reads(&disk, switches);
+    assert!(
+        alone >= 4,
+        "{alone} regions read by eight readers who share nothing"
+    );
+}
+
+#[test]
+fn memory_stays_within_its_budget_while_much_is_fetched() {
+    const MEMORY_BYTES: u64 = 6 << 20;
+    let disk = disk_with_a_volume();
+    let mut options = options(Switches::default(), MEMORY_BYTES);
+    options.access.fetch_threads = 2;
+    options.access.fetch_bytes_max = 1 << 30;
+    let volumes = open_with(specimen::media(&disk, 2), &options);
+    let volume = volumes.volume("v").expect("volume");
+    for n in 0..SIZE >> 18 {
+        let bytes = read(&volume, n << 18, 256 << 10);
+        let at = (n as usize & 3) << 18;
+        assert!(bytes == noise(n >> 2, 1 << 20)[at..at + (256 << 10)], "{n}");
+        let resident = volumes.cache_counters().bytes_resident;
+        assert!(resident <= MEMORY_BYTES, "{resident} bytes");
+    }
+    let counters = volumes.decision_counters();
+    // What waits is limited to a sixteenth of the memory, whatever was asked for.
+    assert!(counters.fetch_dropped_bytes > 0, "{counters:?}");
+}
+
+/// A page of the stress: its number and version, over and over.
+fn stamped(page: u64, version: u64) -> Vec<u8> {
+    let stamp = [page.to_le_bytes(), version.to_le_bytes()].concat();
+    stamp.repeat(4096 / 16)
+}
+
+fn stamp_of(bytes: &[u8], page: u64) -> u64 {
+    let (stamps, _) = bytes.as_chunks::<16>();
+    let first = stamps.first().expect("a page");
+    assert!(stamps.iter().all(|s| s == first), "page {page} is mixed");
+    let (number, version) = first.split_at(8);
+    let version = u64::from_le_bytes(version.try_into().expect("8"));
+    let number = u64::from_le_bytes(number.try_into().expect("8"));
+    assert!(number == page || version == 0, "page {number} at {page}");
+    version
+}
+
+#[test]
+fn readers_writers_checkpoints_and_fetching_go_side_by_side() {
+    const PAGES: u64 = 4096;
+    let disk = disk_with_a_pool();
+    let mut options = options(Switches::default(), 5 << 20);
+    options.access.fetch_threads = 2;
+    let volumes = open_with(specimen::media(&disk, 2), &options);
+    let volume = volumes.create("v", PAGES << 12, 12).expect("create");
+    // What each page holds at least: written and acknowledged.
+    let acknowledged: Vec<AtomicU64> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
+    let writing = AtomicUsize::new(2);
+    std::thread::scope(|scope| {
+        for writer in 0..2u64 {
+            let (volume, acknowledged, writing) = (&volume, &acknowledged, &writing);
+            scope.spawn(move || {
+                let mut seed = Seed::new(writer);
+                for version in 1..4000 {
+                    // Each writer has pages of its own, in runs, some of them long.
+                    let run = if version % 40 == 0 { 64 } else { 1 };
+                    let first = seed.below(PAGES / 128) * 128 + writer * 64;
+                    let first = first + seed.below(64 / run);
+                    let pages: Vec<u8> = (first..first + run)
+                        .flat_map(|page| stamped(page, version))
+                        .collect();
+                    let done = volume.write(CONTEXT, first << 12, &pages, Durability::Volatile);
+                    done.expect("write");
+                    for page in first..first + run {
+                        acknowledged[page as usize].store(version, Ordering::SeqCst);
+                    }
+                }
+                writing.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        for reader in 0..3u64 {
+            let (volume, acknowledged, writing) = (&volume, &acknowledged, &writing);
+            scope.spawn(move || {
+                let mut seed = Seed::new(100 + reader);
+                let mut at = 0;
+                while writing.load(Ordering::SeqCst) > 0 {
+                    let count = if reader == 0 { 1 } else { 16 };
+                    at = match reader {
+                        0 => seed.below(PAGES),
+                        _ => (at + 16) % (PAGES - 16),
+                    };
+                    let least: Vec<u64> = (at..at + count)
+                        .map(|page| acknowledged[page as usize].load(Ordering::SeqCst))
+                        .collect();
+                    let bytes = read(volume, at << 12, count << 12);
+                    for ((page, bytes), least) in (at..).zip(bytes.chunks(4096)).zip(least) {
+                        let version = stamp_of(bytes, page);
+                        assert!(version >= least, "page {page}: {version} after {least}");
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while writing.load(Ordering::SeqCst) > 0 {
+                volumes.step(64 << 10).expect("step");
+            }
+        });
+    });
+    volumes.checkpoint().expect("checkpoint");
+    for page in 0..PAGES {
+        let bytes = read(&volume, page << 12, 4096);
+        let wanted = acknowledged[page as usize].load(Ordering::SeqCst);
+        assert_eq!(stamp_of(&bytes, page), wanted, "page {page}");
+    }
+    small_volumes::is_sound(&volumes);
+}

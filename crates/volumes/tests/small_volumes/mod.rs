@@ -1,0 +1,78 @@
+//! A pool on a simulated disk and its volumes, open, with limits so small that everything happens.
+
+#![allow(dead_code)] // No test uses all of it.
+
+use super::specimen::{self, options};
+use chunking::Compression;
+use sim::{Image, SimDisk};
+use std::sync::Arc;
+use store::{CheckDepth, InitOptions, OpenMode, Pool};
+use volume::{Durability, RequestContext, Volume};
+use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
+
+/// Nobody in particular.
+pub const CONTEXT: RequestContext = RequestContext {
+    origin: units::Origin::Foreground,
+    class: units::IoClass(0),
+};
+
+/// Limits that a test of seconds reaches.
+pub fn small() -> VolumesOptions {
+    VolumesOptions {
+        journal: JournalOptions {
+            bytes_max: 1 << 20,
+            slot_bytes: 128 << 10,
+            buffer_bytes: 256 << 10,
+        },
+        memory_bytes: 8 << 20,
+        thresholds: Thresholds::default(),
+        lane: options(Compression::Lz4),
+        direct: DirectLimits {
+            bytes_min: 100_000,
+            unflushed_bytes_min: 200_000,
+        },
+        access: AccessOptions::default(),
+    }
+}
+
+/// A disk with an empty pool.
+pub fn made() -> Arc<SimDisk> {
+    let disk = SimDisk::unrecorded(Image::new());
+    let init = InitOptions {
+        secrets: &[],
+        chunk_bytes_average: 4096,
+        parity_percent: 0,
+    };
+    Pool::init(&specimen::media(&disk, 1), &init).expect("init");
+    disk
+}
+
+/// Opens the volumes of the pool; `seed` is for names and the page cache.
+pub fn open(disk: &Arc<SimDisk>, seed: u64) -> Volumes {
+    let pool = specimen::open(disk, seed, None, OpenMode::Write).expect("open");
+    Volumes::open(Arc::new(pool), &small()).expect("volumes")
+}
+
+/// All bytes.
+pub fn read(volume: &dyn Volume) -> Vec<u8> {
+    let mut bytes = vec![0xee; volume.size_bytes() as usize];
+    volume.read(CONTEXT, 0, &mut bytes).expect("read");
+    bytes
+}
+
+/// Writes, and waits for nothing.
+pub fn write(volume: &dyn Volume, offset: u64, data: &[u8]) {
+    volume
+        .write(CONTEXT, offset, data, Durability::Volatile)
+        .expect("write");
+}
+
+/// Every byte of the pool is what it should be.
+pub fn is_sound(volumes: &Volumes) {
+    let depth = CheckDepth::Data { part: 1, parts: 1 };
+    let report = volumes
+        .pool()
+        .check(depth, &mut |_, _| std::ops::ControlFlow::Continue(()))
+        .expect("check");
+    assert!(report.is_sound(), "{report:?}");
+}
