@@ -1,9 +1,11 @@
 //! The simulator: a disk that forgets what was not synced, and an explorer of what it may forget.
 //! Tests of the store use it; no production code does.
 //!
-//!     Scenario::run on SimDisk --> log --> Walker --> CrashPoint --plan--> disk image
-//!                                                                             |
-//!                                          Scenario::check (recovery) <-------+
+//! ```text
+//! Scenario::run on SimDisk --> log --> Walker --> CrashPoint --plan--> disk image
+//!                                                                         |
+//!                                      Scenario::check (recovery) <-------+
+//! ```
 //!
 //! Invariant: everything is a function of the arguments and a seed: no system time, no system
 //! randomness, no real file. [`SimDisk`] implements `media::Disk` in memory and records the

@@ -1,10 +1,12 @@
 //! Histories of a pool for the explorer: operations of users, acknowledgements, and the pool after
 //! a crash. `tests/pool*.rs` and the example `explore_pool` use them.
 //!
-//!     PoolOp --> Process --> pool on SimDisk
-//!                   |              | crash
-//!                   v              v
-//!              History, Model --> examine
+//! ```text
+//! PoolOp --> Process --> pool on SimDisk
+//!               |              | crash
+//!               v              v
+//!          History, Model --> examine
+//! ```
 //!
 //! Invariant: a history is a function of its plan and its seed. [`PoolOp`] is the one list of
 //! operations. [`Process`] runs them and reports acknowledgements to the explorer's history.

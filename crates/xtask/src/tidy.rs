@@ -1,6 +1,8 @@
 //! The rules of the house, checked over the files of a checkout. `main` calls this.
 //!
-//!     files -> Tree -> rules (one file each) -> findings
+//! ```text
+//! files -> Tree -> rules (one file each) -> findings
+//! ```
 //!
 //! Invariant: a rule is a function from files to findings, so that a canary can show that it fails.
 //! A finding says where, what, and what to do.
