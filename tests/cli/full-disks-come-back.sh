@@ -110,13 +110,16 @@ rm -rf "$dir/source"
 foreign
 usable
 
-# 5. Backups that were killed, again and again.
+# 5. Backups that were killed, again and again, each with a container or two on the disk.
+pool_kib() { du -sk "$pool" 2>/dev/null | cut -f1; }
+has_stored() { [ "$(pool_kib)" -gt $((before + 16000)) ] || ! kill -0 $one; }
 begin killed
 for turn in 1 2 3 4 5 6; do
     noise "$dir/fill" 60
+    before=$(pool_kib)
     q backup "$dir/fill" >"$log" 2>&1 &
     one=$!
-    sleep 0.7
+    wait_until has_stored
     kill -9 $one 2>/dev/null || true
     wait $one 2>/dev/null || true
 done
