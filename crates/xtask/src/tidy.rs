@@ -12,6 +12,7 @@ mod documents;
 mod floors;
 mod lexer;
 mod manifest;
+mod map;
 mod names;
 mod pipeline;
 mod prose;
@@ -82,6 +83,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         prose::check,
         names::check,
         documents::check,
+        map::check,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();
     findings.sort();
