@@ -1,8 +1,10 @@
 //! Finds the place of a chunk by its fingerprint (DDFS, ATC'18: locality first, index second). The
 //! read path, the write path, recovery and check call this.
 //!
+//! ```text
 //! fingerprint -> claims of the session -> near directories -> index -> directory confirms
 //!                                         (missed: all directories, see `locate`)
+//! ```
 //!
 //! Invariant: a returned place was confirmed by a container's verified directory. The index is a
 //! hint, and [`ChunkMap::hints`] and [`ChunkMap::expected`] return hints too. If the index misses a

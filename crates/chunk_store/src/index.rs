@@ -8,9 +8,11 @@
 //! missing, torn, old or another pool's. Then the index is empty, and the caller inserts the
 //! containers' directories again.
 //!
+//! ```text
 //! insert -> active (delta) -> frozen -> merge -> file, bucket by bucket
 //!                                         +----> overflow table, if the bucket is full
 //! lookup: overflow, active, frozen, then one bucket (cache or file)
+//! ```
 //!
 //! The entries before a merge (`delta`), hot buckets (`cache`), the overflow table and the
 //! container numbers are in memory, within the given budget. The device has one file, see `table`.

@@ -2,8 +2,10 @@
 //! fingerprint index, recipes, the catalog. It knows no pool, session or protocol. `store` calls
 //! it, and `volumes` does for recipes.
 //!
+//! ```text
 //! fingerprint -> index -> chunk_map -> container -> verified chunk
 //! object -> recipe -> fingerprints;  root -> catalog -> objects, containers
+//! ```
 //!
 //! Invariant: bytes that leave this crate are verified, unless their type says that they are not.
 //! Stored containers are never changed in place.

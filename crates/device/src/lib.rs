@@ -1,9 +1,11 @@
 //! Decides which thread may use the device now: the scheduler of `qos`, with threads that wait for
 //! its I/O grants. The server that holds a pool creates the queue.
 //!
+//! ```text
 //! reads and syncs of clients, backups ... -> PacedDisk --+
 //! steps of maintenance -----------------> DeviceQueue::ask +-> scheduler (qos) -> device
 //! processes beside the server --------> their RequestQueue +
+//! ```
 //!
 //! Invariant: the lock is never held across device I/O. A thread that holds a grant waits only for
 //! grants of maintenance, and maintenance never holds all grants; so every grant ends. Requests

@@ -1,8 +1,10 @@
 //! Check: verifies that everything that snapshots need exists and is unchanged. `Pool::check`,
 //! repair and scrub call this.
 //!
+//! ```text
 //! inventory -> containers -> regions (by depth) -> lost chunks
 //! snapshots -> references -> lost chunks that are needed -> names of files (affected.rs)
+//! ```
 //!
 //! Invariant: it reports and never repairs. It finds all damage in what it reads, and names the
 //! affected snapshots and paths. `subset n/t` is deterministic: t runs read everything. A place in

@@ -2,7 +2,9 @@
 //! a bounded amount of work and returns what it did. The caller in `maintenance` decides what to
 //! collect, in which order, and when to stop.
 //!
+//! ```text
 //! purge -> mark -> delete from the trash -> choose -> retire -> copy -> trash
+//! ```
 //!
 //! - [`Pool::purge`](crate::Pool::purge): removes expired snapshots from the catalog.
 //! - [`Mark`]: finds what is live.

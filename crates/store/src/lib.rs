@@ -2,7 +2,9 @@
 //! the primitives of garbage collection and defragmentation. It knows no volume, protocol or
 //! command line. `volumes`, `maintenance`, `archive` and the program call it.
 //!
+//! ```text
 //! pool -> read_path, write_path, recovery, check, collect, defragment -> chunk_store -> media
+//! ```
 //!
 //! Invariant: a commit is acknowledged only when everything it refers to is durable. Bytes are
 //! returned only after this process verified them.

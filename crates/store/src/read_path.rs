@@ -1,8 +1,10 @@
 //! The read path: finds verified bytes by fingerprint, and walks objects. The pool, the write path
 //! (old directories), space and check call this.
 //!
+//! ```text
 //! object -> recipe -> fingerprint -> cache -> approach (directory or index) -> region
 //!                                             single-flight: one thread reads a region
+//! ```
 //!
 //! Invariant: bytes leave here only after this process compared them with their fingerprint. A
 //! damaged region is put into quarantine, and every other place of the chunk is tried before an

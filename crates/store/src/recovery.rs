@@ -1,8 +1,10 @@
 //! Opens a pool: finds the newest root, opens the index, and adopts containers of a crashed writer.
 //! The pool calls this.
 //!
+//! ```text
 //! newest readable root -> its catalog readable? -> index complete? -> adopt containers
 //!        \ no: the commit before it                 \ no: read directories
+//! ```
 //!
 //! Invariant: no manual step is needed, ever. If a commit or its catalog cannot be read, the pool
 //! opens at the commit before it and reports the loss. Containers above the root's marks are

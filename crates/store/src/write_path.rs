@@ -1,8 +1,10 @@
 //! The write path: chunks into lanes, lanes into containers, one commit at the end. The pool opens
 //! sessions; threads of the program, of volumes and of maintenance drive the lanes.
 //!
+//! ```text
 //! chunk -> fingerprint -> claim -> region -> compress, seal -> container -> put
 //! commit: containers, catalog, barrier, root, barrier
+//! ```
 //!
 //! Invariant: nothing is acknowledged before [`WriteSession::commit`] returns. The next writer
 //! adopts containers that were stored before a failure. A session stores a chunk once, even if

@@ -1,7 +1,9 @@
 //! Fills a container in memory: chunks into regions, regions into the blob. Lanes and garbage
 //! collection call this.
 //!
+//! ```text
 //! header | region | region | ... | directory | parity | footer
+//! ```
 //!
 //! Invariant: a region is compressed and sealed once, under a nonce (its number) that is never used
 //! again with the container's key.

@@ -1,8 +1,10 @@
 //! Reads containers and verifies them. The chunk map, the read path, scrub and garbage collection
 //! call this.
 //!
+//! ```text
 //! blob --read--> stored bytes --checksum--> --seal--> OpenedRegion --decompress--> raw
 //!   (damage: parity, restoring.rs)                      --fingerprints--> Region
+//! ```
 //!
 //! Invariant: see [`super`]. Where stored bytes are damaged, parity restores them if it can.
 

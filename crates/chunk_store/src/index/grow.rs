@@ -4,8 +4,10 @@
 //! Old bucket `b` becomes the `2^d` buckets starting at `b * 2^d`. So both files are read and
 //! written sequentially, with one window of each in memory.
 //!
+//! ```text
 //! old file  | b0        | b1        | ...
 //! new file  | b0  | b1  | b2  | b3  | ...   + pending records + overflow records
+//! ```
 //!
 //! Invariant: the old file serves lookups until the new one is complete, durable and named. The new
 //! file has the smallest size at which it is at most `LOAD_MAX_PERCENT` full.

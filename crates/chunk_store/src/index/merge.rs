@@ -1,8 +1,10 @@
 //! Merges pending entries into the file, bucket by bucket in ascending order. Insert (if the delta
 //! is full) and commit call this with the index writer lock.
 //!
+//! ```text
 //! active -> frozen -> sorted by path -> windows of buckets -> read, change, write
 //!                                    -> grow, if the file would be too full
+//! ```
 //!
 //! Invariant: outside of a merge the file is marked clean. A merge marks it unclean before its
 //! first write to a bucket, and clean after its last write was synced. `frozen` stays visible to

@@ -1,7 +1,9 @@
 //! One index file: reads buckets through the cache, writes buckets, headers and tail. The index and
 //! its merges call this.
 //!
+//! ```text
 //! header slot 0 | header slot 1 | bucket 0 | bucket 1 | ... | tail (coverage, numbers, overflow)
+//! ```
 //!
 //! Invariant: every bucket that leaves this module was verified. A header is marked clean only
 //! after its buckets and tail were synced.

@@ -1,8 +1,10 @@
 //! Copies containers forward: live chunks move into new containers, and the old containers go into
 //! the trash. Each round makes one commit. Garbage collection calls this.
 //!
+//! ```text
 //! retired containers -> read regions -> Opener (checks) -> pack into lanes -> one commit:
 //!                                                         copies enter, old containers to trash
+//! ```
 //!
 //! Invariant: containers are retired before the first chunk is copied, so no new reference to them
 //! is made meanwhile. The commit that enters the copies puts them into the trash. A container whose

@@ -1,6 +1,8 @@
 //! Deletes containers from the trash. Garbage collection calls this.
 //!
+//! ```text
 //! remove old roots, barrier -> delete containers -> commit without their trash entries
+//! ```
 //!
 //! Invariant: a container is deleted only if no hold is older than the commit that trashed it
 //! (`pool::holds`), and if a mark that began after that commit found nothing live in it. First the

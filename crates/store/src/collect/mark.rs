@@ -1,8 +1,10 @@
 //! The mark: finds what is live as of one commit, in bounded steps (physical garbage collection,
 //! FAST'17). Garbage collection calls this.
 //!
+//! ```text
 //! oldest hold -> needs of open volumes -> commit -> open snapshots -> trash
 //!   -> walk the catalog -> mark objects (`space::marking`) -> mark open snapshots -> done
+//! ```
 //!
 //! Snapshots that clients of this process have open count as live, purged or not (`held`).
 //!

@@ -1,7 +1,9 @@
 //! Copies the live chunks of one region, in three parts: read, check, pack. `copy` calls this.
 //!
+//! ```text
 //! SourceRegion --read--> ReadRegion --look (any thread)--> LookedRegion --pack--> lane
 //!   all live: in its stored form     otherwise: the live chunks, packed again
+//! ```
 //!
 //! Invariant: bytes are sealed again only after they were compared with their fingerprints since
 //! they were read. A region that is completely live is copied in its stored form, and the checksum

@@ -2,9 +2,11 @@
 //! ATC'18: a random read needs no container directory). The reader calls this, and volumes with a
 //! cache of their own do.
 //!
+//! ```text
 //! cache -> index hint -> region -> verified chunk
 //!      \-> directory  -> region -> verified chunk
 //!                        damaged: quarantine, then every other place
+//! ```
 //!
 //! Invariant: a hint of the index counts only after the region's bytes were verified and one of its
 //! chunks has the fingerprint. Any other result of a hint is not treated as damage, and the

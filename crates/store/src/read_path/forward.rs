@@ -2,7 +2,9 @@
 //! device, not in the order of need (forward assembly: Lillibridge, Eshghi, Bhagwat, FAST'13).
 //! Restore, dump and export call this.
 //!
+//! ```text
 //! pieces of a segment -> expected regions -> sorted by place -> read into the cache -> visit
+//! ```
 //!
 //! Invariant: read-ahead uses at most three quarters of the cache. A wrong guess costs only time:
 //! the caller reads each chunk itself and gets its error.

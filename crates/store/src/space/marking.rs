@@ -2,8 +2,10 @@
 //! many objects share it (physical garbage collection, FAST'17, section 4). Garbage collection,
 //! check and `stats` call this.
 //!
+//! ```text
 //! snapshots -> directories -> queue of each level -> batch by place -> read nodes -> level below
 //!                              level 0: mark chunks
+//! ```
 //!
 //! There is one queue for each level. The lowest queue that is full is processed first, otherwise
 //! the highest that is not empty. So marking proceeds level by level and the queues stay bounded.

@@ -1,7 +1,9 @@
 //! A writer's session: creates lanes, takes them back, commits. The pool opens it for backups,
 //! volumes, garbage collection and replication.
 //!
+//! ```text
 //! lanes closed -> catalog edits -> catalog's containers -> barrier -> root -> barrier -> index
+//! ```
 //!
 //! Invariant: a commit's root is put only after a barrier covers every container that it can refer
 //! to.

@@ -1,7 +1,9 @@
 //! Regions in states between stored bytes and verified chunks, for callers that copy regions:
 //! garbage collection and the container reader itself.
 //!
+//! ```text
 //! FetchedRegion --checksum, seal--> OpenedRegion --fingerprints--> ProvenRegion
+//! ```
 //!
 //! Invariant: the bytes of an opened region were stored at this place by an owner of the pool's
 //! keys (checksum, and seal if the pool is sealed). Its decompressed contents are not verified. In

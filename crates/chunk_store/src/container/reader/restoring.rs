@@ -1,7 +1,9 @@
 //! Restores containers by parity, in memory. The container reader calls this after a failed read,
 //! and so does repair.
 //!
+//! ```text
 //! failed read -> whole container past the cache -> parity -> checked blob, kept in memory
+//! ```
 //!
 //! Invariant: nothing is written here. Nothing from a restored container is returned before it
 //! passed the same checks as stored bytes. A restored container is remembered until a writer stores
