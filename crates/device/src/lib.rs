@@ -2,9 +2,9 @@
 //! its I/O grants. The server that holds a pool creates the queue.
 //!
 //! ```text
-//! reads and syncs of clients, backups ... -> PacedDisk --+
-//! steps of maintenance -----------------> DeviceQueue::ask +-> scheduler (qos) -> device
-//! processes beside the server --------> their RequestQueue +
+//! reads, syncs of blobs (PacedDisk) ----+
+//! steps (DeviceQueue::ask) -------------+--> scheduler (qos) --> I/O grant --> device
+//! other processes (their RequestQueue) -+
 //! ```
 //!
 //! Invariant: the lock is never held across device I/O. A thread that holds a grant waits only for

@@ -10,7 +10,7 @@ use format::recipe::ObjectRoot;
 use std::collections::BTreeMap;
 use std::mem::take;
 
-/// What is live only because clients of this process have purged snapshots open.
+/// Counts of what is live only because clients of this process have purged snapshots open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldCounts {
     /// Purged snapshots whose roots were marked.

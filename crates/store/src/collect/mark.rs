@@ -44,7 +44,7 @@ pub struct MarkSummary {
     pub live_bytes: u64,
     /// Memory of the marks, bytes.
     pub bit_bytes: u64,
-    /// What only open snapshots need.
+    /// Part that only open snapshots need.
     pub held: HeldCounts,
 }
 

@@ -41,7 +41,7 @@ pub struct ReaderSeen {
     pub label: String,
 }
 
-/// What stays in the trash because of a reader.
+/// Counts of the trash that a reader keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
     /// The reader.

@@ -39,7 +39,7 @@ pub enum Route {
 /// Options of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approach {
-    /// What is asked first.
+    /// Selects which lookup comes first.
     pub route: Route,
     /// Single-flight: a thread that needs a region that is being read waits for it.
     pub shares: bool,

@@ -22,6 +22,7 @@ const FINISHED: &[&str] = &[
     "media",
     "nbd",
     "page_cache",
+    "store",
     "units",
     "volume",
 ];
