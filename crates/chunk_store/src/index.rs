@@ -139,7 +139,7 @@ impl FingerprintIndex {
     }
 
     /// Returns false if the chunk may have places that the index does not know: the lookup returned
-    /// [`delta::PLACES_MAX`] candidates, or the index is incomplete.
+    /// `delta::PLACES_MAX` candidates, or the index is incomplete.
     pub fn knows_all(&self, candidates: &[Location]) -> bool {
         candidates.len() < delta::PLACES_MAX && self.is_complete()
     }

@@ -24,7 +24,8 @@ const SECTOR_BYTES: u64 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// Their sync waits: such writes are large and no client waits for them. Writes of maintenance
-    /// go past the cache in pieces, each under a grant, and leave nothing to the sync.
+    /// go past the cache in pieces and leave nothing to the sync; the pieces of long ones wait for
+    /// grants.
     TakeTurns,
     /// Writes pass and are counted: a client waits for them.
     Pass,

@@ -65,8 +65,8 @@ impl State {
 
 impl DeviceQueue {
     /// Asks for a grant for one step: a maintenance task will read and write about `bytes` bytes,
-    /// or a process beside this one will read them. On a device with other users the step is
-    /// charged a seek.
+    /// or a process beside this one will read them. The step is charged a seek, unless it is
+    /// maintenance that reads sequentially.
     pub fn ask(&self, flow: Flow, bytes: u64) -> StepTurn<'_> {
         let came_ns = self.ticks.now_ns();
         let mut state = self.lock();

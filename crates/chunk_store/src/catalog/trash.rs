@@ -28,9 +28,9 @@ pub struct Discarded {
 
 impl Discarded {
     /// Returns since when the entry counts as trash, by a clock that shows `now`. If its time is in
-    /// the future, one of the clocks was wrong: the result is then the time at which a run first
-    /// saw this entry (`seen`), if that is not in the future too. Returns `None` if the period must
-    /// begin now.
+    /// the future, one of the clocks was wrong: the result is then the time of the sighting `seen`,
+    /// if that was of this entry's commit or a later one and is not in the future too. Returns
+    /// `None` if the period must begin now.
     pub fn reckoned(&self, now: UnixNanos, seen: Option<Self>) -> Option<UnixNanos> {
         let seen = seen.filter(|seen| self.by <= seen.by && seen.at <= now);
         match self.at <= now {

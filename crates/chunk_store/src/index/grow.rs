@@ -9,8 +9,8 @@
 //! new file  | b0  | b1  | b2  | b3  | ...   + pending records + overflow records
 //! ```
 //!
-//! Invariant: the old file serves lookups until the new one is complete, durable and named. The new
-//! file has the smallest size at which it is at most `LOAD_MAX_PERCENT` full.
+//! Invariant: the old file serves lookups until the new one is complete, durable and named.
+//! `size::size_for` chooses the new size.
 
 use super::build::Builder;
 use super::merge::{Placed, place, without};

@@ -11,7 +11,8 @@ const LOAD_MAX_PERCENT: u64 = 70;
 /// buckets are at least half of `LOAD_MAX_PERCENT` full.
 const OVERFLOW_SHARE: u64 = 64;
 
-/// Returns the smallest geometry, grown from `geometry`, for this many entries.
+/// Returns the smallest geometry, grown from `geometry`, that this many entries do not overfill. It
+/// is doubled at least once if too many entries are in the overflow table.
 pub(super) fn size_for(geometry: Geometry, entries: u64, overflow: u64) -> Geometry {
     let above = |geometry: Geometry, percent: u64| {
         entries.saturating_mul(100) > geometry.capacity().saturating_mul(percent)

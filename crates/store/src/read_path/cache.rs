@@ -151,8 +151,8 @@ impl Rings {
         self.stays.bytes + self.passes.bytes
     }
 
-    /// Evicts one region. Returns `None` if there is none, and `Some(None)` if the candidate was in
-    /// use and got a second chance.
+    /// Evicts one region. Returns `None` if there is none, and `Some(None)` if the candidate was
+    /// used and stays.
     fn evict(&mut self, passing_max: usize) -> Option<Option<Arc<DecodedRegion>>> {
         let is_passing = self.passes.bytes > passing_max || self.stays.regions.is_empty();
         let (oldest, was_used) = match is_passing {

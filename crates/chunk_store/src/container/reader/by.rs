@@ -6,7 +6,7 @@
 /// Selects whether the system's page cache keeps a copy of the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copies {
-    /// It does. No other reader may need that memory.
+    /// It does.
     #[default]
     InSystem,
     /// It does not, where the system supports that.
