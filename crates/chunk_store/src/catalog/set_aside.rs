@@ -1,5 +1,5 @@
 //! The quarantine in the catalog: damaged regions and containers, so that every later writer stores
-//! their chunks again. The pool calls this.
+//! their chunks again. The pool reads it, commits of sessions update it.
 //!
 //! Invariant: the key contains the whole record. The value is empty, or says that a repair found
 //! nothing lost because of the place; only `status` reads that. Unknown values are ignored. A

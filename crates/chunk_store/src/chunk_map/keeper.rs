@@ -1,4 +1,5 @@
-//! Chooses which of several copies of a chunk garbage collection keeps. Its marking calls this.
+//! Chooses which of several copies of a chunk garbage collection keeps. Marking, check and
+//! `Pool::space` call this.
 //!
 //! Invariant: the choice is the same for every reference to a chunk while no container is created
 //! or deleted. It is never in a deleted container, and never in an uncommitted one while a

@@ -1,8 +1,8 @@
-//! Walks from an [`ObjectRoot`] to its chunks. The read path, garbage collection and check call
-//! this.
+//! Walks from an [`ObjectRoot`] to its chunks. The read path, check and volumes call this.
 //!
-//! Invariant: each loaded node has the level, layout and length that its parent implies, or the
-//! walk fails with corruption.
+//! Invariant: walks over whole nodes check that each has the level, layout and length that its
+//! parent implies, and fail with corruption otherwise. Lookups of one chunk ([`fixed_chunk`],
+//! [`FixedLeaves`]) check only level and layout.
 
 use crate::error::{Result, StoreError};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};

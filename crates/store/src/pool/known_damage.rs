@@ -1,4 +1,5 @@
-//! Summarizes the known damage without searching for more. The program's `status` calls this.
+//! Summarizes the known damage without searching for more. The server's findings and the program's
+//! `status` call this.
 //!
 //! Invariant: reads at most directories of containers, never data. A place whose loss is uncertain
 //! counts as lost.
