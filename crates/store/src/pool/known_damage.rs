@@ -1,5 +1,4 @@
-//! Summarizes the known damage without searching for more. The server's findings and the program's
-//! `status` call this.
+//! Summarizes the known damage without searching for more. `server::findings` calls this.
 //!
 //! Invariant: reads at most directories of containers, never data. A place whose loss is uncertain
 //! counts as lost.
