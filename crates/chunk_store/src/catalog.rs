@@ -1,9 +1,10 @@
-//! The catalog: names to objects, and the inventory of containers; a Merkle B+ tree (`map`).
+//! The catalog: maps names to objects and lists the containers, in a Merkle B+ tree (`map`). The
+//! pool, recovery and check call this.
 //!
-//! Invariant: a change copies the path from leaf to root; old roots stay valid. Keys: `s` + time +
-//! id for snapshots, `c` + container id for the inventory, `d` + place for what was found damaged,
-//! `f` and `g` for the trash, `m` for the minimum trash period, `parity` for the parity of new containers.
-//! Called by pool, recovery and check.
+//! Invariant: a change copies the path from leaf to root, so old roots stay valid. Keys: `s` with
+//! time and id for snapshots, `c` with container id for the inventory, `d` with place for the
+//! quarantine, `f` and `g` for the trash, `m` for the minimum trash period, `parity` for the parity
+//! of new containers.
 
 mod inventory;
 mod map;

@@ -1,11 +1,15 @@
-//! From fingerprint to place: chunks of this session, cached directories, then the fingerprint
-//! index (DDFS, ATC'18: locality first, index second).
+//! Finds the place of a chunk by its fingerprint (DDFS, ATC'18: locality first, index second). The
+//! read path, the write path, recovery and check call this.
 //!
-//! Invariant: a place is told only after the full fingerprint was seen in a container's directory
-//! (or was stored by this process); what the index says is a hint. A chunk that the index does not
-//! know although it should makes all directories be read: index and directories together are
-//! complete. A region that is set aside (`quarantine`) holds nothing for who writes, and is the
-//! last resort of who reads. Called by read path, write path, recovery and check.
+//! ```text
+//! fingerprint -> claims of the session -> near directories -> index -> directory confirms
+//!                                         (missed: all directories, see `locate`)
+//! ```
+//!
+//! Invariant: a returned place was confirmed by a container's verified directory. The index is a
+//! hint, and [`ChunkMap::hints`] and [`ChunkMap::expected`] return hints too. If the index misses a
+//! chunk that must exist, all directories are read: index and directories together are complete. A
+//! region in quarantine is never deduplicated against, and readers use it last.
 
 mod claims;
 mod directories;
@@ -37,10 +41,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use units::{ContainerId, Fingerprint, WriterId};
 
-/// Of a cache's budget, one part in so many is maintenance's whatever others need.
+/// Maintenance may always use one part in this many of a cache's budget.
 pub const PASSING_SHARE: usize = 4;
 
-/// Fingerprints are uniform already: their first bytes are the hash.
+/// Hasher for fingerprints: they are uniform, so their first bytes are the hash.
 #[derive(Default)]
 pub struct FingerprintHasher(u64);
 
@@ -52,7 +56,7 @@ impl Hasher for FingerprintHasher {
 
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        // Called with the length prefix and with the 32 bytes; the latter decide.
+        // The hasher gets the length prefix and the 32 bytes. Only the bytes count.
         if let Some(first) = bytes.first_chunk::<8>() {
             self.0 = u64::from_le_bytes(*first);
         }
@@ -64,17 +68,17 @@ impl Hasher for FingerprintHasher {
 
 /// A map whose keys need no hashing.
 pub type FingerprintMap<V> = HashMap<Fingerprint, V, BuildHasherDefault<FingerprintHasher>>;
-/// A set of the same kind.
+/// A set whose keys need no hashing.
 pub type FingerprintSet = HashSet<Fingerprint, BuildHasherDefault<FingerprintHasher>>;
 
-/// What was asked and what it cost.
+/// Counts of lookups and of their costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookupCounts {
-    /// Answered by chunks of this session.
+    /// Answered by the session's claims.
     pub recent_hits: u64,
     /// Answered by a directory in memory.
     pub directory_hits: u64,
-    /// Asked of the fingerprint index.
+    /// Lookups in the fingerprint index.
     pub index_probes: u64,
     /// Index hints that the directory confirmed.
     pub index_hits: u64,
@@ -94,36 +98,36 @@ struct Counters {
     directory_reads: AtomicU64,
 }
 
-/// All ways from a fingerprint to a place.
+/// Finds places of chunks.
 pub struct ChunkMap {
-    /// Hints at places.
+    /// Hints of places.
     pub index: FingerprintIndex,
-    /// What is set aside, and what is retired.
+    /// Regions in quarantine, and retired containers.
     pub quarantine: Quarantine,
     /// Chunks that have newer copies.
     pub moved: Moved,
     containers: Arc<ContainerReader>,
     cache: Mutex<Directories>,
-    /// Signalled when a directory was read, or could not be.
+    /// Notified after each read of a directory, successful or not.
     loaded: Condvar,
-    /// What the claims of one session may take.
+    /// Memory budget for the claims of one session, bytes.
     claims_bytes_max: usize,
-    /// Chunks whose index candidates were all others: they go to the overflow table.
+    /// Chunks whose index candidates were all other chunks: they go to the overflow table.
     colliding: Mutex<FingerprintSet>,
-    /// All directories were entered because the index had missed a chunk, when so many times containers
-    /// had been retired and so many buckets of the index lost.
+    /// Counts of retirements and of lost index buckets when all directories were last entered
+    /// because the index had missed a chunk.
     rescued: Mutex<Option<(u64, u64)>>,
     counters: Counters,
-    /// Who is told of what is set aside.
+    /// Called for each new place in quarantine.
     noticed: OnceLock<Noticed>,
 }
 
-/// Told of a place that was found damaged.
+/// Called with a place that was found damaged.
 type Noticed = Box<dyn Fn(RegionPlace) + Send + Sync>;
 
 impl ChunkMap {
-    /// A map over an open index. Budgets in bytes: of directories in memory, and of the claims of one
-    /// session.
+    /// Creates a map over an open index. Budgets in bytes: for directories in memory, and for the
+    /// claims of one session.
     pub fn new(
         index: FingerprintIndex,
         containers: Arc<ContainerReader>,
@@ -145,13 +149,13 @@ impl ChunkMap {
         }
     }
 
-    /// Forgets what directories were read, as if there were many.
+    /// Drops all directories in memory, as if many others had been read.
     #[cfg(feature = "testing")]
     pub fn forget_directories(&self) {
         self.cache.lock().clear();
     }
 
-    /// How fingerprints were found.
+    /// Returns the counts of lookups.
     pub fn counts(&self) -> LookupCounts {
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
         LookupCounts {
@@ -164,8 +168,8 @@ impl ChunkMap {
         }
     }
 
-    /// True when the chunk is stored, or is being stored by the session of these claims. Claims
-    /// nothing.
+    /// Returns true if the chunk is stored, or is being stored by the session of these claims. Does
+    /// not claim it.
     pub fn holds(
         &self,
         claims: &Claims,
@@ -175,25 +179,26 @@ impl ChunkMap {
         Ok(self.is_claimed(claims, fingerprint) || self.place(fingerprint, near)?.is_some())
     }
 
-    /// True when the session of these claims has stored the chunk, or is storing it, and its region was
-    /// not set aside since.
+    /// Returns true if the session of these claims has stored the chunk or is storing it, and
+    /// nothing was put into quarantine or retired since.
     fn is_claimed(&self, claims: &Claims, fingerprint: &Fingerprint) -> bool {
         claims.renew(&self.quarantine);
         claims.holds(fingerprint)
     }
 
-    /// Memory of the directories.
+    /// Returns the memory of the directories, bytes.
     pub fn directory_bytes(&self) -> usize {
         self.cache.lock().bytes()
     }
 
-    /// Of a session that begins.
+    /// Creates the claims of a new session.
     pub fn claims(&self) -> Claims {
         Claims::new(self.claims_bytes_max)
     }
 
-    /// True when the chunk is stored, or is being stored by the session of these claims. When
-    /// false, the caller stores it now: nobody else of the session is told so.
+    /// Returns true if the chunk is stored, or is being stored by the session of these claims. If
+    /// it returns false, the caller must store the chunk now: other lanes of the session will get
+    /// true.
     pub fn claim(
         &self,
         claims: &Claims,
@@ -207,11 +212,11 @@ impl ChunkMap {
         if self.place(fingerprint, near)?.is_some() {
             return Ok(true);
         }
-        // Another lane may have come first since the look above.
+        // Another lane may have claimed it since the lookup above.
         Ok(!claims.add(fingerprint))
     }
 
-    /// The session of these claims has stored these chunks, whoever else has.
+    /// Records that the session of these claims has stored these chunks, even if others have too.
     pub fn claim_stored(&self, claims: &Claims, chunks: &[(Fingerprint, u32)]) {
         claims.renew(&self.quarantine);
         for (fingerprint, _) in chunks {
@@ -219,8 +224,8 @@ impl ChunkMap {
         }
     }
 
-    /// The same without asking the index: for random writes, whose probes would mostly miss (DDFS,
-    /// ATC'18). The collector removes the duplicates that this leaves.
+    /// Like [`Self::claim`], without asking the index: for random writes, whose lookups would
+    /// mostly miss (DDFS, ATC'18). Garbage collection removes the duplicates that this causes.
     pub fn claim_near(&self, claims: &Claims, fingerprint: &Fingerprint, near: &mut Near) -> bool {
         if self.is_claimed(claims, fingerprint) {
             count(&self.counters.recent_hits);
@@ -233,8 +238,9 @@ impl ChunkMap {
         !claims.add(fingerprint)
     }
 
-    /// The region was found damaged: new data are stored anew instead of being deduplicated
-    /// against it. A container that is retired may be gone, which is no damage.
+    /// Puts a damaged region into quarantine: its chunks will be stored again instead of being
+    /// deduplicated against it. Ignores retired containers: they may be deleted, which is no
+    /// damage.
     pub fn set_aside(&self, place: RegionPlace) {
         if !self.quarantine.retired.holds(place.container)
             && self.quarantine.add(place)
@@ -244,13 +250,14 @@ impl ChunkMap {
         }
     }
 
-    /// Tells this of every place that is set aside from now on. The first one stays.
+    /// Sets a function that is called for each place put into quarantine from now on. Only the
+    /// first call has an effect.
     pub fn tell_of_damage(&self, noticed: impl Fn(RegionPlace) + Send + Sync + 'static) {
         let _ = self.noticed.set(Box::new(noticed));
     }
 
-    /// Where the chunk lies, by directories and index, in a region that is not set aside; without
-    /// the rescue of [`Self::locate`].
+    /// Returns the place of a chunk by directories and index. Skips quarantine and retired
+    /// containers. Does not search all directories as [`Self::locate`] does.
     pub fn place(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
         let near_by = near.find(fingerprint, &self.quarantine);
         if let Some(place) = near_by
@@ -271,7 +278,7 @@ impl ChunkMap {
             }
             let directory = match self.directory(candidate.container) {
                 Ok(directory) => directory,
-                // Gone or damaged: another candidate may still do, check names the damage.
+                // Missing or damaged. Another candidate may be good; check reports the damage.
                 Err(e) if e.is_corruption() => continue,
                 Err(e) => return Err(e),
             };
@@ -297,8 +304,8 @@ impl ChunkMap {
         Ok(found)
     }
 
-    /// Where a chunk may lie, by the index alone: what no directory has confirmed, in regions that
-    /// are not set aside. For who reads the region and sees for himself.
+    /// Returns possible places of a chunk by the index alone: not confirmed by a directory, and
+    /// outside of quarantine and retired containers. The caller must read the region and verify.
     pub fn hints(&self, fingerprint: &Fingerprint, hints: &mut Vec<Location>) -> Result<()> {
         count(&self.counters.index_probes);
         self.index.lookup(fingerprint, hints)?;
@@ -313,8 +320,9 @@ impl ChunkMap {
         Ok(())
     }
 
-    /// Region and its stored bytes where the chunk lies by the directories that were used last, else by the index alone:
-    /// for who reads the region and sees for himself. Reads no directory.
+    /// Returns the expected region of a chunk and its stored bytes: by the most recently used
+    /// directories, or else by the index alone. The caller must read the region and verify. Reads
+    /// no directory.
     pub fn expected(
         &self,
         fingerprint: &Fingerprint,
@@ -327,7 +335,7 @@ impl ChunkMap {
         }
         let mut hints = Vec::new();
         self.hints(fingerprint, &mut hints)?;
-        // Of a chunk that was moved the index may still know places that have gone.
+        // If the chunk was moved, the index may still have places in deleted containers.
         let there = |hint: &&Location| self.containers.is_there(hint.container);
         Ok(hints.iter().find(there).map(|hint| {
             let place = RegionPlace {
@@ -339,19 +347,19 @@ impl ChunkMap {
         }))
     }
 
-    /// A hint of [`Self::hints`] led to a region that does not hold the chunk.
+    /// Counts a hint of [`Self::hints`] whose region does not have the chunk.
     pub fn deny_hint(&self) {
         count(&self.counters.false_positives);
         self.index.note_false_positive();
     }
 
-    /// Where a chunk lies that must exist. What the index does not know is looked for in all
-    /// directories: entered anew first, since one reading of them serves all chunks; then, for a chunk
-    /// of which the index lets places go, one after the other. A chunk that is nowhere else is told
-    /// in a container that is retired, or in a region that is set aside.
+    /// Returns the place of a chunk that must exist. If the index does not know it, all directories
+    /// are entered into the index first: one reading of them serves all chunks. If that does not
+    /// help, because the index may have dropped places, every directory is searched for this chunk.
+    /// A chunk that exists only in a retired container or in quarantine is found there.
     ///
-    /// Containers come and go while this looks: one that was not there when they were listed may have
-    /// taken the chunk from one that was gone when its turn came. Then it looks again.
+    /// Containers are created and deleted meanwhile: the chunk may be copied from a container that
+    /// is deleted before its turn into one that was not listed. Then the search is repeated.
     pub fn locate(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<Option<ChunkPlace>> {
         loop {
             let gone = self.quarantine.retired.times_gone();
@@ -383,13 +391,13 @@ impl ChunkMap {
         Ok(self.all_places(fingerprint)?.first().copied())
     }
 
-    /// Enters every container that exists into the index, unless nothing happened since the last time
-    /// by which the index may have come to miss one. It is not emptied for it: others insert places
-    /// in containers that do not exist yet.
+    /// Enters every existing container into the index, unless nothing happened since the last time
+    /// that could make the index miss one. The index is not emptied first: other threads insert
+    /// places in containers that do not exist yet.
     fn enter_all(&self) -> Result<()> {
         let mut rescued = self.rescued.lock();
         let counters = self.index.counters();
-        // Of a chunk that moved often the index may know places that are gone, and no other.
+        // If a chunk was moved often, the index may know only places that are deleted.
         let occasion = (self.quarantine.retired.times_added(), counters.bad_buckets);
         if *rescued != Some(occasion) {
             self.enter_from(&BTreeMap::new())?;
@@ -398,7 +406,7 @@ impl ChunkMap {
         Ok(())
     }
 
-    /// Enters the containers from these numbers on. Damaged ones are left to check.
+    /// Enters the containers starting at these numbers. Skips damaged ones: check reports them.
     pub fn enter_from(&self, from: &BTreeMap<WriterId, u64>) -> Result<()> {
         visit_containers(self.containers.blobs(), from, &mut |id| {
             match self.containers.contents(id) {
@@ -410,7 +418,7 @@ impl ChunkMap {
         })
     }
 
-    /// Every place that holds the chunk, what is retired and what is damaged last.
+    /// Returns every place of a chunk. Retired ones come late, damaged ones last.
     pub fn all_places(&self, fingerprint: &Fingerprint) -> Result<Vec<ChunkPlace>> {
         let (known, is_all) = self.known_places(fingerprint)?;
         match is_all {
@@ -419,8 +427,8 @@ impl ChunkMap {
         }
     }
 
-    /// The places that index and directories agree about, in the same order, and whether there can
-    /// be no other.
+    /// Returns the places that index and directories agree about, in the order of
+    /// [`Self::all_places`], and true if there can be no others.
     fn known_places(&self, fingerprint: &Fingerprint) -> Result<(Vec<ChunkPlace>, bool)> {
         let mut candidates = Vec::new();
         self.index.lookup(fingerprint, &mut candidates)?;
@@ -435,7 +443,8 @@ impl ChunkMap {
         Ok((places, is_all))
     }
 
-    /// The order in which copies are read: damaged ones last, before them those that may go soon.
+    /// Returns a sort key for reading copies: damaged ones last, before them those in retired
+    /// containers, which may be deleted soon.
     fn last_resort(&self, place: &ChunkPlace) -> (bool, bool) {
         let retired = &self.quarantine.retired;
         (
@@ -444,8 +453,8 @@ impl ChunkMap {
         )
     }
 
-    /// The directory of a container, from memory or read and verified. Who needs one that
-    /// somebody reads right now waits for it.
+    /// Returns the directory of a container, from memory or read and verified. Single-flight: if
+    /// another thread is reading it, this waits.
     pub fn directory(&self, id: ContainerId) -> Result<Arc<LoadedDirectory>> {
         let mut cache = self.cache.lock();
         loop {
@@ -484,7 +493,7 @@ impl ChunkMap {
         Ok(())
     }
 
-    /// Tells the index where the chunks of one region lie.
+    /// Inserts the chunks of one region into the index.
     pub fn remember(&self, chunks: &[(Fingerprint, u32)], location: Location) -> Result<()> {
         for (fingerprint, _) in chunks {
             let colliding = {
@@ -500,7 +509,7 @@ impl ChunkMap {
     }
 }
 
-/// A directory is being read; however that ends, those who wait look again.
+/// A directory that is being read. Its drop wakes the waiting threads, also after an error.
 struct Loading<'a> {
     map: &'a ChunkMap,
     id: ContainerId,

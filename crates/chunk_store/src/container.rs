@@ -1,9 +1,10 @@
-//! Containers: filling, sealing and reading back.
+//! Fills, seals and reads containers. The index, the chunk map, and the store's read and write
+//! paths call this.
 //!
-//! Invariant: what [`ContainerReader`] returns was checked against the checksum of its stored
-//! bytes, opened, and every chunk against its fingerprint; of an [`OpenedRegion`] the last is not said, of a
-//! [`FetchedRegion`] nothing is. A damaged directory is replaced by a walk over the regions; a damaged header by the
-//! footer. Called by index, read and write path.
+//! Invariant: bytes that [`ContainerReader`] returns passed the checksum of the stored bytes, the
+//! seal, and each chunk its fingerprint. An [`OpenedRegion`] passed checksum and seal only, a
+//! [`FetchedRegion`] nothing. A walk over the regions replaces a damaged directory; the footer
+//! replaces a damaged header.
 
 mod builder;
 mod nonce;
@@ -25,22 +26,22 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use units::{ContainerId, WriterId};
 
-/// Containers are closed when they reach this, bytes.
+/// Size at which containers are closed, bytes.
 pub const CONTAINER_BYTES_TARGET: usize = 16 << 20;
-/// Containers in one directory of the pool.
+/// Number of sequence bits within one shard directory: at most 1024 containers each.
 const SHARD_BITS: u32 = 10;
 
-/// Directory that holds a writer's containers.
+/// Returns the directory of a writer's containers.
 pub(crate) fn writer_dir(writer: WriterId) -> String {
     format!("containers/{:04x}", writer.0)
 }
 
-/// Directory of the shard, and number of the shard.
+/// Returns the directory name of the shard of a sequence number.
 pub(crate) fn shard_name(sequence: u64) -> String {
     format!("{:010x}", sequence >> SHARD_BITS)
 }
 
-/// Blob name of a container.
+/// Returns the blob name of a container.
 pub fn container_name(id: ContainerId) -> String {
     format!(
         "{}/{}/{:012x}",
@@ -50,9 +51,9 @@ pub fn container_name(id: ContainerId) -> String {
     )
 }
 
-/// Visits the containers that exist, in order, those of each writer from the number in `from` on
-/// (0 when it is not there). Lists one shard at a time. Other files may lie among them: only names
-/// that we give count.
+/// Visits the existing containers in order. Those of each writer begin at the number in `from`, or
+/// at 0 without one. Lists one shard at a time. Other files may lie among them: only names in our
+/// form count.
 pub fn visit_containers(
     blobs: &dyn Blobs,
     from: &BTreeMap<WriterId, u64>,
@@ -83,7 +84,7 @@ pub fn visit_containers(
     Ok(())
 }
 
-/// The number that a name of exactly so many lower-case digits stands for.
+/// Parses a name of exactly `digits` lower-case hexadecimal digits.
 fn hex(name: &str, digits: usize) -> Option<u64> {
     let lower = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     if name.len() != digits || !name.bytes().all(lower) {

@@ -1,15 +1,17 @@
-//! Errors of the store: a kind exists only where a caller acts differently.
+//! Errors of the store. All crates of the engine return them.
+//!
+//! Invariant: a kind exists only if a caller acts differently on it. Facts are in fields.
 
 use media::{MediaError, MediaErrorKind};
 use std::fmt;
 
-/// What the caller (and the exit code) does about it.
+/// Selects what the caller does, and the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreErrorKind {
     /// There is no pool here.
     #[error("no pool")]
     NoPool,
-    /// There is one already.
+    /// There is a pool already.
     #[error("a pool exists already")]
     PoolExists,
     /// Another live process writes to the pool.
@@ -21,7 +23,7 @@ pub enum StoreErrorKind {
     /// The pool needs a feature that this program does not have.
     #[error("not supported")]
     Unsupported,
-    /// Stored bytes are not what was written.
+    /// Stored bytes differ from the bytes that were written.
     #[error("corruption")]
     Corruption,
     /// No such snapshot, path or chunk.
@@ -33,10 +35,10 @@ pub enum StoreErrorKind {
     /// The name is taken.
     #[error("exists already")]
     Exists,
-    /// The request makes no sense (facts in `message`).
+    /// The request makes no sense (`message` has the facts).
     #[error("invalid")]
     Invalid,
-    /// Storage failed (`source` says how).
+    /// Storage failed (`source` has the cause).
     #[error("storage")]
     Media(MediaErrorKind),
     /// The user asked to stop.
@@ -48,19 +50,19 @@ pub enum StoreErrorKind {
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}{}", details(.message, .source.as_ref()))]
 pub struct StoreError {
-    /// What the caller does about it.
+    /// Selects what the caller does.
     pub kind: StoreErrorKind,
-    /// What was wanted or found, for humans. For corruption: what, at, expected, found.
+    /// The wanted or found object, for humans. For corruption: object, place, expected, found.
     pub message: String,
-    /// The cause below.
+    /// The cause from the layer below.
     pub source: Option<MediaError>,
 }
 
-/// Shorthand of the rooms of the engine.
+/// Result type of the engine's crates.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 impl StoreError {
-    /// An error with a message and no deeper cause.
+    /// Creates an error with a message and no source.
     pub fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -69,7 +71,7 @@ impl StoreError {
         }
     }
 
-    /// Corruption: what is damaged, where, and how it shows.
+    /// Creates a corruption error: the damaged object, its place, and how the damage shows.
     pub fn corruption(what: &str, at: impl fmt::Display, found: impl fmt::Display) -> Self {
         Self::new(
             StoreErrorKind::Corruption,
@@ -77,18 +79,19 @@ impl StoreError {
         )
     }
 
-    /// There is no room for something, for a reason that is not the disk's own.
+    /// Creates an error of missing space that the disk itself did not report.
     pub fn no_space(why: &str) -> Self {
         Self::new(StoreErrorKind::Media(MediaErrorKind::NoSpace), why)
     }
 
-    /// True when the disk is full, or was when that failed after which nothing is accepted.
+    /// Returns true if the disk is full, or was full at the failure after which nothing is
+    /// accepted.
     pub fn is_full(&self) -> bool {
         self.kind == StoreErrorKind::Media(MediaErrorKind::NoSpace)
             || self.source.as_ref().is_some_and(MediaError::is_full)
     }
 
-    /// True when stored bytes are damaged or gone.
+    /// Returns true if stored bytes are damaged or missing.
     pub fn is_corruption(&self) -> bool {
         self.kind == StoreErrorKind::Corruption
     }
@@ -97,20 +100,20 @@ impl StoreError {
 impl From<MediaError> for StoreError {
     fn from(source: MediaError) -> Self {
         let kind = match source.kind {
-            // A name that was to be new is another writer's.
+            // A name that should be new belongs to another writer.
             MediaErrorKind::Locked | MediaErrorKind::Exists => StoreErrorKind::Locked,
             kind => StoreErrorKind::Media(kind),
         };
         Self {
             kind,
             message: String::new(),
-            // The kind says all there is to say about a lock that is held.
+            // The kind says everything about a lock that another process holds.
             source: Some(source).filter(|e| e.kind != MediaErrorKind::Locked),
         }
     }
 }
 
-/// What follows the kind, as far as there is anything.
+/// Formats the text after the kind, if there is any.
 fn details(message: &str, source: Option<&MediaError>) -> String {
     let mut details = String::new();
     if !message.is_empty() {

@@ -1,21 +1,29 @@
-//! The fingerprint index (FPI): where a chunk lies, in 12 bytes an entry (DDFS, ATC'18, section
-//! 4.1; layout in `format::index`).
+//! The fingerprint index: maps a fingerprint to the place of its chunk, in 12 bytes an entry (DDFS,
+//! ATC'18, section 4.1; layout in `format::index`). The write path, the read path and recovery call
+//! it.
 //!
-//! It is a hint. A candidate counts once the full fingerprint was seen in a container's directory
-//! or in its data; no candidate means "not indexed", which proves absence only for containers below
-//! the coverage, and only while [`FingerprintIndex::is_damaged`] is false. The file may vanish, be
-//! torn, old or another pool's: then it is empty and the caller inserts again what the containers'
-//! directories say.
+//! It is a hint. A candidate counts only after its full fingerprint was found in a container's
+//! directory or data. No candidate means "not indexed", which proves absence only for containers
+//! below the coverage, and only while [`FingerprintIndex::is_damaged`] is false. The file may be
+//! missing, torn, old or another pool's. Then the index is empty, and the caller inserts the
+//! containers' directories again.
 //!
-//! In memory: entries that wait for a merge (`delta`), hot buckets (`cache`), the overflow table and
-//! container numbers, all within the budget given. On the device: one file, see `table`.
+//! ```text
+//! insert -> active (delta) -> frozen -> merge -> file, bucket by bucket
+//!                                         +----> overflow table, if the bucket is full
+//! lookup: overflow, active, frozen, then one bucket (cache or file)
+//! ```
 //!
-//! A file that cannot be written fails nobody: what waits stays in memory, what finds no room there
-//! is dropped and counted, and the next open reads directories instead.
+//! The entries before a merge (`delta`), hot buckets (`cache`), the overflow table and the
+//! container numbers are in memory, within the given budget. The device has one file, see `table`.
+//!
+//! An unwritable file fails no caller: entries stay in memory, entries beyond the budget are
+//! dropped and counted, and the next open reads directories instead.
 //!
 //! Invariant: an inserted place is a candidate of its fingerprint until the process ends unless it
-//! was counted as dropped, and after the next merge until the file is lost; of many places of the same
-//! fingerprint the latest are ([`FingerprintIndex::knows_all`] says whether any was let go). No lock is held across device I/O. Called by write path, read path and recovery.
+//! was counted as dropped, and after the next merge until the file is lost. If a fingerprint has
+//! many places, only the latest are kept ([`FingerprintIndex::knows_all`] tells whether any was
+//! dropped). No lock is held across device I/O.
 
 mod build;
 mod cache;
@@ -54,21 +62,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use units::{ContainerId, Fingerprint, WriterId};
 
-/// For each writer: every container below this sequence number is completely in the index.
+/// For each writer: all containers below this sequence number are completely in the index.
 pub type Coverage = BTreeMap<WriterId, u64>;
 
-/// Where a chunk's region may lie.
+/// Possible place of a chunk's region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Location {
     /// The container.
     pub container: ContainerId,
     /// First 512-byte sector of the region within it.
     pub sector: u32,
-    /// Sectors of the region.
+    /// Length of the region, sectors.
     pub sectors: u32,
 }
 
-/// The index of one pool. Shared by all threads of a process; one process at a time writes.
+/// The index of one pool. All threads of a process share it. One process at a time writes it.
 pub struct FingerprintIndex {
     site: Site,
     shares: Shares,
@@ -80,9 +88,9 @@ pub struct FingerprintIndex {
 }
 
 impl FingerprintIndex {
-    /// Replaces `candidates` by the places at which a fingerprint's chunk may lie, the likeliest
-    /// first. Usually none or one; at most one device read. A bucket that cannot be read has no
-    /// candidates and makes the index damaged; it is no error.
+    /// Replaces `candidates` by the possible places of a fingerprint's chunk, the likeliest first:
+    /// usually none or one. Costs at most one device read. An unreadable bucket has no candidates
+    /// and makes the index damaged; it is not an error.
     pub fn lookup(&self, fingerprint: &Fingerprint, candidates: &mut Vec<Location>) -> Result<()> {
         candidates.clear();
         Meters::count(&self.meters.probes);
@@ -121,8 +129,8 @@ impl FingerprintIndex {
                     .for_each(|place| state.add_location(place, candidates));
             }
         }
-        // A bucket's entries are in the order of insertion, and the latest copy is the one that
-        // garbage collection keeps.
+        // A bucket's entries are in the order of insertion, and garbage collection keeps the latest
+        // copy of a chunk.
         candidates
             .get_mut(in_memory..)
             .unwrap_or_default()
@@ -130,14 +138,14 @@ impl FingerprintIndex {
         Ok(())
     }
 
-    /// False when a look-up gave so many candidates, or so much was lost, that the chunk may lie where
-    /// the index does not say.
+    /// Returns false if the chunk may have places that the index does not know: the lookup returned
+    /// `delta::PLACES_MAX` candidates, or the index is incomplete.
     pub fn knows_all(&self, candidates: &[Location]) -> bool {
         candidates.len() < delta::PLACES_MAX && self.is_complete()
     }
 
-    /// Remembers where a chunk lies. May merge what waits into the file when the memory for that is
-    /// used up. Fails for a location that no container has, never for the file.
+    /// Adds the place of a chunk. Merges into the file first if the memory for pending entries is
+    /// full. Fails for an impossible location, never because of the file.
     pub fn insert(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
         loop {
             {
@@ -156,8 +164,8 @@ impl FingerprintIndex {
         }
     }
 
-    /// The same for a fingerprint that had a candidate which was another chunk: it goes to the
-    /// overflow table, where all twelve bytes of the key tell them apart.
+    /// Like [`Self::insert`], for a fingerprint with a candidate that was another chunk. The entry
+    /// goes to the overflow table, which distinguishes all twelve bytes of the key.
     pub fn insert_colliding(&self, fingerprint: &Fingerprint, location: Location) -> Result<()> {
         let mut state = self.state.write();
         let record = state.record(fingerprint, location)?;
@@ -165,16 +173,16 @@ impl FingerprintIndex {
         Ok(())
     }
 
-    /// These containers do not exist any more, and nobody will ask for what was only there: their entries go when
-    /// their buckets are written for something else, or the file grows.
+    /// Records that containers are deleted and that no reader needs their entries. Writing a bucket
+    /// for another reason, or growing the file, drops these entries.
     pub fn forget(&self, containers: impl IntoIterator<Item = ContainerId>) {
         self.gone.add(containers);
     }
 
-    /// Makes the index remember what was inserted, and that it is complete up to `coverage`. True
-    /// when the file says so now; false when it keeps its old coverage: because it never writes,
-    /// because it is damaged, or because little waits for a large file (see `Shares::may_wait`),
-    /// and the next open reads a few directories instead.
+    /// Makes the inserted entries durable and sets the coverage to `coverage`. Returns true if the
+    /// file now has this coverage. Returns false if it keeps its old one: because this index never
+    /// writes, because it is damaged or incomplete, or because a merge would cost more than it
+    /// saves (see `Shares::may_wait`). The next open then reads a few directories instead.
     pub fn commit(&self, coverage: &Coverage) -> Result<bool> {
         let mut seated = self.seat.take();
         let Some(standing) = &mut seated.standing else {
@@ -197,9 +205,9 @@ impl FingerprintIndex {
         Ok(self.is_complete())
     }
 
-    /// Starts anew with an empty file that holds `entries` before it must grow: the way out of
-    /// damage and imprecision, before inserting everything again. What other threads insert
-    /// meanwhile may be lost. When the new file cannot be made there is none: memory serves.
+    /// Replaces the index by an empty file with space for `entries` entries. Callers use it after
+    /// damage or imprecision and then insert everything again. Entries that other threads insert
+    /// meanwhile may be lost. If the file cannot be created, the index lives in memory.
     pub fn reset(&self, entries: u64) {
         let mut seated = self.seat.take();
         let made = self.writes.then(|| {
@@ -223,24 +231,25 @@ impl FingerprintIndex {
         self.meters.damaged.store(false, Relaxed);
     }
 
-    /// Everything that was inserted can be found.
+    /// Returns true if every inserted entry can be found.
     fn is_complete(&self) -> bool {
         !self.is_damaged() && self.meters.dropped.load(Relaxed) == 0
     }
 
-    /// Why the file could not be written, when that happened.
+    /// Returns the cause of the first failed write of the file, if any.
     pub fn write_failure(&self) -> Option<&str> {
         self.meters.first_failure.get().map(String::as_str)
     }
 
-    /// Something that was indexed is not answered any more: coverage is void until
+    /// Returns true if indexed entries may be lost. Coverage is then void until
     /// [`reset`](Self::reset) and inserting everything again.
     pub fn is_damaged(&self) -> bool {
         self.meters.damaged.load(Relaxed)
     }
 
-    /// False once the file has grown so often (16384-fold) that more than 0.01 % of the lookups may
-    /// see a wrong candidate; [`reset`](Self::reset) and inserting everything again restores it.
+    /// Returns false once the file has grown 16384-fold, so that more than 0.01 % of the lookups
+    /// may see a wrong candidate. [`reset`](Self::reset) and inserting everything again restores
+    /// precision.
     pub fn is_precise(&self) -> bool {
         self.state
             .read()
@@ -249,12 +258,12 @@ impl FingerprintIndex {
             .is_none_or(|table| table.geometry().is_precise())
     }
 
-    /// A candidate was another chunk.
+    /// Counts a candidate that was another chunk.
     pub fn note_false_positive(&self) {
         Meters::count(&self.meters.false_positives);
     }
 
-    /// What it did and what it is.
+    /// Returns the counters and sizes.
     pub fn counters(&self) -> IndexCounters {
         let state = self.state.read();
         self.meters.with(IndexCounters {
@@ -267,7 +276,7 @@ impl FingerprintIndex {
 
     fn merge_if_full(&self) {
         let mut seated = self.seat.take();
-        // Another thread may have merged while this one waited for the seat.
+        // Another thread may have merged while this one waited for the index writer lock.
         if self.state.read().active.has_room() {
             return;
         }

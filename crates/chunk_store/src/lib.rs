@@ -1,8 +1,14 @@
-//! From a fingerprint to verified bytes, and back: key slots and roots, containers, the fingerprint
-//! index, recipes, the catalog. It knows no pool, no session and no protocol.
+//! Finds verified bytes by fingerprint, and stores them: key slots and roots, containers, the
+//! fingerprint index, recipes, the catalog. It knows no pool, session or protocol. `store` calls
+//! it, and `volumes` does for recipes.
 //!
-//! Invariant: bytes that leave this room were verified, or their type says that they were not; what is
-//! stored is never changed in place. Called by `store`, and by `volumes` for recipes.
+//! ```text
+//! fingerprint -> index -> chunk_map -> container -> verified chunk
+//! object -> recipe -> fingerprints;  root -> catalog -> objects, containers
+//! ```
+//!
+//! Invariant: bytes that leave this crate are verified, unless their type says that they are not.
+//! Stored containers are never changed in place.
 //!
 //! Modules stand in pipeline order and import only to their left; `cargo xtask tidy` checks it.
 #![forbid(unsafe_code)]

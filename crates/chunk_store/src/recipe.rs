@@ -1,8 +1,9 @@
-//! Recipes: building the Merkle tree of an object, and walking it.
+//! Recipes: builds, changes, compares and walks the Merkle tree of an object. The read path, the
+//! write path, the catalog, space, check and volumes call this.
 //!
-//! Invariant: nodes are written bottom-up, each once full, so memory is one path; a run of zeroes
-//! is a hole at the highest level that it fills. Reading goes through a closure that returns
-//! verified chunk bytes. Called by read path, write path, catalog, space and check.
+//! Invariant: nodes are written bottom-up, each once it is full, so memory is one path. A run of
+//! zeroes is a hole at the highest level that it fills. Reads go through a closure that returns
+//! verified nodes.
 
 mod builder;
 mod difference;

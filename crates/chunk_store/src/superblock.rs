@@ -1,8 +1,8 @@
-//! What makes a pool: config, key slots and roots, each kept twice and under two names.
+//! Config, key slots and roots of a pool. Each is stored under two names, with two copies in each
+//! blob. `recovery` and `pool` of the store call this.
 //!
-//! Invariant: a root is put only if its generation is free, and acknowledged only when durable;
-//! the put is the fence between writers. One lost or damaged copy never loses the pool. Called by
-//! `recovery` and `pool`.
+//! Invariant: a root is put only if its generation is free, and acknowledged only when durable.
+//! This put is the fence between writers. The loss of one copy never loses the pool.
 
 mod keys;
 mod roots;
@@ -19,23 +19,23 @@ use format::bytes::{Fault, FormatError};
 use format::config::Config;
 use media::{Blobs, MediaErrorKind, Put};
 
-/// Second names of small precious blobs live below this directory.
+/// Directory of the second names of these blobs.
 const MIRROR: &str = "mirror";
 const CONFIG: &str = "config";
-/// Largest of them; bounds what a damaged pool can make us read.
+/// Size limit of these blobs, bytes. It bounds how much a damaged pool can make us read.
 const BLOB_BYTES_MAX: u64 = format::mirrored::MIRRORED_BYTES_MAX;
 
-/// What was found on the way, in words, one item each.
+/// Findings of reading, one text each.
 #[derive(Default)]
 pub struct Notes {
-    /// Stored bytes that are not what was written, or are gone.
+    /// Stored bytes that are damaged or missing.
     pub damage: Vec<String>,
-    /// Second copies that are missing where an interrupted writer may have left one only.
+    /// Missing second copies where an interrupted writer may have left only one.
     pub unpaired: Vec<String>,
 }
 
 impl Notes {
-    /// Nothing yet.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -45,23 +45,23 @@ impl Notes {
         self.damage.push(damage);
     }
 
-    /// Adds what others noted.
+    /// Appends other notes.
     pub fn append(&mut self, mut others: Self) {
         self.damage.append(&mut others.damage);
         self.unpaired.append(&mut others.unpaired);
     }
 }
 
-/// What it means that one of two copies is not there.
+/// Meaning of one missing copy of two.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unpaired {
     /// Damage: both were durable before anything else was stored.
     Damage,
-    /// A writer may have been interrupted between the two.
+    /// No damage: a writer may have been interrupted between the two.
     Interrupted,
 }
 
-/// Puts both copies of a small blob.
+/// Puts both copies of a small blob. They are durable after the next barrier.
 fn put_twice(blobs: &dyn Blobs, name: &str, bytes: &[u8]) -> Result<()> {
     blobs.put(name, bytes.to_vec(), Put::Replace)?;
     blobs.put(&mirror_name(name), bytes.to_vec(), Put::Replace)?;
@@ -72,8 +72,9 @@ fn mirror_name(name: &str) -> String {
     format!("{MIRROR}/{name}")
 }
 
-/// Reads the better of two copies; `decode` tells a good one and whether it is damaged in part.
-/// What the device cannot give is damaged too. `Ok(None)` when neither name exists.
+/// Reads the better of two copies. `decode` fails on a bad copy, and returns true with a good copy
+/// that is partly damaged. A copy that the device cannot read counts as damaged. Returns `Ok(None)`
+/// if neither name exists.
 fn read_twice<T>(
     blobs: &dyn Blobs,
     name: &str,
@@ -123,7 +124,7 @@ fn read_twice<T>(
     }
 }
 
-/// A decoding error with the name of the blob.
+/// Wraps a decoding error with the name of the blob.
 pub fn format_error(at: &str, e: FormatError) -> StoreError {
     match e.fault {
         Fault::Version(_) | Fault::Features(_) => {
@@ -133,18 +134,18 @@ pub fn format_error(at: &str, e: FormatError) -> StoreError {
     }
 }
 
-/// Stores the settings of a new pool; not durable yet.
+/// Stores the settings of a new pool. They are durable after the next barrier.
 pub fn put_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
     put_twice(blobs, CONFIG, &config.encode())
 }
 
-/// The settings; `NoPool` when there are none and nothing was ever stored here.
+/// Reads the settings. Fails with `NoPool` if there are none and nothing was ever stored here.
 pub fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config> {
     let pool_of = |name: &str| {
         let bytes = blobs.read(name, BLOB_BYTES_MAX).ok()?;
         Some(Config::decode(&bytes).ok()?.0.pool)
     };
-    // A config of another pool under one of the names: the roots know which one is ours.
+    // One name may have the config of another pool. The roots know which pool is here.
     let owner = match [CONFIG, &mirror_name(CONFIG)].map(pool_of) {
         [Some(a), Some(b)] if a != b => owner_of_roots(blobs)?,
         _ => None,
@@ -169,8 +170,8 @@ pub fn read_config(blobs: &dyn Blobs, notes: &mut Notes) -> Result<Config> {
     }
 }
 
-/// Another copy of the config of the same pool than the one that `read_config` chose: that one may
-/// have been forged.
+/// Returns a copy of this pool's config that `is_wanted` accepts, other than the one `read_config`
+/// chose: the chosen one may be forged.
 pub fn other_config(
     blobs: &dyn Blobs,
     chosen: &Config,
@@ -185,14 +186,14 @@ pub fn other_config(
     wanted.next()
 }
 
-/// True when no root and no container was ever put: at most an interrupted init.
+/// Returns true if no root and no container was ever put: at most an init was interrupted here.
 pub fn is_empty(blobs: &dyn Blobs) -> Result<bool> {
     let none = |dir: &str| Ok::<_, StoreError>(blobs.list(dir)?.is_empty());
     Ok(none("roots")? && none(&mirror_name("roots"))? && none("containers")?)
 }
 
-/// Writes both copies of the config again when one was damaged or missing. Names only count as
-/// healed at the next barrier, which every commit has.
+/// Repairs the config: writes each damaged or missing copy again. The copies are durable after the
+/// next barrier, and every commit has one.
 pub fn heal_config(blobs: &dyn Blobs, config: &Config) -> Result<()> {
     let bytes = config.encode();
     for name in [CONFIG.to_owned(), mirror_name(CONFIG)] {

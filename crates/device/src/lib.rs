@@ -1,11 +1,20 @@
-//! In front of the device: who may read or write it now (`qos`), with threads that wait.
+//! Decides which thread may use the device now: the scheduler of `qos`, with threads that wait for
+//! its I/O grants. The server that holds a pool creates the queue.
 //!
-//! Invariant: the lock is never held across device I/O, and whoever has a turn waits for nobody else's
-//! but maintenance, which never has all of them; so turns are always given back. What the page cache
-//! answers never comes here. The disk in front of it ([`PacedDisk`]) asks for each read, and for each
-//! sync of a blob; maintenance asks for each of its steps, whose reads and writes then pass; so do
-//! processes beside the server, whose disks ask a [`RequestQueue`] of their own, at the other end of which is
-//! this one. What a step of maintenance stores takes turns of its own. Called by the server that holds a pool.
+//! ```text
+//! reads, syncs of blobs (PacedDisk) ----+
+//! steps (DeviceQueue::ask) -------------+--> scheduler (qos) --> I/O grant --> device
+//! other processes (their RequestQueue) -+
+//! ```
+//!
+//! Invariant: the lock is never held across device I/O. A thread that holds a grant waits only for
+//! grants of maintenance, and maintenance never holds all grants; so every grant ends. Requests
+//! that the page cache answers do not come here.
+//!
+//! [`PacedDisk`] asks for a grant for each read and for each sync of a blob. Maintenance asks for a
+//! grant for each of its steps; the reads and writes of the step then use it in pieces
+//! ([`RequestQueue::before_piece`]). Disks of processes beside the server ask a [`RequestQueue`] of
+//! their own, which leases grants from this queue.
 #![forbid(unsafe_code)]
 
 mod paced_disk;
@@ -23,13 +32,14 @@ use media::Asker;
 use qos::{Direction, Flow};
 use units::Origin;
 
-/// Who says when a request may go to the device: a queue of this process, or that of another one.
+/// Decides when a request may go to the device: a queue of this process or of another one.
 ///
-/// What a call waits for never waits for the caller: whoever has a turn is not asked for another one's. An
-/// implementation that cannot tell any more, as the other process is gone, lets everybody pass.
+/// `enter` must not wait for a grant that the calling thread holds, and a caller that holds a grant
+/// does not ask for another user's grant. An implementation that has lost the other process lets
+/// every request pass.
 pub trait RequestQueue: Send + Sync {
-    /// A request of `bytes` bytes, once it may go; it has ended when what is returned is dropped. `None`: it
-    /// passes, and nobody wants to know when it ends.
+    /// Waits until a request of `bytes` bytes may go. The request ends when the returned value is
+    /// dropped. Returns `None` if the request may pass and its end does not matter.
     fn enter(
         &self,
         asker: Asker,
@@ -38,48 +48,49 @@ pub trait RequestQueue: Send + Sync {
         bytes: u64,
     ) -> Option<Box<dyn Turn + '_>>;
 
-    /// A request that waits for nobody. It is counted.
+    /// Counts a request that does not wait for a grant.
     fn note(&self, asker: Asker, direction: Direction, bytes: u64);
 
-    /// Before maintenance reads or writes: so many of the bytes it may, now, at least one. If it has a turn for its
-    /// step and that is over, it has another one on return. All of them where it has none.
+    /// Returns how many of `bytes` bytes maintenance may read or write now, at least one. If the
+    /// grant of its step has ended, this waits for another one. Without a grant it returns `bytes`.
     fn before_piece(&self, _flow: Flow, _kind: PieceKind, bytes: u64) -> u64 {
         bytes
     }
 
-    /// That is done.
+    /// Ends what [`RequestQueue::before_piece`] began.
     fn after_piece(&self, _flow: Flow) {}
 }
 
-/// A request is at the device as long as this lives.
+/// A request that is at the device as long as this lives.
 pub trait Turn {}
 
-/// What went through, of one flow.
+/// Counters of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Reads, of whatever layer below has the bytes.
+    /// Reads, whichever layer below has the bytes.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// ... of them, by processes beside the server.
+    /// Bytes of `read_bytes` that processes beside the server read.
     pub leased_bytes: u64,
     /// Writes.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Turns that were given: requests of users, steps of maintenance.
+    /// I/O grants: requests of users, steps of maintenance.
     pub turns: u64,
-    /// Time that they waited, nanoseconds: outside and in the queue.
+    /// Time that requests waited for grants, nanoseconds, outside and inside the scheduler.
     pub wait_ns: u64,
-    /// ... of it, outside, because others took too long.
+    /// Part of `wait_ns` that was delayed outside the scheduler, because other flows exceeded their
+    /// latency targets.
     pub held_back_ns: u64,
-    /// Time from turns to their ends, nanoseconds.
+    /// Time from grants to their ends, nanoseconds.
     pub busy_ns: u64,
-    /// Who waits now.
+    /// Requests that wait now.
     pub waiting: u64,
 }
 
-/// The flow of work that is done for somebody.
+/// Returns the flow of an I/O origin.
 pub fn flow_of(asker: Asker) -> Flow {
     match asker.origin {
         Origin::Foreground => Flow::of_client(asker.is_sequential),
@@ -92,7 +103,7 @@ pub fn flow_of(asker: Asker) -> Flow {
     }
 }
 
-/// True when what this thread does now is maintenance.
+/// Returns true if the work of this thread is maintenance.
 fn is_maintenance() -> bool {
     Asker::current().origin.is_maintenance()
 }

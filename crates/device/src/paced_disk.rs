@@ -1,7 +1,8 @@
-//! A disk whose requests take their turns.
+//! A disk whose requests wait for I/O grants. Blobs (containers) and owners of files (journal,
+//! index) use it like any disk.
 //!
-//! Invariant: what is read and written is what the disk below reads and writes; only when differs. Called
-//! as any disk: by blobs (containers), and by whoever has files (journal, index).
+//! Invariant: it reads and writes exactly what its callers ask of the disk below. Only the time and
+//! the size of the pieces differ.
 
 use super::state::PIECE_BYTES;
 use super::{PieceKind, RequestQueue, flow_of, is_maintenance};
@@ -10,21 +11,23 @@ use qos::Direction;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A read that begins so far behind the end of the one before it goes on with it: the system has read
-/// ahead, or skips as cheaply.
+/// A read that begins at most this far behind the end of the last one counts as sequential: the
+/// system has read ahead, or skips as cheaply.
 const SKIPPED_BYTES: u64 = 128 << 10;
-/// What maintenance reads in order comes in windows that begin at multiples of this: what a turn is for.
+/// Sequential reads of maintenance end their read-ahead at multiples of this, so that it stays
+/// within one grant.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// What is read past the cache begins and ends at multiples of this.
+/// Alignment of reads past the cache, bytes.
 const SECTOR_BYTES: u64 = 4096;
 
-/// Whether writes take turns too.
+/// Selects whether writes wait for grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// They do, where their bytes are synced: what is written is large and nobody waits for it. Those of
-    /// maintenance in pieces that are not left to the sync.
+    /// Their sync waits: such writes are large and no client waits for them. Writes of maintenance
+    /// go past the cache in pieces and leave nothing to the sync; the pieces of long ones wait for
+    /// grants.
     TakeTurns,
-    /// They pass, and are counted: a client waits for them.
+    /// Writes pass and are counted: a client waits for them.
     Pass,
 }
 
@@ -36,7 +39,7 @@ pub struct PacedDisk {
 }
 
 impl PacedDisk {
-    /// In front of a disk.
+    /// Wraps a disk.
     pub fn new(below: Arc<dyn Disk>, queue: Arc<dyn RequestQueue>, writes: Writes) -> Self {
         Self {
             below,
@@ -110,13 +113,13 @@ struct PacedFile {
     below: Arc<dyn DiskFile>,
     queue: Arc<dyn RequestQueue>,
     writes: Writes,
-    /// Where the last read ended.
+    /// Offset at which the last read ended.
     read_to: AtomicU64,
     unsynced_bytes: AtomicU64,
 }
 
 impl PacedFile {
-    /// True if it goes on where the last read has ended.
+    /// Returns true if a read begins where the last one ended.
     fn goes_on(&self, offset: u64, bytes: u64) -> bool {
         let end = offset.saturating_add(bytes);
         let before = self.read_to.swap(end, Ordering::Relaxed);
@@ -180,7 +183,7 @@ impl DiskFile for PacedFile {
         if !is_maintenance() {
             return self.read(offset, into, |at, into, _| self.below.read_at(at, into));
         }
-        // The system would read ahead of a turn, in the way of others.
+        // The system would read ahead without a grant, in the way of other requests.
         let end = offset.saturating_add(into.len() as u64);
         let window_end = end.checked_next_multiple_of(WINDOW_BYTES).unwrap_or(end);
         self.read(offset, into, |at, into, goes_on| {
@@ -207,7 +210,7 @@ impl DiskFile for PacedFile {
         }
         let mut from = ReadFrom::Device;
         self.read(offset, into, |at, into, _| {
-            // What is not all of the device is not proof of it.
+            // One piece from the cache means that the whole read proves nothing about the device.
             if self.below.read_at_told(at, into, past_cache)? == ReadFrom::Cache {
                 from = ReadFrom::Cache;
             }
@@ -266,8 +269,9 @@ impl DiskFile for PacedFile {
     }
 }
 
-/// Of `left` bytes at `offset`, so many are read at once where `may` may be: reads past the cache are of whole sectors, and one
-/// that is read twice costs a disk a whole turn.
+/// Returns the length of the next piece of `left` bytes at `offset`, of which `may` are granted. A
+/// piece ends at a sector boundary where it can: reads past the cache consist of whole sectors, and
+/// reading one twice costs a disk a whole revolution.
 fn piece_len(offset: u64, may: u64, left: usize) -> usize {
     let may = usize::try_from(may).unwrap_or(usize::MAX).max(1);
     if may >= left {
@@ -289,7 +293,7 @@ mod tests {
 
     const PART: usize = 20 << 10;
 
-    /// Lets everybody pass.
+    /// Lets every request pass.
     struct Open;
 
     impl RequestQueue for Open {
@@ -300,7 +304,7 @@ mod tests {
         fn note(&self, _: Asker, _: Direction, _: u64) {}
     }
 
-    /// How far ahead of each read the system was let.
+    /// Records how far ahead of each read the system was allowed to read.
     #[derive(Default)]
     struct Told(Mutex<Vec<Option<u64>>>);
 
@@ -332,7 +336,8 @@ mod tests {
         }
     }
 
-    /// The system's own reading ahead has put 1.8 MiB of a container in front of clients in one turn for 256 KiB.
+    /// Regression: the system's own read-ahead once read 1.8 MiB of a container in one grant for
+    /// 256 KiB, in front of clients.
     #[test]
     fn the_system_reads_no_more_ahead_of_maintenance_than_its_turn_is_for() {
         let told = Arc::new(Told::default());

@@ -1,13 +1,14 @@
-//! What a step of maintenance reads and writes, in pieces: it stops at once when a user comes.
+//! Splits the I/O of a maintenance step into pieces, so that it stops at once when a user arrives.
+//! [`super::PacedDisk`] calls this, and `steps` when grants begin and end.
 //!
-//! A turn that was given because the device is idle goes on piece by piece as long as nobody comes; then it ends, and
-//! the next piece waits for another turn. A turn that was paid from a floor is for what it was asked for. Short
-//! reads here and there pass within a turn, because others may wait for the locks that their thread holds; the
-//! seeks that they cost are owed by the next turn.
+//! A grant that was given because the device is idle lasts piece by piece while no user arrives.
+//! Then it ends, and the next piece waits for another grant. A grant that a floor paid for lasts
+//! for the bytes it was asked for. Short random reads pass within a grant, because other threads
+//! may wait for locks that the reading thread holds. The next grant pays for their seeks.
 //!
-//! Invariant: a thread with a turn of maintenance has one until that is dropped, between two pieces another
-//! one; nobody else's turn is touched. A piece waits for [`WAIT_MAX`] at most, because others may wait for
-//! what its thread holds. Called by [`super::PacedDisk`], and by the turns themselves.
+//! Invariant: a thread that begins a step with a grant has a grant until the step is dropped;
+//! between two pieces it may be replaced. Grants of other threads are untouched. A piece waits at
+//! most [`WAIT_MAX`].
 
 use super::DeviceQueue;
 use super::state::{PIECE_BYTES, Piece, PieceKind, State, read_bytes};
@@ -15,12 +16,13 @@ use parking_lot::MutexGuard;
 use qos::Flow;
 use std::time::Duration;
 
-/// Longer than a floor of 2 % needs for a piece on a disk.
+/// Longest wait of a piece: other threads may wait for locks that its thread holds. At an I/O floor
+/// of 2 % a piece on a disk waits less than this.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 impl DeviceQueue {
-    /// Bytes of so many that this thread may read or write now, after waiting for its turn if that was over; all of them
-    /// without a turn.
+    /// Returns how many of `bytes` bytes this thread may read or write now. Waits for another grant
+    /// if its own has ended. Without a grant it returns `bytes`.
     pub(super) fn begin_piece(&self, flow: Flow, kind: PieceKind, bytes: u64) -> u64 {
         let mut state = self.lock();
         let Some(at) = state.piece_of_this_thread(flow) else {
@@ -60,7 +62,7 @@ impl DeviceQueue {
         may
     }
 
-    /// What [`begin_piece`](Self::begin_piece) has let this thread do is done.
+    /// Ends the I/O that [`begin_piece`](Self::begin_piece) began.
     pub(super) fn end_piece(&self, flow: Flow) {
         let mut state = self.lock();
         let now_ns = self.ticks.now_ns();
@@ -76,8 +78,7 @@ impl DeviceQueue {
         }
     }
 
-    /// Ends the turn that this thread has for a step of maintenance; it has another one on return, for so
-    /// many bytes.
+    /// Ends the grant of this thread's step and waits for another one, for `bytes` bytes.
     fn turn_for_piece<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -109,7 +110,7 @@ impl State {
         self.pieces.iter().position(is_ours)
     }
 
-    /// A step has its turn.
+    /// Records that a step has its grant.
     pub fn begin_piece(&mut self, piece: Piece) {
         self.pieces.push(piece);
     }
@@ -119,8 +120,7 @@ impl State {
         Some(self.pieces.swap_remove(at))
     }
 
-    /// Whether a step that has a turn may go on with another one without leaving the device. False: it has to ask for a
-    /// turn.
+    /// Returns true if a step may go on with another one under its grant.
     pub fn goes_on(&self, id: u64, now_ns: u64) -> bool {
         let mut pieces = self.pieces.iter().filter(|piece| piece.id == id);
         pieces.any(|piece| {
@@ -130,7 +130,7 @@ impl State {
         })
     }
 
-    /// It has left the device.
+    /// Ends a grant: counts and charges its time.
     pub fn leave(&mut self, piece: &Piece, now_ns: u64) {
         let took_ns = now_ns.saturating_sub(piece.began_ns);
         self.of(piece.flow).busy_ns += took_ns;

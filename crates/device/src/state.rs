@@ -1,6 +1,7 @@
-//! What the queue of a device knows: who waits, who is there, what was counted.
+//! State of a device's queue: waiting threads, present requests, counters. `turns`, `steps` and
+//! `pieces` read and change it.
 //!
-//! Invariant: read and written under the queue's lock. Changed by turns, steps and pieces.
+//! Invariant: it is accessed only under the queue's lock.
 
 use super::FlowCounts;
 use qos::{
@@ -11,11 +12,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::thread::{Thread, ThreadId};
 
-/// A thread that waits.
+/// A waiting thread.
 pub(super) struct Waiter {
     granted: OnceLock<Grant>,
     pub thread: Thread,
-    /// It looks itself when its time is: it is told when the last user has left.
+    /// It computes itself when it may go, so it is woken when the last user leaves.
     is_maintenance: bool,
 }
 
@@ -28,25 +29,25 @@ impl Waiter {
         }
     }
 
-    /// Why it may go; `None`: it has to wait.
+    /// Returns why it may go, or `None` while it has to wait.
     pub fn granted(&self) -> Option<Grant> {
         self.granted.get().copied()
     }
 
-    /// It may go.
+    /// Lets it go.
     pub fn grant(&self, grant: Grant) {
         let _ = self.granted.set(grant);
     }
 }
 
-/// Users' steps outside of the scheduler, in the order in which they came, and how many are in it or at
-/// the device.
+/// Users' steps outside of the scheduler, in order of arrival, and how many are inside it or at the
+/// device.
 #[derive(Default)]
 pub(super) struct Line {
-    /// Each with the time until which it is held back.
+    /// Each with the time until which it is delayed.
     pub outside: VecDeque<(u64, Request)>,
     pub inside: usize,
-    /// Of them, those at the device.
+    /// Of `inside`, those at the device.
     pub at_device: usize,
 }
 
@@ -56,7 +57,7 @@ impl Line {
         of_flow.count()
     }
 
-    /// Takes one back. False: it is not outside.
+    /// Withdraws a step. Returns false if it is not outside.
     pub fn withdraw(&mut self, id: u64) -> bool {
         let before = self.outside.len();
         self.outside.retain(|(_, step)| step.id != id);
@@ -64,29 +65,30 @@ impl Line {
     }
 }
 
-/// Bytes that maintenance writes at once, or reads where a turn was paid for: who comes meanwhile waits for them.
+/// Bytes that maintenance writes at once, or reads at once under a paid grant. A request that
+/// arrives meanwhile waits for them.
 pub(super) const PIECE_BYTES: usize = 256 << 10;
-/// ... and that it reads at once in idle time, from a disk and from other devices.
+/// Bytes that maintenance reads at once in idle time: from a disk, and from other devices.
 const READ_BYTES: (u64, u64) = (64 << 10, 1 << 20);
 
-/// What a step has at the device.
+/// The I/O of a step that has a grant.
 pub(super) struct Piece {
-    /// Of the step.
+    /// Number of the step's request.
     pub id: u64,
     pub thread: ThreadId,
     pub flow: Flow,
     pub began_ns: u64,
     pub grant: Grant,
-    /// Of what the turn was asked for, bytes that were not read or written yet.
+    /// Bytes of the grant that were not read or written yet.
     pub paid_bytes: u64,
     /// Nothing was read or written yet.
     pub is_fresh: bool,
-    /// When what is at the device now began, and whether the head had to move for it.
+    /// Start of the I/O that is at the device now, and whether the head had to move for it.
     pub at_device: Option<(u64, bool)>,
 }
 
 impl Piece {
-    /// Of a step that this thread begins now, for so many bytes.
+    /// Creates the piece of a step that this thread begins now: its grant and the bytes it is for.
     pub fn new(id: u64, flow: Flow, (grant, paid_bytes): (Grant, u64), now_ns: u64) -> Self {
         Self {
             id,
@@ -108,7 +110,7 @@ impl Piece {
         self.grant == (Grant::Idle { is_seek: true })
     }
 
-    /// Bytes of so many that are read or written at once.
+    /// Returns how many of `bytes` bytes are read or written at once.
     pub fn at_once(&self, kind: PieceKind, device: DeviceKind, bytes: u64) -> u64 {
         match (kind, self.is_idle_time()) {
             (PieceKind::Write, _) => bytes,
@@ -125,15 +127,15 @@ pub(super) fn read_bytes(device: DeviceKind) -> u64 {
     }
 }
 
-/// What maintenance is about to do.
+/// Kind of I/O that maintenance is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceKind {
-    /// To read.
+    /// Read.
     Read {
-        /// It goes on where the read before has ended.
+        /// It begins where the last read ended.
         is_sequential: bool,
     },
-    /// To write a piece of something long.
+    /// Write a piece of a long write.
     Write,
 }
 
@@ -145,15 +147,15 @@ pub(super) struct State {
     pub judge: KindJudge,
     id_next: u64,
     pub waiting: BTreeMap<u64, Arc<Waiter>>,
-    /// Steps of processes beside this one, on their way into the scheduler and out of it.
+    /// Steps of processes beside this one, from arrival until they leave the scheduler.
     pub line: Line,
-    /// What steps of maintenance have at the device: few.
+    /// Steps of maintenance that have a grant. They are few.
     pub pieces: Vec<Piece>,
-    /// By flow: what it read last went on where the read before had ended.
+    /// By flow: the last read was sequential.
     in_order: [bool; Flow::ALL.len()],
-    /// Turns of users that have not ended, but for those of steps.
+    /// Users' grants that have not ended, without those of steps.
     pub users_at_device: usize,
-    /// When a user of this process was last there.
+    /// When a user of this process was last at the device.
     pub own_user_at_ns: Option<u64>,
     pub counts: [FlowCounts; Flow::ALL.len()],
 }
@@ -188,8 +190,8 @@ impl State {
         &mut self.counts[flow as usize]
     }
 
-    /// The last user has left a disk: who waits for idle time reckons anew. Other devices have too many users for that,
-    /// and short waits.
+    /// Wakes maintenance that waits for idle time when the last user has left a disk. Other devices
+    /// have too many users for that, and short waits.
     pub fn tell_of_gap(&self) {
         if self.kind == DeviceKind::Disk && self.users_at_device + self.line.at_device == 0 {
             let waiting = self.waiting.values().filter(|waiter| waiter.is_maintenance);

@@ -1,9 +1,9 @@
-//! Turns for steps: of maintenance, and of processes beside the server, which lease them.
+//! I/O grants for steps: of maintenance, and of processes beside the server, which lease them.
+//! Maintenance calls this, and the server does so for its clients.
 //!
-//! Invariant: as of [`super::turns`]: what was asked for is waited for, had and ended once, or taken back, by
-//! a drop. Of the requests that the device takes at once, users' steps are a quarter at most: who leases
-//! a turn computes between its reads, and may not come back for a while. Called by maintenance, and
-//! by the server for its clients.
+//! Invariant: each step that is asked for is either granted and ended once, or withdrawn, by a
+//! drop. Users' steps are at most a quarter of the requests that the device takes at once: a
+//! process that leases a grant computes between its reads, and may not return for a while.
 
 use super::state::{Piece, State, Waiter};
 use super::turns::{DeviceQueue, LOOK_EVERY};
@@ -11,19 +11,19 @@ use qos::{DeviceKind, Direction, Flow, Grant, Request};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of what the device takes at once, one in so many is for users' steps.
+/// One in this many requests at the device may be a user's step.
 const STEPS_IN: usize = 4;
-/// A step of maintenance on a disk: what it reads between two requests of others without their noticing
-/// much.
+/// Size of a maintenance step on a disk, bytes: other requests hardly notice it between two of
+/// theirs.
 const DISK_STEP_BYTES: u64 = 256 << 10;
-/// A step beside others, and of maintenance where seeks are nothing.
+/// Size of a step beside other users, and of a maintenance step on devices without seeks, bytes.
 const STEP_BYTES: u64 = 1 << 20;
-/// A step of a user who is alone.
+/// Size of a step of a user that is alone, bytes.
 const LONE_STEP_BYTES: u64 = 4 << 20;
-/// Who has not come for so long is not there.
+/// A user that has sent nothing for this time counts as absent, nanoseconds.
 const GONE_NS: u64 = 100_000_000;
 
-/// A turn for a step, or the wish for one. It ends when this is dropped.
+/// A grant for a step, or the request for one. It ends when this is dropped.
 pub struct StepTurn<'a> {
     queue: &'a DeviceQueue,
     pub(super) id: u64,
@@ -32,12 +32,12 @@ pub struct StepTurn<'a> {
     waiter: Arc<Waiter>,
     came_ns: u64,
     began_ns: Option<u64>,
-    /// Another step has it now.
+    /// Another step has taken the grant over.
     is_given: bool,
 }
 
 impl State {
-    /// Lets users' steps into the scheduler, as far as there is room for them.
+    /// Moves users' steps into the scheduler, as far as their quarter allows.
     pub fn admit(&mut self, now_ns: u64) {
         let inside_max = self.plan.settings(self.kind).in_flight_max / STEPS_IN;
         while self.line.inside < inside_max.max(1)
@@ -45,7 +45,7 @@ impl State {
         {
             self.line.inside += 1;
             if self.scheduler.offer(step).is_err() {
-                // More wait than there is room for; its turn ends without one.
+                // The scheduler is full. The step stays first in line.
                 self.line.inside -= 1;
                 self.line.outside.push_front((now_ns, step));
                 return;
@@ -53,18 +53,20 @@ impl State {
         }
     }
 
-    /// When a step that waits may go on, if nothing else happens.
+    /// Returns when a waiting step may go if nothing else happens.
     fn step_wakes_at(&self, now_ns: u64) -> Option<u64> {
         let held_back = self.line.outside.front().map(|(at, _)| *at);
         let times = [self.scheduler.wakes_at(now_ns), held_back];
-        // In the past: it waits for what is at the device, whose end wakes it.
+        // A time in the past means that the step waits for requests at the device. Their end wakes
+        // it.
         times.into_iter().flatten().filter(|at| *at > now_ns).min()
     }
 }
 
 impl DeviceQueue {
-    /// A maintenance task wants to read and write about so many bytes, or a process beside this one
-    /// to read them: one step. On a device that others use it takes the head away from them, and is charged for it.
+    /// Asks for a grant for one step: a maintenance task will read and write about `bytes` bytes,
+    /// or a process beside this one will read them. The step is charged a seek, unless it is
+    /// maintenance that reads sequentially.
     pub fn ask(&self, flow: Flow, bytes: u64) -> StepTurn<'_> {
         let came_ns = self.ticks.now_ns();
         let mut state = self.lock();
@@ -84,7 +86,7 @@ impl DeviceQueue {
             let at_ns = came_ns.saturating_add(delay_ns);
             state.line.outside.push_back((at_ns, request));
         } else if state.scheduler.offer(request).is_err() {
-            // Tasks are few: cannot be.
+            // Cannot happen: tasks are few.
             state.waiting.remove(&id);
             waiter.grant(Grant::Floor);
         }
@@ -100,8 +102,8 @@ impl DeviceQueue {
         }
     }
 
-    /// How much a process beside this one should read in one step that needs `wanted` bytes: more where
-    /// nobody else is there.
+    /// Returns how much a process beside this one should read in one step that needs `wanted`
+    /// bytes: more while no other user is there.
     pub fn step_bytes(&self, flow: Flow, wanted: u64) -> u64 {
         let state = self.lock();
         let idle_at = state.own_user_at_ns.map(|at| at.saturating_add(GONE_NS));
@@ -116,8 +118,8 @@ impl DeviceQueue {
         step.max(wanted)
     }
 
-    /// What a process beside this one has read in its steps: so many reads, of which so many did not go
-    /// on where the one before had ended. One such was thought of.
+    /// Counts what a process beside this one read in its step: `reads` reads, of which `seeks` were
+    /// not sequential. The grant was charged for one seek, so this charges the rest.
     pub fn count_leased(&self, flow: Flow, reads: u64, seeks: u64, bytes: u64) {
         let mut state = self.lock();
         let counts = state.of(flow);
@@ -131,7 +133,8 @@ impl DeviceQueue {
 }
 
 impl StepTurn<'_> {
-    /// Waits for the turn, at most so long. True: it is there, and lasts until the drop.
+    /// Waits for the grant, at most this long. Returns true if the step has it; it then lasts until
+    /// the drop.
     pub fn wait(&mut self, at_most: Duration) -> bool {
         let at_most_ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
         let until_ns = self.queue.ticks.now_ns().saturating_add(at_most_ns);
@@ -164,14 +167,14 @@ impl StepTurn<'_> {
         }
     }
 
-    /// Whether maintenance that has its turn may go on with its next step without leaving the device: no user has
-    /// come, and it is no other task's turn. Otherwise it drops this, and asks for another one.
+    /// Returns true if maintenance may go on with its next step under this grant: no user has
+    /// arrived, and no other task is due. Otherwise the task drops this and asks again.
     pub fn goes_on(&self) -> bool {
         let state = self.queue.lock();
         state.goes_on(self.id, self.queue.ticks.now_ns())
     }
 
-    /// Goes to the device though it is not its turn: others may wait for who waits here.
+    /// Takes the grant without waiting: other threads may wait for this one.
     pub(super) fn force(&mut self) {
         let mut state = self.queue.lock();
         if state.waiting.remove(&self.id).is_some() {
@@ -182,7 +185,7 @@ impl StepTurn<'_> {
         self.wait(Duration::ZERO);
     }
 
-    /// What it has at the device is another step's from now on.
+    /// Hands the grant over to another step.
     pub(super) fn give_up(&mut self, state: &mut State) -> Option<Piece> {
         self.is_given = true;
         state.take_piece(self.id)

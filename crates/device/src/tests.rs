@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const NOW: Duration = Duration::ZERO;
 
-/// A clock that stands unless it is moved.
+/// A clock that moves only when a test moves it.
 #[derive(Default)]
 pub(super) struct Standing(AtomicU64);
 
@@ -41,15 +41,15 @@ pub(super) fn queue(device: Option<DeviceKind>) -> (Arc<DeviceQueue>, Arc<Standi
     (Arc::new(queue), ticks)
 }
 
-/// A client's read that takes so long at the device.
+/// A client's read that takes `took_ns` at the device.
 fn read(queue: &DeviceQueue, ticks: &Standing, took_ns: u64) {
     let turn = queue.enter(RANDOM, Direction::Read, false, 4096);
     ticks.pass(took_ns);
     drop(turn);
 }
 
-/// Steps of a scrub that get their turns in ten seconds, each of 5 ms, beside a user's read of 8 ms
-/// in every `period_ms`.
+/// Returns how many scrub steps of 5 ms get a grant in ten seconds, beside a user's read of 8 ms in
+/// every `period_ms`.
 fn steps_beside(period_ms: Option<u64>) -> u64 {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
     let (mut steps, mut next_user_ms) = (0, 0);
@@ -236,10 +236,10 @@ fn steps_of_users_are_a_quarter_and_go_in_order() {
     assert_eq!(go(&mut steps), [true, true, false, false, false]);
     assert_eq!(queue.counts()[Flow::Restore as usize].waiting, 3);
     for _ in 0..6 {
-        // Whoever leases turns and does not come back takes none from clients.
+        // A process that leases grants and does not return takes none from clients.
         drop(queue.enter(RANDOM, Direction::Read, false, 4096));
     }
-    // One that is at the device ends, and one that waits goes away.
+    // A step at the device ends, and a waiting step is withdrawn.
     drop(steps.remove(0));
     drop(steps.remove(2));
     assert_eq!(go(&mut steps), [true, true, false]);
@@ -265,7 +265,8 @@ fn steps_that_threads_wait_for_all_come() {
                 for round in 0..40 {
                     let flow = [Flow::Restore, Flow::Scrub, Flow::Backup][n as usize % 3];
                     let mut step = queue.ask(flow, STEP);
-                    // Some give up. On a clock that stands maintenance may have to wait for ever.
+                    // Some steps give up. Scrub steps do not wait: on a stopped clock they might
+                    // wait forever.
                     let is_scrub = flow == Flow::Scrub;
                     if round % 5 != 0 && !is_scrub {
                         while !step.wait(Duration::from_secs(1)) {}
@@ -322,7 +323,7 @@ fn what_was_leased_is_counted_and_charged() {
     let counts = queue.counts()[Flow::Restore as usize];
     let read = (counts.reads, counts.read_bytes, counts.leased_bytes);
     assert_eq!(read, (200, 1 << 20, 1 << 20));
-    // Both wait for what clients have, and restores have had their seeks.
+    // Both wait for clients' grants. Restores have already been charged for their seeks.
     let mut clients: Vec<_> = (0..8)
         .map(|_| queue.enter(RANDOM, Direction::Read, false, 4096))
         .collect();
@@ -332,7 +333,8 @@ fn what_was_leased_is_counted_and_charged() {
     assert_eq!(steps.each_mut().map(|step| step.wait(NOW)), [false, true]);
 }
 
-/// It slept until it looked again by itself, a tenth of a second later: three starts a second were left.
+/// Regression: the waiter slept until its next look, 100 ms later, so it began three times a
+/// second.
 #[test]
 fn who_waits_for_idle_time_hears_that_the_last_user_has_left() {
     let (queue, ticks) = queue(Some(DeviceKind::Disk));
@@ -342,7 +344,7 @@ fn who_waits_for_idle_time_hears_that_the_last_user_has_left() {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 let mut scrub = queue.ask(Flow::Scrub, STEP);
-                // Its floor was had.
+                // Use up the I/O floor.
                 while scrub.wait(NOW) {
                     scrub = queue.ask(Flow::Scrub, STEP);
                 }
@@ -354,7 +356,7 @@ fn who_waits_for_idle_time_hears_that_the_last_user_has_left() {
             std::thread::sleep(Duration::from_millis(5));
             let left = std::time::Instant::now();
             drop(user);
-            // Long ago.
+            // The user's last request becomes old.
             ticks.pass(50 * MS);
             waiter.join().expect("no panic").duration_since(left)
         })

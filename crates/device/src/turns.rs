@@ -1,8 +1,9 @@
-//! Turns at the device: the scheduler of `qos` under one lock, and threads that wait for it.
+//! I/O grants for requests: the scheduler of `qos` under one lock, and threads that wait for it.
+//! [`super::PacedDisk`] calls this; grants for steps are in [`super::steps`].
 //!
-//! Invariant: every turn that is given is ended once, by a drop; who gives up takes his wish back. What
-//! waits in the scheduler, or for room in it, has a waiter here. Called by [`super::PacedDisk`]; turns of steps are
-//! in [`super::steps`].
+//! Invariant: each grant ends exactly once, by a drop. A step that gives up withdraws its request.
+//! Each request in the scheduler, and each step outside of it, has a waiter here, except requests
+//! that passed because the scheduler was full.
 
 use super::state::{State, Waiter};
 use super::{FlowCounts, PieceKind, RequestQueue, Turn, flow_of};
@@ -12,9 +13,10 @@ use qos::{Deadline, DeviceKind, Direction, Flow, InvalidShares, Plan, Request};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer reads say little about seeks.
+/// Longest read from which the kind of the device is judged, bytes: longer reads say little about
+/// seeks.
 const SHORT_BYTES: u64 = 256 << 10;
-/// Who waits looks after itself so often, whatever happens.
+/// A waiting thread looks again after this time at the latest, even if no thread wakes it.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// See the module's head.
@@ -23,19 +25,19 @@ pub struct DeviceQueue {
     pub(super) ticks: Arc<dyn Ticks>,
 }
 
-/// A turn of a user's request; it ends when this is dropped.
+/// An I/O grant for a user's request. It ends when this is dropped.
 pub struct AtDevice<'a> {
     queue: &'a DeviceQueue,
     request: Request,
-    /// When it was let in: how long it was held back before says nothing of the device.
+    /// When the request entered the scheduler. The delay before that says nothing about the device.
     entered_ns: u64,
     began_ns: u64,
-    /// Users' requests at the device then, itself included.
+    /// Users' requests at the device when the grant began, including this one.
     at_device: usize,
 }
 
 impl DeviceQueue {
-    /// Refuses a plan that leaves nothing to somebody.
+    /// Fails on a plan that leaves a flow without a share.
     pub fn new(plan: Plan, ticks: Arc<dyn Ticks>) -> Result<Self, InvalidShares> {
         Ok(Self {
             state: Mutex::new(State::new(plan)?),
@@ -43,13 +45,13 @@ impl DeviceQueue {
         })
     }
 
-    /// What is set, and what the device is taken for.
+    /// Returns the plan, and the kind of device that is assumed.
     pub fn plan(&self) -> (Plan, DeviceKind) {
         let state = self.lock();
         (state.plan, state.kind)
     }
 
-    /// Another plan from now on; what waits stays.
+    /// Replaces the plan. Waiting requests stay.
     pub fn set(&self, plan: Plan) -> Result<(), InvalidShares> {
         plan.check()?;
         let mut state = self.lock();
@@ -60,7 +62,7 @@ impl DeviceQueue {
         Ok(())
     }
 
-    /// What went through, in the order of [`Flow::ALL`].
+    /// Returns the counters in the order of [`Flow::ALL`].
     pub fn counts(&self) -> [FlowCounts; Flow::ALL.len()] {
         let state = self.lock();
         let mut counts = state.counts;
@@ -71,16 +73,16 @@ impl DeviceQueue {
         counts
     }
 
-    /// How long no user must have come before maintenance begins, as learned, and what maintenance did to the
-    /// 99th percentile of clients' latencies lately, as a factor.
+    /// Returns the learned time without users after which maintenance begins, and the factor by
+    /// which maintenance lately changed the 99th percentile of clients' latencies.
     pub fn idle_time(&self) -> (Duration, f64) {
         let state = self.lock();
         let grace = Duration::from_nanos(state.scheduler.grace_ns());
         (grace, state.scheduler.harm())
     }
 
-    /// A task should be through with so many bytes in this time; its share of a busy device rises as
-    /// far as that needs.
+    /// Sets a deadline: the flow should finish `bytes` bytes in this time. Its share of a busy
+    /// device rises as far as that needs.
     pub fn finish_within(&self, flow: Flow, bytes: u64, within: Duration) {
         let at_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let mut state = self.lock();
@@ -92,7 +94,7 @@ impl DeviceQueue {
         state.scheduler.set_deadline(flow, Some(deadline));
     }
 
-    /// Gives turns to whoever may have one. True if `mine` is among them.
+    /// Grants every request that may go now. Returns true if `mine` is among them.
     pub(super) fn hand_out(&self, state: &mut State, mine: Option<u64>) -> bool {
         let now_ns = self.ticks.now_ns();
         let mut is_mine = false;
@@ -108,7 +110,7 @@ impl DeviceQueue {
         is_mine
     }
 
-    /// Until the request has its turn.
+    /// Waits until the request has its grant.
     fn wait<'s>(&'s self, mut state: MutexGuard<'s, State>, id: u64) -> MutexGuard<'s, State> {
         let waiter = Arc::new(Waiter::here(Flow::ForegroundNonSequential));
         state.waiting.insert(id, Arc::clone(&waiter));
@@ -127,7 +129,7 @@ impl DeviceQueue {
 }
 
 impl RequestQueue for DeviceQueue {
-    /// `None`: one of maintenance, whose step has the turn.
+    /// Returns `None` for maintenance: its step has the grant.
     fn enter(
         &self,
         asker: Asker,
@@ -144,12 +146,12 @@ impl RequestQueue for DeviceQueue {
         let mut state = self.lock();
         let delay_ns = match direction {
             Direction::Read => state.edge.delay_ns(flow, came_ns),
-            // Who writes may hold a lock that others need.
+            // A writer may hold a lock that other threads need.
             Direction::Write => 0,
         };
         if delay_ns > 0 {
             drop(state);
-            // Whoever wakes it early lets it go early.
+            // An early unpark ends the delay early. That is harmless.
             std::thread::park_timeout(Duration::from_nanos(delay_ns));
             state = self.lock();
             state.of(flow).held_back_ns += delay_ns;
@@ -165,7 +167,7 @@ impl RequestQueue for DeviceQueue {
         };
         let offered = state.scheduler.offer(request);
         state.count(flow, direction, bytes);
-        // More wait than there is room for: nobody is kept from the device for ever.
+        // The scheduler is full: pass, so that no request waits forever.
         offered.ok()?;
         if !self.hand_out(&mut state, Some(request.id)) {
             state = self.wait(state, request.id);
@@ -184,7 +186,8 @@ impl RequestQueue for DeviceQueue {
         }))
     }
 
-    /// Of maintenance in its turn, or what nobody holds back; users are seen.
+    /// Counts a request of maintenance within its grant, or one that is never delayed. The
+    /// scheduler sees the latter as users.
     fn note(&self, asker: Asker, direction: Direction, bytes: u64) {
         let flow = flow_of(asker);
         let mut state = self.lock();
@@ -229,7 +232,7 @@ impl Drop for AtDevice<'_> {
             if !is_sequential && bytes <= SHORT_BYTES {
                 state.judge.saw(took_ns, self.at_device);
                 if state.plan.device.is_none() && state.judge.kind() != state.kind {
-                    // The plan was checked for both kinds.
+                    // Cannot fail: the plan was checked for both kinds.
                     let _ = state.choose_kind();
                 }
             }

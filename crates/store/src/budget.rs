@@ -1,7 +1,6 @@
-//! Who gets how much of the memory that a pool is opened with.
+//! Divides the memory of an open pool. Recovery uses the shares; the program's plan shows them.
 //!
-//! Invariant: pure arithmetic; the shares never sum to more than the whole. Recovery takes its numbers from
-//! here; the program's plan shows the same.
+//! Invariant: pure arithmetic. The shares never exceed the whole.
 
 /// Memory of an open pool, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,14 +9,14 @@ pub struct PoolMemory {
     pub index: usize,
     /// Directories of containers.
     pub directories: usize,
-    /// What sessions have claimed: a half for each of two, those of volumes live side by side.
+    /// Claims of sessions: one half for each of two sessions, because those of volumes overlap.
     pub claims: usize,
     /// Decoded regions.
     pub regions: usize,
 }
 
 impl PoolMemory {
-    /// Divides a budget: 3, 3, 2 and 8 sixteenths.
+    /// Divides a budget of `bytes`: 3, 3, 2 and 8 sixteenths.
     pub fn of(bytes: usize) -> Self {
         let sixteenth = bytes / 16;
         Self {

@@ -1,8 +1,14 @@
-//! Check: is everything there that the snapshots need, and is it what was written?
+//! Check: verifies that everything that snapshots need exists and is unchanged. `Pool::check`,
+//! repair and scrub call this.
 //!
-//! Invariant: reports, never repairs; finds every damage of what it reads and names the snapshots
-//! and paths that it reaches. `subset n/t` is deterministic: t runs read everything. What is set
-//! aside already is damage only where a snapshot needs it; it is read again at every depth.
+//! ```text
+//! inventory -> containers -> regions (by depth) -> lost chunks
+//! snapshots -> references -> lost chunks that are needed -> names of files (affected.rs)
+//! ```
+//!
+//! Invariant: it reports and never repairs. It finds all damage in what it reads, and names the
+//! affected snapshots and paths. `subset n/t` is deterministic: t runs read everything. A place in
+//! quarantine is reported as damage only if a snapshot needs it; it is read again at every depth.
 
 mod affected;
 
@@ -23,12 +29,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint, SnapshotId};
 
-/// How much to read.
+/// Selects how much is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckDepth {
-    /// Roots, catalog, directories, recipes: everything but user data.
+    /// Roots, catalog, directories and recipes: everything except user data.
     Structure,
-    /// ... and the data of the containers whose number is `part` - 1 modulo `parts`.
+    /// Also the data of the containers whose sequence number is `part` - 1 modulo `parts`.
     Data {
         /// 1 to `parts`.
         part: u64,
@@ -37,60 +43,60 @@ pub enum CheckDepth {
     },
 }
 
-/// A name that damage reaches.
+/// A name that damage affects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Affected {
     /// The snapshot.
     pub snapshot: SnapshotId,
-    /// Path inside, any bytes; empty for images and streams.
+    /// Path in the snapshot, any bytes. Empty for images and streams.
     pub path: Vec<u8>,
-    /// First damaged byte of the object, when the damage is in its data.
+    /// First damaged byte of the object, if its data are damaged and the offset is known.
     pub offset: Option<u64>,
 }
 
-/// What check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// Containers whose description was read.
+    /// Containers whose header, directory and footer were read.
     pub containers: u64,
-    /// Regions whose data was read, opened, decompressed and hashed.
+    /// Regions that were read, opened, decompressed and fingerprinted.
     pub regions: u64,
-    /// Their stored bytes.
+    /// Stored size of these regions, bytes.
     pub data_bytes: u64,
-    /// Snapshots walked.
+    /// Snapshots that were walked.
     pub snapshots: u64,
     /// Unique chunks and nodes that snapshots reach.
     pub chunks: u64,
-    /// Memory that saying which are reached took, bytes.
+    /// Memory of the marks, bytes.
     pub mark_bytes: u64,
-    /// Damage, one item each, in words.
+    /// Descriptions of the damage.
     pub damage: Vec<String>,
-    /// Names that it reaches.
+    /// Names that the damage affects.
     pub affected: Vec<Affected>,
-    /// Not damage, but worth knowing (a second copy was lost and will be healed).
+    /// Notes that are not damage, for example a lost second copy that the next writer stores again.
     pub notes: Vec<String>,
-    /// Regions and containers that were found damaged and are not set aside in the pool yet.
+    /// Damaged regions and containers that are not in quarantine yet.
     pub bad: BTreeSet<RegionPlace>,
-    /// Those that are set aside, and of which all was read and is as it was written.
+    /// Places in quarantine that were read completely and are sound.
     pub verified: BTreeSet<RegionPlace>,
-    /// Containers whose damage, part of `damage`, their parity makes good: nothing of them is lost.
+    /// Containers whose damage (part of `damage`) parity restores: nothing of them is lost.
     pub restorable: BTreeSet<ContainerId>,
 }
 
 impl CheckReport {
-    /// True when everything is as it was written.
+    /// Returns true if everything is unchanged.
     pub fn is_sound(&self) -> bool {
         self.damage.is_empty() && self.affected.is_empty()
     }
 
-    /// Damage that parity makes good.
+    /// Records damage that parity restores.
     fn restorable(&mut self, id: ContainerId, why: &str) {
         self.damage
             .push(format!("{why}; its parity restores it (quintet scrub)"));
         self.restorable.insert(id);
     }
 
-    /// Damage at a place, which is news unless it is set aside already.
+    /// Records damage at a place. Known damage is only a note.
     fn found(&mut self, place: RegionPlace, is_known: bool, why: String) {
         if is_known {
             self.notes
@@ -102,20 +108,20 @@ impl CheckReport {
     }
 }
 
-/// What check works on.
+/// Inputs of a check.
 pub(crate) struct Checked<'a> {
     pub reader: &'a Reader,
     pub containers: &'a ContainerReader,
     pub chunks: &'a ChunkMap,
     pub record: &'a RootRecord,
     pub snapshots: &'a [Snapshot],
-    /// What the catalog notes as damaged.
+    /// Places in quarantine, from the catalog.
     pub noted: &'a BTreeSet<RegionPlace>,
-    /// A rehearsal's new containers of data: nothing of their payloads can be read.
+    /// Returns true for a dry run's new data containers: their payloads were not kept.
     pub is_described_only: &'a dyn Fn(ContainerId) -> bool,
 }
 
-/// Told after each container: containers done, stored bytes read.
+/// Called after each container: number of containers, stored bytes read.
 pub type CheckProgress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
 
 impl Checked<'_> {
@@ -138,7 +144,7 @@ impl Checked<'_> {
         Ok(report)
     }
 
-    /// What the readable part of the catalog says of the containers.
+    /// Reads the inventory from the readable part of the catalog.
     fn inventory(&self, report: &mut CheckReport) -> Result<BTreeMap<ContainerId, InventoryEntry>> {
         let mut inventory = BTreeMap::new();
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
@@ -185,7 +191,7 @@ impl Checked<'_> {
                 .copied()
                 .unwrap_or(0);
             if id.sequence() >= next {
-                // An unfinished run's: the next writer adopts it.
+                // It belongs to an unfinished run. The next writer adopts it.
                 report.notes.extend(self.commit_without_root(id)?);
                 return Ok(ControlFlow::Continue(()));
             }
@@ -208,9 +214,9 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// A container above the marks that holds a catalog which names this very container: all of
-    /// a commit is there but its root. Nobody can tell a deleted root from a run that was
-    /// interrupted at its very end.
+    /// Detects a container above the marks whose catalog lists this very container: a complete
+    /// commit without a root. A deleted root and an interruption just before the root look the
+    /// same.
     fn commit_without_root(&self, id: ContainerId) -> Result<Option<String>> {
         let contents = match self.containers.contents(id) {
             Err(e) if e.is_corruption() => return Ok(Some(format!("container {id}: {e}"))),
@@ -243,7 +249,7 @@ impl Checked<'_> {
         Ok(None)
     }
 
-    /// `known_bytes` is its length as the inventory has it; 0: not known.
+    /// Checks one container. `known_bytes` is its length in the inventory; 0: unknown.
     fn check_container(
         &self,
         id: ContainerId,
@@ -295,15 +301,15 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// The catalog says that it is damaged, or in the trash.
+    /// Returns true if the place is in the catalog's quarantine or its container is retired.
     fn is_noted(&self, place: RegionPlace) -> bool {
         let whole = RegionPlace::whole(place.container);
-        // What the collector has given up may go while this looks at it.
+        // Garbage collection may delete a retired container during the check.
         let is_retired = self.chunks.quarantine.retired.holds(place.container);
         is_retired || self.noted.contains(&place) || self.noted.contains(&whole)
     }
 
-    /// It is as it was written.
+    /// Records a sound place.
     fn verified(&self, place: RegionPlace, report: &mut CheckReport) {
         if self.noted.contains(&place) {
             let note = format!("{place} is set aside and as it should be");
@@ -314,7 +320,7 @@ impl Checked<'_> {
         }
     }
 
-    /// What a container says of itself; whatever is wrong with that goes to `trouble`.
+    /// Reads header, directory and footer of a container. Appends their damage to `trouble`.
     pub fn describe(
         &self,
         id: ContainerId,
@@ -344,8 +350,8 @@ impl Checked<'_> {
         Ok(contents)
     }
 
-    /// Reads a region; true when it holds what its directory says. What is damaged is set aside
-    /// for this process at once.
+    /// Verifies a region. Returns true if it has the chunks of its directory. Otherwise puts it
+    /// into quarantine for this process, unless parity restores it.
     fn check_region(
         &self,
         place: RegionPlace,
@@ -377,9 +383,9 @@ impl Checked<'_> {
         Ok(false)
     }
 
-    /// Every chunk that a snapshot reaches must be in a directory; of the lost ones those are not
-    /// lost that another container holds intact. True when an object's recipe or directory cannot
-    /// be read.
+    /// Checks that every chunk that a snapshot reaches is in a directory. Removes chunks from
+    /// `lost` that another container has intact. Returns true if a recipe or directory cannot be
+    /// read.
     fn check_references(
         &self,
         report: &mut CheckReport,

@@ -1,16 +1,20 @@
-//! Primitives of garbage collection (physical garbage collection, FAST'17; decision 20). Each does a
-//! bounded amount of work and says what it did; who calls them decides what to collect, in which
-//! order, and when to stop. A run is in `maintenance`.
+//! Primitives of garbage collection (physical garbage collection, FAST'17; decision 20). Each does
+//! a bounded amount of work and returns what it did. The caller in `maintenance` decides what to
+//! collect, in which order, and when to stop.
 //!
-//! - [`Pool::purge`](crate::Pool::purge): expired snapshots leave the catalog.
+//! ```text
+//! purge -> mark -> delete from the trash -> choose -> retire -> copy -> trash
+//! ```
+//!
+//! - [`Pool::purge`](crate::Pool::purge): removes expired snapshots from the catalog.
 //! - [`Mark`]: finds what is live.
 //! - [`Deletion`]: deletes containers from the trash.
-//! - [`Mark::visit_containers`]: how much of each container is live.
-//! - [`Retired`], [`CopyRound`]: copy what is live out of containers, and trash those.
+//! - [`Mark::visit_containers`]: reports how much of each container is live.
+//! - [`Retired`], [`CopyRound`]: copy live chunks out of containers and trash these.
 //!
-//! Invariant: a container is deleted only when it came into the trash by a commit that nobody began
-//! before (`pool::holds`), and a mark that began after that found nothing live in it. What is copied
-//! is durable before its old container is in the trash. No caller can break this by calling the
+//! Invariant: a container is deleted only if no hold is older than the commit that trashed it
+//! (`pool::holds`), and if a mark that began after that commit found nothing live in it. Copies are
+//! durable before their old container is in the trash. Callers cannot break this by calling the
 //! primitives in another order.
 
 mod cached;
@@ -42,12 +46,12 @@ pub use unfolded::{Needed, OpenVolumes};
 
 use chunk_store::{StoreError, StoreErrorKind};
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcStep {
     /// There is more to do.
     Working,
-    /// It is over.
+    /// The work is complete.
     Done,
 }
 

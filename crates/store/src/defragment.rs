@@ -1,12 +1,13 @@
-//! Defragmentation of volumes and snapshots (FragPicker, SOSP'21; decision 25): where the bytes of an object
-//! lie, whom moving some of them would hurt, and copying them forward.
+//! Primitives of defragmentation (FragPicker, SOSP'21; decision 25): where the bytes of an object
+//! are, how much a move would fragment other objects, and copying chunks forward. `maintenance`
+//! calls this.
 //!
-//! Chunks are found by their content, so no recipe changes: a copy in a container of writer 5 is found
-//! before the others (`chunk_store::chunk_map::Moved`). The old copies are not needed any more, and are collected as everything
-//! else that nobody needs.
+//! Chunks are found by content, so no recipe changes: readers prefer a copy in a container of
+//! writer 5 (`chunk_store::chunk_map::Moved`). The old copies are then garbage, and garbage
+//! collection removes them.
 //!
-//! Invariant: nothing is removed here, and nothing refers to what was not stored before: after a crash
-//! there are more copies than needed, or not. Called by maintenance.
+//! Invariant: nothing is removed here, and no reference changes. After a crash there may be more
+//! copies than needed.
 
 mod mover;
 mod owners;
@@ -21,26 +22,26 @@ use chunk_store::Result;
 use format::recipe::ObjectRoot;
 use format::snapshot::SnapshotKind;
 
-/// Something that is read in place: a volume, or a snapshot of one, of an image or of a stream.
+/// An object that is read in place: a volume, or a snapshot of a volume, an image or a stream.
 #[derive(Clone, Debug)]
 pub struct Fragmentable {
-    /// As people call it.
+    /// Name for users.
     pub name: String,
     /// Hexadecimal digits of its id.
     pub id: String,
     /// Its number in traces: the first eight bytes of its id.
     pub key: u64,
-    /// Its number in the page cache, where it has one.
+    /// Its number in the page cache, if it has one.
     pub cached_as: Option<u64>,
-    /// It can be written to.
+    /// True if it is writable.
     pub is_volume: bool,
-    /// What it consists of now; of a volume, without what is not folded in yet.
+    /// Its contents. For a volume, without writes that are not yet applied to its recipe.
     pub root: ObjectRoot,
 }
 
 impl Pool {
-    /// What can be defragmented, by the newest commit: volumes by name, then snapshots, oldest first. What
-    /// of the catalog cannot be read is not among it.
+    /// Returns the objects that can be defragmented, by the newest commit: volumes by name, then
+    /// snapshots, oldest first. Skips unreadable parts of the catalog's snapshots.
     pub fn fragmentables(&self) -> Result<Vec<Fragmentable>> {
         let volumes = self.volumes()?.into_iter().map(|volume| Fragmentable {
             id: volume.id.to_string(),

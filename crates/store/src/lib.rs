@@ -1,5 +1,13 @@
-//! The engine over `chunk_store`: a pool, its read path, write path, recovery, check, and the primitives
-//! of garbage collection and defragmentation. It knows no volume, no protocol and no command line.
+//! The engine over `chunk_store`: a pool with its read path, write path, recovery and check, and
+//! the primitives of garbage collection and defragmentation. It knows no volume, protocol or
+//! command line. `volumes`, `maintenance`, `archive` and the program call it.
+//!
+//! ```text
+//! pool -> read_path, write_path, recovery, check, collect, defragment -> chunk_store -> media
+//! ```
+//!
+//! Invariant: a commit is acknowledged only when everything it refers to is durable. Bytes are
+//! returned only after this process verified them.
 //!
 //! Modules stand in pipeline order and import only to their left; `cargo xtask tidy` checks it.
 #![forbid(unsafe_code)]
@@ -44,7 +52,7 @@ pub use write_path::{
     Base, Committed, GrowingObject, Lane, LaneOptions, Probe, WriteCounts, WriteSession,
 };
 
-// Tests of modules share files with `tests/`, which name the crate.
+// Unit tests share files with `tests/`, and those files name the crate.
 #[cfg(test)]
 extern crate self as store;
 #[cfg(test)]

@@ -1,8 +1,14 @@
-//! A pool: opened, read, written, checked. The face of this room.
+//! A pool: opens, reads, writes, checks. It is the interface of this crate; the program, `volumes`,
+//! `maintenance` and `archive` call it.
 //!
-//! Invariant: at most one live writer (an advisory lock that dies with its process) and, should the
-//! lock be bypassed, the put of the next root refuses the second. Readers need no lock: what a root
-//! reaches never changes, and is not deleted while they hold it (`readers`).
+//! ```text
+//! unlocking -> open: recovery, quarantine, trash, damage hints -> Pool
+//! Pool -> sessions (write), reader (read), examine (check), collect (gc), scrub, repair
+//! ```
+//!
+//! Invariant: at most one live process writes: an advisory lock, which ends with its process. If
+//! the lock is bypassed, the put of the next root fails for the second writer. Readers need no
+//! lock: what a root reaches never changes, and is not deleted while they hold it (`readers`).
 
 use crate::budget::PoolMemory;
 use crate::read_path::{ReadCounts, Reader, node_error};
@@ -68,51 +74,52 @@ pub use volumes::trace_key;
 
 const LOCK: &str = "lock";
 
-/// What a pool is made with.
+/// Options of a new pool.
 pub struct InitOptions<'a> {
-    /// Secrets that open it; none: not encrypted.
+    /// Secrets that open it. None: the pool is not encrypted.
     pub secrets: &'a [NewSecret<'a>],
-    /// Average content-defined chunk, bytes, a power of two.
+    /// Average size of content-defined chunks, bytes, a power of two.
     pub chunk_bytes_average: u32,
     /// Parity of containers, percent of their data; 0: none.
     pub parity_percent: u8,
 }
 
-/// How a pool is opened.
+/// Selects how a pool is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// Reading only: takes no lock, changes nothing.
     Read,
-    /// Reading and writing: takes the lock, adopts and heals.
+    /// Reading and writing: takes the lock, adopts containers of crashed sessions, repairs second
+    /// copies.
     Write,
 }
 
-/// Bytes of the pool by what they are for.
+/// Use of the pool's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceCounts {
-    /// Containers.
+    /// Number of containers.
     pub containers: u64,
-    /// Their bytes.
+    /// Their stored size, bytes.
     pub stored_bytes: u64,
-    /// Plain bytes of unique chunks in all containers.
+    /// Length of the unique chunks in all containers, bytes.
     pub unique_bytes: u64,
-    /// Plain bytes of chunks that were stored before: an index was damaged when they came again, or
-    /// a region that had been set aside was verified since.
+    /// Length of further copies of chunks, bytes. They exist if an index was damaged when the chunk
+    /// was stored again, or if a region was verified and taken out of quarantine since.
     pub duplicate_bytes: u64,
-    /// ... of the unique ones, those that a snapshot reaches.
+    /// Part of `unique_bytes` that a snapshot reaches.
     pub live_bytes: u64,
-    /// Stored bytes that no snapshot needs, estimated per region by plain bytes, and all of what is
-    /// set aside.
+    /// Stored bytes that no snapshot needs, estimated for each region by chunk lengths, and all of
+    /// the quarantine.
     pub reclaimable_bytes: u64,
     /// Stored bytes that only forgotten snapshots need, estimated the same way.
     pub forgotten_bytes: u64,
     /// Stored bytes of containers in the trash.
     pub trash_bytes: u64,
-    /// Bytes as snapshots count them, all together.
+    /// Sum of the logical sizes of all snapshots, bytes.
     pub logical_bytes: u64,
-    /// Unique chunks and nodes.
+    /// Number of unique chunks and nodes.
     pub chunks: u64,
-    /// Memory that saying which are live took, bytes.
+    /// Memory of the marks, bytes.
     pub mark_bytes: u64,
 }
 
@@ -120,20 +127,20 @@ struct Head {
     generation: Generation,
     generation_highest: Generation,
     record: RootRecord,
-    /// A commit began and did not end well: a newer root may exist.
+    /// A commit began and failed, so a newer root may exist.
     uncertain: bool,
     /// In the order of `WRITERS`.
     writers: [WriterState; WRITERS.len()],
 }
 
-/// One of the sequences of containers that this process writes.
+/// One of the container sequences that this process writes.
 #[derive(Default)]
 struct WriterState {
-    /// Containers of a crashed session: they enter the inventory with the next commit.
+    /// Containers of a crashed session. The next commit of this writer adds them to the inventory.
     adopted: Vec<InventoryEntry>,
-    /// The session that is open, if any.
+    /// The open session, if any.
     session: Weak<Option<Hold>>,
-    /// A session began and did not commit: what it left is found as after a crash.
+    /// A session began and has not committed. Its leftovers are found as after a crash.
     uncommitted: bool,
     /// Next container number.
     next_sequence: Arc<AtomicU64>,
@@ -149,35 +156,36 @@ pub struct Pool {
     chunks: Arc<ChunkMap>,
     reader: Arc<Reader>,
     head: Mutex<Head>,
-    /// Held while a commit is made: commits of sessions that go on side by side follow each other.
-    /// The one lock that is held across device I/O.
+    /// Locked during a commit: commits of concurrent sessions follow each other. It is the only
+    /// lock here that is held across device I/O.
     committing: Mutex<()>,
-    /// Held while what dead sessions left is entered: sessions begin after that.
+    /// Locked while leftovers of dead sessions are entered: new sessions wait for that.
     entering: Mutex<()>,
     notes: Notes,
     lost_commits: Vec<Generation>,
     hints: Arc<DamageHints>,
-    /// The newest commit, for who outlives the pool.
+    /// The newest generation, for owners that outlive the pool.
     newest: Arc<AtomicU64>,
     holds: Arc<Holds>,
     open_snapshots: Arc<OpenSnapshots>,
-    /// Of a process that reads, as others see it.
+    /// The hold of a process that reads, as other processes see it.
     _reading: Option<ReadersHold>,
     unheld: Option<String>,
     probing: Probing,
-    /// Lives as long as a collector does.
+    /// Token that lives as long as a garbage collection run.
     collecting: Mutex<Weak<()>>,
-    /// Of new containers.
+    /// Parity of new containers, percent.
     parity_percent: AtomicU8,
     replacing: parity::Replacing,
-    /// Containers put back that readers had found damaged.
+    /// Number of containers stored again after readers had found them damaged.
     restored: AtomicU64,
-    /// Held while a writer lives.
+    /// The pool's lock, if this process writes.
     lock: Option<DiskLock>,
 }
 
 impl Pool {
-    /// Makes an empty pool and returns when it is durable. `PoolExists` when there is one.
+    /// Creates an empty pool and returns when it is durable. Fails with `PoolExists` if there is
+    /// one.
     pub fn init(media: &Media, options: &InitOptions<'_>) -> Result<()> {
         let _lock = media.disk.lock(LOCK)?;
         match read_config(&*media.blobs, &mut Notes::new()) {
@@ -228,8 +236,8 @@ impl Pool {
         commit_root(media, pool, &master, config.seal, Generation(1), &record)
     }
 
-    /// Opens a pool: one that is not encrypted without a secret, one that is with one of its own;
-    /// else `WrongKey`. `memory_bytes` are divided by [`PoolMemory`].
+    /// Opens a pool: an unencrypted one without a secret, an encrypted one with one of its secrets.
+    /// Otherwise fails with `WrongKey`. [`PoolMemory`] divides `memory_bytes`.
     pub fn open(
         media: Media,
         secret: Option<&SecretKey>,
@@ -240,7 +248,7 @@ impl Pool {
         Self::open_unlocked(media, unlocked, mode, memory_bytes)
     }
 
-    /// The same, of a pool whose key is known.
+    /// Opens a pool whose key is known.
     pub fn open_unlocked(
         media: Media,
         unlocked: Unlocked,
@@ -250,8 +258,9 @@ impl Pool {
         Self::open_as(media, unlocked, mode, memory_bytes, None)
     }
 
-    /// Opens a pool for reading, and keeps what its newest commit reaches from being deleted while it
-    /// is open: `label` says who reads. [`Pool::unheld`] says if that was not possible.
+    /// Opens a pool for reading, and prevents the deletion of everything that its newest commit
+    /// reaches while it is open. `label` names the reader. [`Pool::unheld`] returns the cause if
+    /// that was not possible.
     pub fn open_holding(
         media: Media,
         unlocked: Unlocked,
@@ -283,7 +292,7 @@ impl Pool {
             OpenMode::Read => None,
             OpenMode::Write => Some(media.disk.lock(LOCK)?),
         };
-        // Before the newest commit is looked for: see `readers`.
+        // Before the newest commit is looked up: see `readers`.
         let taken = reader.map(|label| ReadersHold::take(&media, config.pool, label));
         let (mut reading, unheld) = match taken {
             Some(Ok(hold)) => (Some(hold), None),
@@ -398,83 +407,85 @@ impl Pool {
         };
         pool.load_moved()?;
         pool.take_up_hints();
-        // What is found from here on is news.
+        // Damage found from here on was not known before.
         pool.tell_of_damage();
         pool.keep_reserve();
         Ok(pool)
     }
 
-    /// What lies below: files, clock, randomness. Who writes there keeps to names that are its own.
+    /// Returns files, clock and randomness of the pool. A caller that writes there must use names
+    /// of its own.
     pub fn media(&self) -> &Media {
         &self.media
     }
 
-    /// The master key, and how what is stored is sealed with keys from it.
+    /// Returns the master key and the seal of the pool.
     pub fn sealing(&self) -> (&MasterKey, Seal) {
         (&self.master, self.config.seal)
     }
 
-    /// Settings of the pool.
+    /// Returns the settings of the pool.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// True when both pools give a chunk the same fingerprint: they share a dedup domain, and what
-    /// one of them has can be asked of the other without being read.
+    /// Returns true if both pools give a chunk the same fingerprint. They then share a dedup
+    /// domain, and one can be asked for chunks of the other without reading them.
     pub fn shares_fingerprints_with(&self, other: &Self) -> bool {
         let of_nothing = |pool: &Self| pool.master.fingerprint_key().fingerprint(&[]);
         of_nothing(self) == of_nothing(other)
     }
 
-    /// True when a chunk of these bytes has this name here: for who takes chunks from memory.
+    /// Returns true if these bytes have this fingerprint here, for callers that take chunks from
+    /// memory.
     pub fn is_called(&self, name: &Fingerprint, chunk: &[u8]) -> bool {
         self.containers.is_called(&[(*name, chunk)])
     }
 
-    /// What was found damaged or missing while opening, in words.
+    /// Returns descriptions of the damage found while opening.
     pub fn notes(&self) -> &[String] {
         &self.notes.damage
     }
 
-    /// Commits newer than the one that could be read: lost with what they added.
+    /// Returns the commits above the one that could be read. What they added is lost.
     pub fn lost_commits(&self) -> &[Generation] {
         &self.lost_commits
     }
 
-    /// Number of the newest commit.
+    /// Returns the newest generation.
     pub fn generation(&self) -> Generation {
         self.head().generation
     }
 
-    /// Number of the newest commit, kept up to date, also after the pool was closed.
+    /// Returns the cell of the newest generation. It can be read after the pool was closed.
     pub fn generation_cell(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.newest)
     }
 
-    /// The newest commit.
+    /// Returns the newest root record.
     pub fn record(&self) -> RootRecord {
         self.head().record.clone()
     }
 
-    /// Containers that a crashed run had stored and this writer will use.
+    /// Returns the containers of crashed sessions that this writer will use.
     pub fn adopted(&self) -> Vec<InventoryEntry> {
         let head = self.head();
         let adopted = head.writers.iter().flat_map(|w| &w.adopted);
         adopted.copied().collect()
     }
 
-    /// Verified chunks and objects.
+    /// Returns the reader of verified chunks and objects.
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
-    /// How fingerprints were found.
+    /// Returns the counts of lookups.
     pub fn lookup_counts(&self) -> LookupCounts {
         self.chunks.counts()
     }
 
-    /// Memory of the fingerprint `index`, of `directories` of containers and of decoded `regions`: owner,
-    /// bytes.
+    /// Returns the memory of the fingerprint `index`, of the `directories` of containers and of
+    /// decoded `regions`: (owner, bytes).
     pub fn memory_by_owner(&self) -> [(&'static str, u64); 3] {
         let index = self.chunks.index.counters().memory_bytes;
         [
@@ -484,13 +495,13 @@ impl Pool {
         ]
     }
 
-    /// Why the fingerprint index could not be written, when that happened. It is a cache: what was
-    /// stored is stored; the next process reads directories instead, and may be slow.
+    /// Returns why the fingerprint index could not be written, if so. It is a cache, so nothing is
+    /// lost, but the next process reads directories instead and may be slow.
     pub fn index_failure(&self) -> Option<String> {
         self.chunks.index.write_failure().map(str::to_owned)
     }
 
-    /// What reading cost.
+    /// Returns the counts of reads.
     pub fn read_counts(&self) -> ReadCounts {
         self.reader.counts()
     }
@@ -499,7 +510,8 @@ impl Pool {
         self.head.lock()
     }
 
-    /// All snapshots, oldest first. `Corruption` when part of the catalog cannot be read.
+    /// Returns all snapshots, oldest first. Fails with `Corruption` if a part of the catalog cannot
+    /// be read.
     pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
         match self.snapshots_readable()? {
             (_, Some(damage)) => Err(damage),
@@ -507,8 +519,8 @@ impl Pool {
         }
     }
 
-    /// The snapshots that the readable part of the catalog names, oldest first, and the first
-    /// damage to it. For who reads; nothing may be removed because it is not among these.
+    /// Returns the snapshots in the readable part of the catalog, oldest first, and its first
+    /// damage. For readers only: nothing may be removed because it is missing here.
     pub fn snapshots_readable(&self) -> Result<(Vec<Snapshot>, Option<StoreError>)> {
         let catalog = self.head().record.catalog;
         let mut snapshots = Vec::new();
@@ -541,7 +553,7 @@ impl Pool {
     }
 }
 
-/// Containers are there: something was stored, and `init` would be the end of it.
+/// There are containers, so something was stored, and `init` would destroy it.
 fn roots_gone() -> StoreError {
     let found = "no commit is left, though containers are: put this directory back from a copy of \
                  the pool, or copy the snapshots from a replica into a new pool; do not init here";
@@ -553,7 +565,7 @@ fn unfinished() -> StoreError {
     StoreError::new(StoreErrorKind::NoPool, why)
 }
 
-/// True when a store error means that nothing was there to open.
+/// Returns true if the error means that there is nothing to open.
 pub fn is_no_pool(e: &StoreError) -> bool {
     matches!(
         e.kind,

@@ -1,8 +1,14 @@
-//! The read path: fingerprint to verified bytes, objects to chunks.
+//! The read path: finds verified bytes by fingerprint, and walks objects. The pool, the write path
+//! (old directories), space and check call this.
 //!
-//! Invariant: bytes leave here only after they were checked against their fingerprint by this
-//! process; a damaged region is set aside, and every other place that holds the chunk is tried
-//! before an error is told. Called by pool, write path (old directories), space and check.
+//! ```text
+//! object -> recipe -> fingerprint -> cache -> approach (directory or index) -> region
+//!                                             single-flight: one thread reads a region
+//! ```
+//!
+//! Invariant: bytes leave here only after this process compared them with their fingerprint. A
+//! damaged region is put into quarantine, and every other place of the chunk is tried before an
+//! error is returned.
 
 mod approach;
 mod cache;
@@ -38,25 +44,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use units::Fingerprint;
 
-/// Largest directory object that is read whole: ten million entries.
+/// Size of the largest directory object that is read whole, bytes: ten million entries.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 30;
 
-/// What reading cost.
+/// Counts of reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadCounts {
     /// Chunks served from memory.
     pub chunk_hits: u64,
     /// Regions read from the device, verified and decoded.
     pub region_reads: u64,
-    /// ... of them, those that the index led to without a directory.
+    /// Part of `region_reads` that the index led to without a directory.
     pub direct_reads: u64,
-    /// Times that the index led to a region that does not hold the chunk, or to none.
+    /// Index hints that led to no region, or to one without the chunk.
     pub hints_denied: u64,
-    /// Regions that another thread was reading already: waited for and shared.
+    /// Regions that another thread was already reading: this one waited and shared them.
     pub shared_reads: u64,
 }
 
-/// Reads verified chunks and objects of a pool. Shared by all threads.
+/// Reads verified chunks and objects of a pool. All threads share it.
 pub struct Reader {
     chunks: Arc<ChunkMap>,
     containers: Arc<ContainerReader>,
@@ -68,7 +74,7 @@ pub struct Reader {
     direct_reads: AtomicU64,
     hints_denied: AtomicU64,
     shared_reads: AtomicU64,
-    /// Who is told of regions that were read and verified.
+    /// Receives an event for each region that was read from the device and verified.
     told: OnceLock<Arc<Duet>>,
 }
 
@@ -93,17 +99,18 @@ impl Reader {
         }
     }
 
-    /// Tells this table from now on which regions were read and verified; the first one stays.
+    /// Sets the table that receives an event for each region that was read and verified. Only the
+    /// first call has an effect.
     pub(crate) fn tell(&self, duet: &Arc<Duet>) {
         let _ = self.told.set(Arc::clone(duet));
     }
 
-    /// Memory of decoded regions.
+    /// Returns the memory of decoded regions, bytes.
     pub(crate) fn cached_bytes(&self) -> usize {
         self.cache.memory_bytes()
     }
 
-    /// What reading cost so far.
+    /// Returns the counts of reads.
     pub fn counts(&self) -> ReadCounts {
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
         ReadCounts {
@@ -115,18 +122,18 @@ impl Reader {
         }
     }
 
-    /// A chunk that is in memory already.
+    /// Returns a chunk if it is in memory.
     pub fn cached_chunk(&self, fingerprint: &Fingerprint) -> Option<ChunkRef> {
         self.cache.get(fingerprint)
     }
 
-    /// A chunk's verified bytes. `Corruption` when it is nowhere intact.
+    /// Returns a chunk's verified bytes. Fails with `Corruption` if no sound copy exists.
     pub fn chunk(&self, fingerprint: &Fingerprint) -> Result<ChunkRef> {
         self.node(fingerprint, Approach::default())
     }
 
-    /// The chunk of one piece of an object, as told by [`Self::visit_pieces`]: at least as long as
-    /// the piece, longer only as the padded last chunk of fixed layout.
+    /// Returns the chunk of one piece of an object that [`Self::visit_pieces`] reported. It is at
+    /// least as long as the piece; longer only as the padded last chunk in fixed layout.
     pub fn piece(
         &self,
         root: &ObjectRoot,
@@ -138,12 +145,12 @@ impl Reader {
         Ok(chunk)
     }
 
-    /// True when something that is stored is known to be damaged, anywhere in the pool.
+    /// Returns true if damage is known anywhere in the pool.
     pub fn knows_damage(&self) -> bool {
         self.chunks.quarantine.has_damage()
     }
 
-    /// True when the chunk is stored where nothing is known to be damaged. Reads no data.
+    /// Returns true if the chunk is stored outside of quarantine. Reads no data.
     pub fn is_stored(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let mut near = std::mem::take(&mut *self.near.lock());
         let place = self.chunks.place(fingerprint, &mut near);
@@ -151,8 +158,8 @@ impl Reader {
         Ok(place?.is_some())
     }
 
-    /// False when part of an object is known to be damaged or missing: who has its source reads it
-    /// again. Costs nothing while nothing is set aside in the pool.
+    /// Returns false if a part of the object is known to be damaged or missing; a backup then reads
+    /// its source again. Costs nothing while the quarantine is empty.
     pub fn is_believed_whole(&self, root: &ObjectRoot) -> bool {
         if !self.chunks.quarantine.has_damage() {
             return true;
@@ -166,9 +173,10 @@ impl Reader {
         whole && walked.is_ok()
     }
 
-    /// Hands the lost parts of an object to who can bring them back. True when it is whole; what a
-    /// session has brought back can be read when it has committed, and is to be walked again then. `whole`
-    /// are nodes that are, with all below them: no object is walked there again.
+    /// Passes the lost parts of an object to `mending`, which restores them. Returns true if the
+    /// object is complete. Restored parts can be read only after their session has committed; the
+    /// object must then be walked again. `whole` is the set of nodes that are complete with
+    /// everything below them; they are not walked again.
     pub fn mend_object(
         &self,
         root: &ObjectRoot,
@@ -179,20 +187,20 @@ impl Reader {
         mend_object(root, whole, &mut load, mending)
     }
 
-    /// A decoded recipe node.
+    /// Returns a decoded recipe node.
     pub fn recipe_node(&self, fingerprint: &Fingerprint) -> Result<RecipeNode> {
         let chunk = self.chunk(fingerprint)?;
         RecipeNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }
 
-    /// A decoded catalog node.
+    /// Returns a decoded catalog node.
     pub(crate) fn map_node(&self, fingerprint: &Fingerprint) -> Result<MapNode> {
         let chunk = self.chunk(fingerprint)?;
         MapNode::decode(&chunk).map_err(|e| node_error(fingerprint, e))
     }
 
     /// Visits the pieces of an object that overlap `[from, to)`: offset, length, and the chunk's
-    /// fingerprint, a hole for zeroes. The first and last piece may reach outside.
+    /// fingerprint or a hole. The first and last piece may extend outside.
     pub fn visit_pieces(
         &self,
         root: &ObjectRoot,
@@ -215,8 +223,8 @@ impl Reader {
         .map(drop)
     }
 
-    /// As [`Self::visit_pieces`], of the whole object and past damage: what a damaged node of the
-    /// recipe stands for is visited with its error.
+    /// Like [`Self::visit_pieces`], for the whole object and past damage: the range below a damaged
+    /// recipe node is visited with its error.
     pub fn visit_pieces_past_damage(
         &self,
         root: &ObjectRoot,
@@ -226,9 +234,9 @@ impl Reader {
         visit_past_damage(root, &mut load, visit)
     }
 
-    /// Visits the byte ranges, ascending and cut to `within`, in which two objects in chunks of one
-    /// fixed size differ: to the chunk, and what only the longer one has. Reads what differs of their
-    /// recipes only.
+    /// Visits the byte ranges within `within`, ascending, in which two objects with the same fixed
+    /// chunk size differ, rounded to chunks. The tail of the longer object counts as a difference.
+    /// Reads only the recipe nodes that differ.
     pub fn visit_differences(
         &self,
         before: &ObjectRoot,
@@ -240,7 +248,7 @@ impl Reader {
         visit_differences(before, after, within, &mut load, visit)
     }
 
-    /// Fills `into` from byte `from` of an object; past the end it reads as zeroes.
+    /// Fills `into` from byte `from` of an object. Bytes past its end are zero.
     pub fn read_object(&self, root: &ObjectRoot, from: u64, into: &mut [u8]) -> Result<()> {
         into.fill(0);
         let to = from.saturating_add(into.len() as u64);
@@ -258,7 +266,7 @@ impl Reader {
         })
     }
 
-    /// The entries of a directory object.
+    /// Returns the entries of a directory object.
     pub fn directory(&self, root: &ObjectRoot) -> Result<Vec<Entry>> {
         let no_hole = |len| {
             let found = format!("a hole of {len} bytes");
@@ -268,7 +276,7 @@ impl Reader {
         Entry::decode_directory(&bytes).map_err(|e| node_error(&root.fingerprint, e))
     }
 
-    /// All bytes of a small object; refuses more than `limit`.
+    /// Returns all bytes of a small object. Fails if it is longer than `limit`.
     pub fn read_whole(&self, root: &ObjectRoot, limit: u64) -> Result<Vec<u8>> {
         self.read_pieces(root, limit, &|bytes, len| {
             bytes.resize(bytes.len() + len as usize, 0);
@@ -276,7 +284,7 @@ impl Reader {
         })
     }
 
-    /// Appends piece by piece: memory grows with what was verified, not with what is claimed.
+    /// Reads piece by piece: memory grows with verified bytes, not with the claimed length.
     fn read_pieces(
         &self,
         root: &ObjectRoot,
@@ -301,7 +309,7 @@ impl Reader {
     }
 }
 
-/// A chunk must have the length that its recipe says: longer only as the padded last one.
+/// Checks that a chunk has the length in its recipe. Only the padded last chunk may be longer.
 pub(crate) fn expect_len(
     root: &ObjectRoot,
     fingerprint: &Fingerprint,
@@ -320,7 +328,7 @@ pub(crate) fn expect_len(
     Err(StoreError::corruption("chunk", fingerprint, why))
 }
 
-/// Copies what `[at, at + chunk)` and `[from, from + into)` share.
+/// Copies the overlap of `[at, at + chunk)` and `[from, from + into)`.
 fn copy_overlap(from: u64, into: &mut [u8], at: u64, chunk: &[u8]) {
     let start = from.max(at);
     let end = from

@@ -1,9 +1,15 @@
-//! Opening a pool: the newest root, the index, and what a crashed writer left.
+//! Opens a pool: finds the newest root, opens the index, and adopts containers of a crashed writer.
+//! The pool calls this.
 //!
-//! Invariant: no manual step, ever. When a commit cannot be read, or its catalog cannot, the one
-//! before it is the pool, and this is told. Containers above the root's marks are adopted when they
-//! are whole (and so reused by the next run), set aside when they are not. A missing, stale or
-//! foreign index is filled from directories. Called by pool.
+//! ```text
+//! newest readable root -> its catalog readable? -> index complete? -> adopt containers
+//!        \ no: the commit before it                 \ no: read directories
+//! ```
+//!
+//! Invariant: no manual step is needed, ever. If a commit or its catalog cannot be read, the pool
+//! opens at the commit before it and reports the loss. Containers above the root's marks are
+//! adopted if they are sound, so that the next run reuses them, and put into quarantine otherwise.
+//! A missing, stale or foreign index is filled from directories.
 
 use crate::budget::PoolMemory;
 use crate::read_path::Reader;
@@ -21,11 +27,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint, Generation, PoolId, WriterId};
 
-/// Where the index lies in the pool.
+/// Path of the index in the pool.
 const INDEX_PATH: &str = "cache/fpi";
-/// Numbers of this program's containers: backups and the like, checkpoints of volumes, large
-/// writes to volumes, what the collector copies, what defragmentation copies. Their sessions go on
-/// side by side, so each has a sequence of its own.
+/// Writer numbers of this program: backups and short commits, checkpoints of volumes, large writes
+/// to volumes, garbage collection, defragmentation. Their sessions overlap, so each has its own
+/// sequence of containers.
 pub(crate) const WRITERS: [WriterId; 5] = [
     WriterId(1),
     WriterId(2),
@@ -34,7 +40,7 @@ pub(crate) const WRITERS: [WriterId; 5] = [
     FORWARD_WRITERS[1],
 ];
 
-/// What a pool is opened over.
+/// Facts with which a pool is opened.
 pub(crate) struct Basis {
     pub media: Media,
     pub pool: PoolId,
@@ -45,7 +51,7 @@ pub(crate) struct Basis {
     pub writable: bool,
 }
 
-/// A commit, and what reads it.
+/// A commit with its index and reader.
 pub(crate) struct Opened {
     pub newest: Newest,
     pub chunks: Arc<ChunkMap>,
@@ -53,14 +59,15 @@ pub(crate) struct Opened {
 }
 
 impl Basis {
-    /// The newest commit that can be read and whose catalog can be read where the next commit
-    /// writes. `None` when no commit was ever made.
+    /// Returns the newest commit that can be read, with a catalog that is readable where the next
+    /// commit writes. Returns `None` if no commit was ever made.
     pub fn open_newest(&self, notes: &mut Notes) -> Result<Option<Opened>> {
         let Some(newest) = self.root_below(None, notes)? else {
             return Ok(None);
         };
         let (mut opened, ahead) = self.open_commit(newest)?;
-        // Only a finished commit is told to the index; a reader may be one behind a writer.
+        // The index learns only of durable commits. But a reader may have read the root before the
+        // writer committed.
         if ahead && opened.newest.unreadable.is_empty() && self.is_newest(&opened.newest)? {
             let lost = self.generation_above(&opened.newest)?;
             notes.push(format!("commit {lost}: the index knows it, no root does"));
@@ -74,12 +81,12 @@ impl Basis {
         let found = self.older_commit(&newest, damage, notes)?;
         match found {
             Some(older) => Ok(Some(older)),
-            // Nothing better is there: what can be read of it can be read.
+            // There is nothing better. Serve what is readable of it.
             None => Ok(Some(self.open_commit(newest)?.0)),
         }
     }
 
-    /// The newest commit before `newest` with a catalog that can be read.
+    /// Returns the newest commit before `newest` with a readable catalog.
     fn older_commit(
         &self,
         newest: &Newest,
@@ -122,7 +129,7 @@ impl Basis {
         newest_root(&self.media, self.pool, sealing, limit, notes)
     }
 
-    /// Index and reader of a commit; true when the index is of a later one.
+    /// Opens index and reader of a commit. Returns true if the index belongs to a later commit.
     fn open_commit(&self, newest: Newest) -> Result<(Opened, bool)> {
         let (chunks, ahead) = open_index(
             &self.media,
@@ -145,8 +152,8 @@ impl Basis {
         Ok((opened, ahead))
     }
 
-    /// Why the catalog cannot be read from the top to its latest snapshot and to its latest
-    /// container: what every commit writes anew, and what a commit on top of it needs.
+    /// Returns why the paths to the last container, snapshot and volume cannot be read, or `None`
+    /// if they can. Every commit rewrites such paths, and a commit on top needs them.
     fn catalog_damage(&self, opened: &Opened) -> Result<Option<StoreError>> {
         let catalog = opened.newest.record.catalog;
         for past_the_last in [b"d", b"t", b"w"] {
@@ -154,7 +161,7 @@ impl Basis {
             match visit(catalog, past_the_last, &mut load, &mut |_, _| {
                 Ok(ControlFlow::Break(()))
             }) {
-                // The device may give it again: no commit is to be made that passes it over.
+                // The device may read it again later. A writer must not commit past it.
                 Err(StoreError {
                     source: Some(e), ..
                 }) if self.writable => return Err(e.into()),
@@ -165,7 +172,7 @@ impl Basis {
         Ok(None)
     }
 
-    /// The latest commit that containers above this one's marks were made for.
+    /// Returns the highest generation in the headers of containers above this commit's marks.
     fn generation_above(&self, newest: &Newest) -> Result<Generation> {
         let mut highest = newest.generation.next();
         let from = &newest.record.next_sequence;
@@ -179,7 +186,8 @@ impl Basis {
     }
 }
 
-/// The index with everything in it that the root can reach; true when it is one of a later commit.
+/// Opens the index and completes it with everything that the root reaches. Returns true if the file
+/// belongs to a later commit.
 fn open_index(
     media: &Media,
     pool: PoolId,
@@ -190,13 +198,13 @@ fn open_index(
 ) -> Result<(Arc<ChunkMap>, bool)> {
     let (disk, share_bytes) = (Arc::clone(&media.disk), memory.index);
     let opened = if writable {
-        // Without its directory there is no index file, which is no reason to do without a backup.
+        // Without its directory there is no index file. That must not prevent a backup.
         let _ = media.disk.make_dir("cache");
         FingerprintIndex::open(disk, INDEX_PATH, pool, share_bytes)
     } else {
         FingerprintIndex::open_read_only(disk, INDEX_PATH, pool, share_bytes)
     };
-    // An index from another time may claim containers that this root does not have.
+    // An index of another time may cover containers that this root does not have.
     let ahead =
         |w: &WriterId, next: &u64| record.next_sequence.get(w).copied().unwrap_or(0) < *next;
     let foreign = opened.coverage.iter().any(|(w, next)| ahead(w, next));
@@ -221,16 +229,15 @@ fn open_index(
     Ok((Arc::new(map), foreign))
 }
 
-/// Containers that the root does not know, found whole after a crash.
+/// Containers of a writer that the root does not know.
 pub(crate) struct Adopted {
     pub entries: Vec<InventoryEntry>,
-    /// First free number of this writer.
+    /// First free container number of this writer.
     pub next_sequence: u64,
 }
 
-/// Finds what a writer's crashed sessions stored. Each container is read and verified in full
-/// before anything may be deduplicated against it, and counts among what the next barrier makes
-/// durable.
+/// Finds the containers of a writer's crashed sessions. Each is read and verified completely before
+/// new data may be deduplicated against it. The next barrier makes their names durable.
 pub(crate) fn adopt(
     media: &Media,
     writer: WriterId,
@@ -244,7 +251,7 @@ pub(crate) fn adopt(
         entries: Vec::new(),
         next_sequence: known,
     };
-    // The other writers' are passed over without listing them.
+    // Skip the other writers without listing their containers.
     let mut from = record.next_sequence.clone();
     for other in WRITERS {
         from.insert(other, u64::MAX);
@@ -263,7 +270,7 @@ pub(crate) fn adopt(
                 adopted.entries.push(entry);
             }
             Err(e) if e.is_corruption() => {
-                // The next commit's marks pass it.
+                // The marks of the next commit will be above it.
                 chunks.set_aside(RegionPlace::whole(id));
                 notes.push(format!(
                     "container {id} of an unfinished run is not used: {e}"
@@ -276,7 +283,7 @@ pub(crate) fn adopt(
     Ok(adopted)
 }
 
-/// Reads a container in full: directory, every region, every chunk.
+/// Verifies a container completely: directory, every region, every chunk.
 fn verify_whole(containers: &ContainerReader, id: ContainerId) -> Result<InventoryEntry> {
     let contents = containers.contents(id)?;
     if let Some(damage) = contents.damage.first() {

@@ -1,8 +1,9 @@
-//! What is live: marking from the snapshots, and what could be reclaimed.
+//! Finds what is live: marks from the snapshots. Garbage collection, the pool (`stats`) and check
+//! call this.
 //!
-//! Invariant: every unique recipe node and directory is read once, however many snapshots share
-//! it. Memory is a bit or two for each stored chunk, and queues of bounded length. Called by the collector, pool (`stats`)
-//! and check.
+//! Invariant: every unique recipe node and directory is read once, however many snapshots share it.
+//! Memory is one to three bits for each stored chunk in containers with live chunks, and queues of
+//! bounded length.
 
 mod live;
 mod marking;
@@ -16,10 +17,10 @@ use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
 use format::tree::{Entry, EntryKind};
 
-/// References between two looks at what waits.
+/// Number of references between two looks at the queues.
 const STEP_REFERENCES: u64 = 64 << 10;
 
-/// Marks all that these snapshots reach.
+/// Marks everything that these snapshots reach.
 pub(crate) fn mark_snapshots<'s>(
     marking: &mut Marking,
     sources: &Sources<'_>,
@@ -37,7 +38,7 @@ pub(crate) fn mark_snapshots<'s>(
     Ok(())
 }
 
-/// The object that an entry points at, and whether it is a directory.
+/// Returns the object of an entry and true if it is a directory, or `None` for other entries.
 pub(crate) fn below(entry: &Entry) -> Option<(ObjectRoot, bool)> {
     match entry.kind {
         EntryKind::Directory { content } => Some((content, true)),

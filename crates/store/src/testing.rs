@@ -1,4 +1,4 @@
-//! What tests of modules share with those in `tests/`.
+//! Files that unit tests share with `tests/`.
 //!
 //! Invariant: compiled for tests only.
 

@@ -1,8 +1,14 @@
-//! The write path: chunks into lanes, lanes into containers, one commit at the end.
+//! The write path: chunks into lanes, lanes into containers, one commit at the end. The pool opens
+//! sessions; threads of the program, of volumes and of maintenance drive the lanes.
 //!
-//! Invariant: nothing is acknowledged before [`WriteSession::commit`] returns; what was stored
-//! before a failure is adopted by the next writer. A chunk is stored once per session, however
-//! many lanes meet it. Called by pool; lanes are driven by the program's threads.
+//! ```text
+//! chunk -> fingerprint -> claim -> region -> compress, seal -> container -> put
+//! commit: containers, catalog, barrier, root, barrier
+//! ```
+//!
+//! Invariant: nothing is acknowledged before [`WriteSession::commit`] returns. The next writer
+//! adopts containers that were stored before a failure. A session stores a chunk once, even if
+//! several lanes have it.
 
 mod growing;
 mod lane;

@@ -1,4 +1,4 @@
-//! The primitives of garbage collection by themselves: what they refuse whoever calls them.
+//! The primitives of garbage collection alone: what they refuse, whatever calls them.
 //!
 //! Invariant: no order of calls deletes, retires or copies without a permit and a finished mark.
 
@@ -14,7 +14,7 @@ use store::{
 };
 use units::ContainerId;
 
-/// A pool in which an image is forgotten and purged, and another one is needed.
+/// Creates a pool in which one image is forgotten and purged, and another one is needed.
 fn purged() -> (Arc<SimDisk>, Pool, GcPermit) {
     let (disk, pool) = new_pool();
     store_image(&pool, "kept", &noise(1, 90_000), Compression::None);
@@ -51,7 +51,7 @@ fn is_refused<T>(result: Result<T, store::StoreError>) {
     assert_eq!(result.err().map(|e| e.kind), Some(StoreErrorKind::Invalid));
 }
 
-/// Puts what nothing needs into the trash. The containers.
+/// Puts unneeded containers into the trash. Returns them.
 fn trash_unneeded(pool: &Pool, permit: &GcPermit) -> Vec<ContainerId> {
     let mark = finished(pool, Mark::begin(pool, None).expect("begin"));
     let unneeded = unneeded(pool, &mark);
@@ -106,7 +106,7 @@ fn a_mark_that_is_not_finished_or_an_estimate_proves_nothing() {
     assert!(mark.trash().is_empty());
 }
 
-/// What is held is not deletable, and what is not over is not.
+/// Held containers and unexpired ones cannot be deleted.
 #[test]
 fn held_and_unexpired_containers_are_not_deletable() {
     let (_disk, pool, permit) = purged();
@@ -123,7 +123,7 @@ fn held_and_unexpired_containers_are_not_deletable() {
     assert_eq!(now.containers().len(), trashed.len());
 }
 
-/// A round over a container that nobody retired copies it and leaves it where it is.
+/// A round copies a container that is not retired and leaves it where it is.
 #[test]
 fn what_is_not_retired_stays() {
     let (_disk, pool, permit) = purged();

@@ -1,5 +1,5 @@
-//! Seeded loops over mutated and crafted pools: the short, deterministic sister of the fuzz targets
-//! `pool` and `crafted`.
+//! Seeded loops over mutated and crafted pools: the short, deterministic version of the fuzz
+//! targets `pool` and `crafted`.
 
 mod crafted;
 
@@ -10,7 +10,7 @@ use store::OpenMode;
 
 fn steps(seed: &mut Seed, len_max: u64) -> Vec<u8> {
     let len = seed.below(len_max);
-    // Small numbers mean something more often.
+    // Small numbers have a meaning more often.
     let mut byte = |limit| seed.below(limit) as u8;
     (0..len)
         .map(|_| if byte(3) == 0 { byte(256) } else { byte(7) })

@@ -1,9 +1,9 @@
 //! The damage matrix: every action at every place of a pool, and what must still work (style 16).
 //!
-//! For each cell: opening for reading and for writing never panics; the damage is detected; what
-//! is not damaged restores byte for byte; what is lost is reported by name; a lost copy is healed
-//! by the next writer; a backup after the damage works; after a repair and a backup of the same
-//! sources everything is whole again. `damage/table.rs` holds the expectations.
+//! For each cell: opening for reading and for writing never panics. The damage is detected.
+//! Undamaged objects restore byte for byte. Lost ones are reported by name. The next writer repairs
+//! a lost copy. A backup after the damage works. After a repair and a backup of the same sources
+//! everything is complete again. `damage/table.rs` has the expectations.
 
 #[path = "damage/actions.rs"]
 mod actions;
@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use store::OpenMode;
 use table::{Expect, ROWS, judge, row};
 
-/// Runs every cell of the matrix; returns what is wrong and the rows that were used.
+/// Runs every cell of the matrix. Returns the complaints and the rows that were used.
 fn run(encrypted: bool) -> (Vec<String>, BTreeSet<usize>) {
     let (of, other) = (Specimen::new(1, encrypted), Specimen::new(2, encrypted));
     let mut complaints = Vec::new();
@@ -58,7 +58,7 @@ fn run(encrypted: bool) -> (Vec<String>, BTreeSet<usize>) {
     (complaints, used)
 }
 
-/// One cell: a reader, a writer, and the reader after a backup.
+/// Runs one cell: a reader, a writer, and the reader after a backup.
 fn cell(
     of: &Specimen,
     other: &Specimen,
@@ -89,7 +89,7 @@ fn cell(
                 .map(|w| format!("{mode:?}: {w} {:?}", seen.reports)),
         );
         if mode == OpenMode::Write {
-            // What the writer healed is on the disk, also when it stored nothing.
+            // The writer's repairs are on the disk, even if it stored nothing.
             let seen = examine(of, &disk, seed * 10 + 1, OpenMode::Read);
             let healed = matches!(expect, Expect::Healed | Expect::Noted);
             let wrong = judge(expect, &seen, &newest, healed);

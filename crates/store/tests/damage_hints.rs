@@ -1,5 +1,5 @@
-//! What any process found damaged is known to the next writer, which stores it anew without having been told to
-//! repair anything. A hint alone decides nothing.
+//! Damage that any process found is known to the next writer, which stores the chunks again without
+//! an explicit repair. A hint alone decides nothing.
 
 #[allow(dead_code)]
 #[path = "damage/places.rs"]
@@ -81,7 +81,7 @@ fn check(pool: &Pool) -> store::CheckReport {
         .unwrap()
 }
 
-/// A backup of the same bytes, and what is wrong afterwards.
+/// Backs up the same bytes. Returns what was stored and if the pool is sound afterwards.
 fn back_up_again(rotten: &Rotten) -> (u64, bool) {
     let pool = rotten.open(OpenMode::Write);
     let before = pool.record().stored_bytes;
@@ -99,7 +99,7 @@ fn what_check_found_a_plain_backup_stores_anew() {
     assert!(!check(&reader).is_sound());
     drop(reader);
     assert_eq!(rotten.hints().len(), 1);
-    // A reader that comes meanwhile knows it, without reading.
+    // A reader that opens meanwhile knows it without reading.
     let reader = rotten.open(OpenMode::Read);
     assert_eq!(reader.set_aside().len(), 1);
     assert_eq!(reader.known_damage().unwrap().lost, 1);
@@ -132,9 +132,9 @@ fn a_hint_alone_decides_nothing() {
     let reader = rotten.open(OpenMode::Read);
     assert!(!check(&reader).is_sound());
     drop(reader);
-    // The cable was loose.
+    // The device returns the right bytes again, as after a loose cable.
     rotten.flip();
-    // And somebody adds what never was.
+    // Add a forged hint.
     let mut places = rotten.hints();
     places.push((ContainerId(u64::MAX - 1), 3));
     let id = rotten.open(OpenMode::Read).config().pool;

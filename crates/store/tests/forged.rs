@@ -1,5 +1,6 @@
-//! What a holder of the pool's files makes without a key: unsealed roots and containers, a config
-//! that says "not encrypted", key slots that cost too much. None of it is trusted, and it is told.
+//! Forgeries by an attacker with the pool's files and no key: unsealed roots and containers, a
+//! config that says "not encrypted", key slots that cost too much. None is trusted, and all are
+//! reported.
 
 mod specimen;
 
@@ -24,7 +25,7 @@ fn config_of(of: &Specimen) -> Config {
     Config::decode(&bytes).expect("a config").0
 }
 
-/// A root that anybody can make who has no key.
+/// A root that anybody can make without a key.
 fn unsealed_root(pool: PoolId, generation: u64) -> Vec<u8> {
     let root = StoredRoot {
         pool,
@@ -102,7 +103,7 @@ fn a_forged_copy_of_the_newest_root_is_not_written_over_the_true_one() {
     }
 }
 
-/// The container with another header at both ends.
+/// Returns the container with a changed header at both ends.
 fn with_header(bytes: &[u8], change: impl Fn(&mut ContainerHeader)) -> Vec<u8> {
     let mut header = ContainerHeader::decode(&bytes[..HEADER_BYTES], false).unwrap();
     change(&mut header);
@@ -149,7 +150,7 @@ fn an_unsealed_container_of_an_unfinished_run_is_not_adopted() {
     let (of, clear) = (Specimen::new(25, true), Specimen::new(26, false));
     let pool = pool_of(&of);
     let (name, bytes) = containers_of(&clear).swap_remove(0);
-    // The same number in the forged pool: beyond all that the newest commit knows.
+    // The same number in the forged pool, and one above all that the newest commit knows.
     let last = containers_of(&of).len() as u64 + 7;
     let forged = with_header(&bytes, |header| header.pool = pool);
     for number in [
@@ -170,7 +171,7 @@ fn an_unsealed_container_of_an_unfinished_run_is_not_adopted() {
 #[test]
 fn a_config_that_says_not_encrypted_is_refused_to_who_gives_a_secret() {
     let (of, clear) = (Specimen::new(27, true), Specimen::new(28, false));
-    // Our own pool, its config forged; and another pool in its place.
+    // Our own pool with a forged config, and another pool in its place.
     let mut config = config_of(&of);
     (config.seal, config.clear_master_key) = (Seal::None, [7; 32]);
     let forged = of.disk();
@@ -207,7 +208,7 @@ fn a_config_that_is_not_the_one_of_the_keys_is_told() {
         assert!(refused.is_corruption(), "{refused}");
         assert!(refused.to_string().contains("config"), "{refused}");
     }
-    // What a new version adds to a pool later is no part of it.
+    // Features that a later version adds to a pool are not part of it.
     let mut config = config_of(&of);
     config.features_compat |= 1 << 40;
     let disk = of.disk();
@@ -217,14 +218,14 @@ fn a_config_that_is_not_the_one_of_the_keys_is_told() {
     of.open(&disk, 1, OpenMode::Write).expect("opens");
 }
 
-/// A slot of this pool that nobody can open, with the costs that are given.
+/// Returns a slot of this pool that no secret opens, with these costs.
 fn slot(of: &Specimen, number: u8, memory_kib: u32, passes: u32) -> KeySlot {
     let image = &of.image;
     let mut names = image.files().into_iter().map(|(name, _)| name);
     let name = names.find(|name| name.starts_with("keys/")).unwrap();
     let (mut slot, _) = KeySlot::decode(&image.contents(&name).unwrap()).unwrap();
     slot.id = [number; 8];
-    // Before all true ones.
+    // Sorts before all true slots.
     slot.created.0 = i64::from(number);
     slot.derivation = KeyDerivation::Argon2id {
         memory_kib,
@@ -266,7 +267,7 @@ fn dear_slots_are_tried_after_the_cheap_ones_and_only_so_many() {
     for number in 1..=200 {
         plant_slot(&disk, &slot(&of, number, 1 << 20, 10));
     }
-    // All that the forged slots ask for would be 2,000 passes over a GiB.
+    // All forged slots together would need 2,000 passes over a GiB.
     let password = SecretKey::Password(b"correct horse".to_vec());
     let started = Instant::now();
     let pool = open(&disk, 1, Some(&password), OpenMode::Read).expect("the true slot opens first");
@@ -303,7 +304,8 @@ fn a_forged_copy_of_a_slot_does_not_hide_the_true_one() {
             assert!(pool.notes().iter().any(told), "{forged}");
             let opened = pool.keys().unwrap().1.unwrap();
             drop(pool);
-            // Whose secret it is can tell, and repairs; anybody else leaves both as they are.
+            // A slot's own secret proves which copy is true, and repairs it. Other secrets leave
+            // both as they are.
             let is_own = forged.ends_with(&opened.name());
             let now = disk.image().contents(&forged).unwrap();
             assert_eq!(Some(now) == of.image.contents(&forged), is_own, "{forged}");

@@ -1,5 +1,5 @@
-//! Golden pools: bytes written by earlier versions, which every later version reads as they were
-//! (style 9). `tests/golden/README.md` says how one is added.
+//! Golden pools: bytes written by earlier versions, which every later version must read unchanged
+//! (style 9). `tests/golden/README.md` says how to add one.
 
 #[path = "golden/contents.rs"]
 mod contents;
@@ -24,7 +24,7 @@ fn golden(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A simulated disk with a copy of the pool.
+/// Returns a simulated disk with a copy of the pool.
 fn disk(name: &str) -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(Image::new());
     let dir = golden(name);
@@ -55,7 +55,8 @@ fn reads_as_it_was(name: &str, secrets: &[Option<SecretKey>]) {
     let open = |seed, secret: &Option<SecretKey>, mode| {
         Pool::open(media(&disk, seed), secret.as_ref(), mode, MEMORY_BYTES).unwrap()
     };
-    // As it came; then a writer makes an index, adds to it and goes; then without the index again.
+    // First as stored; then a writer makes an index and adds a snapshot; then without the index
+    // again.
     for (seed, secret) in (0..).zip(secrets) {
         let pool = open(seed, secret, OpenMode::Read);
         assert_eq!(manifest_of(&pool), expected);
@@ -77,7 +78,7 @@ fn reads_as_it_was(name: &str, secrets: &[Option<SecretKey>]) {
         }
         let pool = open(11, secret, OpenMode::Read);
         let now = manifest_of(&pool);
-        // Seeded clocks begin at zero: the added snapshot comes first or last, the others stay.
+        // Seeded clocks begin at zero, so the added snapshot comes first or last. The others stay.
         assert!(now.len() > expected.len());
         for line in expected.lines() {
             assert!(now.contains(line), "{line} is gone");
@@ -99,7 +100,7 @@ fn v1_encrypted() {
     reads_as_it_was("v1-encrypted", &[Some(recovery), Some(password)]);
 }
 
-/// Every container of it has parity that restores a lost sector.
+/// Each of its containers has parity that restores a lost sector.
 #[test]
 fn v1_parity() {
     let recovery = SecretKey::Recovery(RECOVERY);
@@ -126,7 +127,7 @@ fn v1_parity() {
     assert_eq!(manifest_of(&pool), expected.expect("manifest"));
 }
 
-/// How many regions there are of each codec.
+/// Returns the number of regions of each codec.
 fn codecs(disk: &SimDisk) -> BTreeMap<u8, usize> {
     let image = disk.image();
     let files = image.files().into_iter().map(|(name, _)| name);
@@ -182,7 +183,7 @@ fn canary_one_changed_byte_is_not_as_it_was() {
     assert!(!report.is_sound());
 }
 
-/// Makes the pools of the version that is written now, where they are missing.
+/// Creates missing pools in the current version.
 #[test]
 #[ignore = "run once for a new version of the format"]
 fn make_golden_pools() {

@@ -1,4 +1,4 @@
-//! Images, streams and files served in place: every layout passes the suite of read-only volumes.
+//! Images, streams and files as volumes: every layout passes the suite of read-only volumes.
 
 use chunking::Compression;
 use format::recipe::{Layout, ObjectRoot};
@@ -41,7 +41,7 @@ fn serve(layout: Layout, bytes: &[u8]) -> ImageVolume {
     let mut session = pool.begin(options).unwrap();
     let lane = session.main();
     let root = match layout {
-        // In pieces, so that leaves are many and holes are entries of their own.
+        // In pieces, so that there are many leaves and holes have entries of their own.
         Layout::Variable => {
             let mut builder = ObjectBuilder::new(layout);
             for piece in bytes.chunks(1500) {

@@ -1,5 +1,5 @@
-//! The fingerprint index is a cache: a backup goes on when its file cannot be written, at whatever
-//! moment that begins, and nothing but time (and some bytes twice) is lost.
+//! The fingerprint index is a cache: if its file cannot be written, from whatever moment on, a
+//! backup continues. Only time is lost, and some bytes are stored twice.
 
 #[path = "index_unwritable/no_cache.rs"]
 mod no_cache;
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, InitOptions, ObjectBuilder, OpenMode, Pool, WriteSession};
 
-/// So little that the index merges several times while the chunks below are stored.
+/// So little that the index merges several times while the chunks are stored.
 const MEMORY_BYTES: usize = 2 << 20;
 const CHUNKS: u64 = 12_000;
 
@@ -40,7 +40,7 @@ fn empty() -> Arc<SimDisk> {
     disk
 }
 
-/// Chunk `n`: tiny, so that many of them take little time.
+/// Returns chunk `n`: tiny, so that many of them take little time.
 fn chunk(n: u64) -> Vec<u8> {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .to_le_bytes()
@@ -60,7 +60,8 @@ fn put(session: &mut WriteSession) -> ObjectRoot {
     builder.finish(&mut |n| lane.store_node(n)).expect("finish")
 }
 
-/// One backup in a process of its own; new chunks, and what the program is to warn of.
+/// Makes one backup in a process of its own. Returns the number of new chunks and the warning for
+/// the user.
 fn back_up(disk: &NoCache, salt: u64) -> (u64, Option<String>) {
     let pool = open(disk, salt, OpenMode::Write);
     let options = specimen::options(chunking::Compression::Lz4);
@@ -72,7 +73,7 @@ fn back_up(disk: &NoCache, salt: u64) -> (u64, Option<String>) {
     (new, pool.index_failure())
 }
 
-/// Everything is there, for a process on a disk that works and has no index.
+/// Asserts that everything is there, in a process with a working disk and no index.
 fn is_whole(disk: &Arc<SimDisk>, snapshots: usize) {
     let disk = NoCache::new(Arc::clone(disk) as _, i64::MAX, ErrorKind::Other);
     let pool = open(&disk, 90, OpenMode::Read);
@@ -100,11 +101,11 @@ fn a_backup_goes_on_from_whatever_change_on_the_index_fails() {
         let sim = empty();
         let disk = NoCache::new(Arc::clone(&sim) as _, left, why);
         let (new, warning) = back_up(&disk, 2);
-        // Chunks and recipe nodes; without an index nothing is stored less.
+        // Chunks and recipe nodes. Without an index no chunk is skipped.
         assert!(new >= CHUNKS, "{left} {why:?}: {new}");
         failed += u64::from(warning.is_some());
         is_whole(&sim, 1);
-        // The next process fares as badly, and the one after it well.
+        // The next process has the same failures, the one after it none.
         disk.allow(left);
         back_up(&disk, 3);
         is_whole(&sim, 2);

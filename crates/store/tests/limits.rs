@@ -1,5 +1,5 @@
-//! Limits that hold: memory that does not take the index, trees without end, lengths that lie,
-//! snapshots that look alike.
+//! Limits that hold: memory too small for the index, endless trees, wrong lengths, snapshots that
+//! look alike.
 
 mod specimen;
 
@@ -93,7 +93,7 @@ fn a_tree_of_2_to_the_40_names_is_checked_in_no_time() {
         };
         let wide = snapshot(&pool, SnapshotKind::Tree, "wide", content);
         pool.commit(session, &[wide], &[]).unwrap();
-        // The file itself, or something that the walk over all snapshots starts for.
+        // Damages the file itself, or one that stops the walk over all snapshots.
         let damaged = match is_damaged {
             true => disk
                 .image()
@@ -128,7 +128,7 @@ fn a_tree_of_2_to_the_40_names_is_checked_in_no_time() {
 
 #[test]
 fn a_claimed_length_takes_no_memory() {
-    // Found by fuzzing: a directory of one small chunk that claims 786 MB.
+    // Regression found by fuzzing: a directory of one small chunk that claims 786 MB.
     let of = Specimen::new(13, false);
     let disk = of.disk();
     let pool = of.open(&disk, 1, OpenMode::Write).unwrap();

@@ -1,4 +1,4 @@
-//! Damage beyond the matrix: files of other pools and of nobody, bad sectors, two losses at once.
+//! Damage beyond the matrix: files of other pools, unknown files, bad sectors, two losses at once.
 
 #[path = "lost_and_foreign/bad_sectors.rs"]
 mod bad_sectors;
@@ -20,7 +20,7 @@ use specimen::{Specimen, media, noise, open, put_image, store_image};
 use std::sync::Arc;
 use store::{InitOptions, NewSecret, OpenMode, Pool, SecretKey, StoreErrorKind};
 
-/// Everything that a reader sees must be right; returns what check reports.
+/// Asserts that everything a reader sees is right. Returns the reports of check.
 fn right(of: &Specimen, disk: &Arc<SimDisk>, mode: OpenMode) -> Vec<String> {
     let seen = examine(of, disk, 77, mode);
     assert_eq!(seen.refused, None, "{:?}", seen.reports);
@@ -43,7 +43,7 @@ fn a_newest_root_that_is_gone_with_the_index_is_hinted_at() {
         seen.hints.iter().any(|hint| hint.contains("commit 5")),
         "{seen:?}"
     );
-    // The next writer uses what the lost commit stored.
+    // The next writer reuses what the lost commit stored.
     let pool = of.open(&disk, 2, OpenMode::Write).unwrap();
     assert!(!pool.adopted().is_empty());
     let stored = pool.record().stored_bytes;
@@ -88,7 +88,7 @@ fn containers_of_another_pool_and_files_of_nobody_do_no_harm() {
         let pool = of.open(&disk, 3, OpenMode::Write).unwrap();
         store_image(&pool, "more", &noise(1, 90_000), Compression::Zstd(1));
         drop(pool);
-        // It is set aside: still told, but nothing that anybody could do something about.
+        // It is in quarantine: still reported, but the user need not act.
         assert_eq!(right(&of, &disk, OpenMode::Read), Vec::<String>::new());
         let hints = examine(&of, &disk, 78, OpenMode::Read).hints;
         assert!(hints.iter().any(|hint| hint.contains("ff")), "{hints:?}");

@@ -21,7 +21,7 @@ fn specimen() -> Specimen {
     Specimen::with_parity(3, true, 2)
 }
 
-/// Containers and their lengths.
+/// Returns the containers and their lengths.
 fn containers(of: &Specimen) -> Vec<(String, u64)> {
     let mut files = of.image.files();
     files.retain(|(path, _)| path.starts_with("containers/"));
@@ -41,7 +41,7 @@ fn restores_all(of: &Specimen, pool: &Pool, at: &str) {
     }
 }
 
-/// Zeroes, garbage, one bit.
+/// Damages a sector: zeroes, garbage, or one bit.
 fn spoil(disk: &SimDisk, path: &str, sector: u64, how: u64) {
     let offset = sector * SECTOR;
     let damage = match how % 3 {
@@ -71,7 +71,7 @@ fn any_lost_sector_of_any_container_is_restored() {
             let at = format!("{path} sector {sector} cell {cells}");
             let is_damaged = disk.image().contents(&path).expect("there") != written;
             assert!(is_damaged, "{at}");
-            // A reader, who may write nothing.
+            // A reader, which may write nothing.
             let pool = of.open(&disk, cells, OpenMode::Read).expect(&at);
             restores_all(&of, &pool, &at);
             if !cells.is_multiple_of(5) {
@@ -99,7 +99,7 @@ fn any_lost_sector_of_any_container_is_restored() {
     assert!(cells > 60, "{cells}");
 }
 
-/// Nothing but what lies between regions may be damaged without check's knowing it.
+/// Check must notice all damage, except to the padding between regions.
 #[test]
 fn check_finds_damage_to_the_parity_itself() {
     let of = specimen();
@@ -140,7 +140,7 @@ fn a_cut_tail_comes_back_and_a_lost_container_does_not() {
     }
 }
 
-/// What the parity cannot restore is damage as it always was: nothing is invented.
+/// Damage that parity cannot restore is reported as without parity. Nothing is invented.
 #[test]
 fn more_than_the_parity_makes_up_for_is_said() {
     let of = specimen();
@@ -160,7 +160,7 @@ fn more_than_the_parity_makes_up_for_is_said() {
     }
 }
 
-/// Sectors that the device refuses, and not only such as it gives wrong.
+/// Sectors that the device refuses to read, not only sectors with wrong bytes.
 #[test]
 fn sectors_that_cannot_be_read_are_restored() {
     let of = specimen();
@@ -179,7 +179,7 @@ fn sectors_that_cannot_be_read_are_restored() {
     }
 }
 
-/// What readers found damaged is put back by the next commit of whoever writes.
+/// The next commit of any writer stores containers again that readers found damaged.
 #[test]
 fn a_writer_puts_back_what_its_readers_found() {
     let of = specimen();

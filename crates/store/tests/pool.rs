@@ -1,4 +1,4 @@
-//! A pool from init to reopening, over a real directory.
+//! A pool from init to reopening, on a real directory.
 
 use chunking::Compression;
 use format::recipe::Layout;

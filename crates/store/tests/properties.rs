@@ -1,4 +1,4 @@
-//! Recipes against naive models: what is built is what was pushed, what is read is a slice of it.
+//! Compares recipes with naive models: an object is what was pushed, a read is a slice of it.
 
 #[path = "properties/naive.rs"]
 mod naive;
@@ -15,10 +15,10 @@ use store::{ImageVolume, ObjectBuilder, Pool};
 use units::Fingerprint;
 use volume::{RequestContext, Volume};
 
-/// A chunk: its fingerprint and the bytes it covers.
+/// A chunk: its fingerprint and the number of bytes it covers.
 type Chunk = (Fingerprint, u64);
 
-/// Chunks of any layout, holes in runs among them; few different ones, so that nodes repeat.
+/// Returns chunks for any layout, with runs of holes. Few are different, so that nodes repeat.
 fn chunks(seed: &mut Seed, layout: Layout, count: u64) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     while (chunks.len() as u64) < count {
@@ -32,7 +32,7 @@ fn chunks(seed: &mut Seed, layout: Layout, count: u64) -> Vec<Chunk> {
             if !is_hole {
                 let name = 1 + seed.below(1 << 20);
                 print.0[..8].copy_from_slice(&name.to_le_bytes());
-                // The end decides where nodes are cut: often enough to matter here.
+                // The last bytes decide where nodes are cut. Cuts must be frequent here.
                 print.0[30] = if seed.chance(8) { 0 } else { 1 };
             }
             let len = match layout {
@@ -49,7 +49,7 @@ fn chunks(seed: &mut Seed, layout: Layout, count: u64) -> Vec<Chunk> {
     chunks
 }
 
-/// Builds with the real builder over nodes in memory.
+/// Builds with the real builder, with nodes in memory.
 fn build(layout: Layout, chunks: &[Chunk]) -> (ObjectRoot, HashMap<Fingerprint, RecipeNode>) {
     let key = FingerprintKey::new([1; 32]);
     let mut nodes = HashMap::new();
@@ -92,7 +92,7 @@ fn the_builder_agrees_with_the_naive_one_and_with_a_naive_walk() {
     }
 }
 
-/// A pool and an object of known bytes in it.
+/// A pool with an object of known bytes.
 struct Stored {
     pool: Pool,
     root: ObjectRoot,
@@ -155,7 +155,7 @@ fn any_range_of_an_object_is_that_slice_of_its_bytes() {
             let from = seed.below(len + 10);
             let to = from + seed.below(len + 10 - from.min(len));
             let slice = |from: u64, to: u64| &bytes[from.min(len) as usize..to.min(len) as usize];
-            // Pieces: in order, without a gap, each with the bytes of its place.
+            // Pieces: in order, without gaps, each with the bytes of its place.
             let mut next = None;
             let visited =
                 pool.reader()
@@ -183,7 +183,7 @@ fn any_range_of_an_object_is_that_slice_of_its_bytes() {
             pool.reader().read_object(&root, from, &mut read).unwrap();
             let (inside, beyond) = read.split_at(slice(from, to).len());
             assert!(inside == slice(from, to) && beyond.iter().all(|b| *b == 0));
-            // The volume, within its size; extents tell no data a hole.
+            // The volume, within its size. Extents never report data as a hole.
             let (from, to) = (from.min(len), to.min(len));
             let mut served = vec![9; (to - from) as usize];
             let context = RequestContext::default();
@@ -221,7 +221,7 @@ fn equal_bytes_have_equal_roots_and_a_change_changes_few_nodes() {
             .count();
         assert!((1..=6).contains(&new), "{layout:?}: {new} nodes changed");
     }
-    // An insertion moves all that follows, but not into other nodes.
+    // An insertion moves everything after it, but not into other nodes.
     let mut all = chunks(&mut seed, Layout::Variable, 60_000);
     let (_, nodes) = build(Layout::Variable, &all);
     all.insert(1000, (Fingerprint([7; 32]), 1234));

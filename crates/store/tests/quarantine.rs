@@ -1,7 +1,7 @@
-//! Damaged regions are set aside: nothing is deduplicated against them, reads come to them last,
-//! and a note that proves wrong is taken back.
+//! Quarantine of damaged regions: nothing is deduplicated against them, reads use them last, and a
+//! wrong record is taken back.
 //!
-//! The damage matrix heals every kind of damage; here is how, step by step.
+//! The damage matrix repairs every kind of damage. These tests show the single steps.
 
 #[allow(dead_code)]
 #[path = "damage/places.rs"]
@@ -19,7 +19,7 @@ use store::{CheckDepth, CheckReport, OpenMode, Pool, Repair};
 const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
 const WITH: Compression = Compression::Zstd(1);
 
-/// A pool whose first image has lost a region, and how to undo that.
+/// A pool whose first image has lost a region, and the means to undo that.
 struct Rotten {
     of: Specimen,
     disk: Arc<SimDisk>,
@@ -51,7 +51,7 @@ impl Rotten {
         self.of.open(&self.disk, 7, mode).unwrap()
     }
 
-    /// Bytes of the first image.
+    /// Returns the bytes of the first image.
     fn image(&self) -> Vec<u8> {
         match &self.of.truths[0].objects[&Vec::new()] {
             specimen::restore::Content::Bytes(bytes) => bytes.clone(),
@@ -92,14 +92,14 @@ fn a_new_backup_makes_old_snapshots_whole() {
     assert_eq!(found.bad.len(), 1);
     assert!(!found.affected.is_empty());
     assert!(!rotten.is_whole(&reader));
-    // A reader cannot commit it; yet the next process knows it.
+    // A reader cannot commit it, but the next process knows it.
     let next = check(&rotten.open(OpenMode::Read), CheckDepth::Structure);
     assert_eq!(next.affected, found.affected);
 
     let repaired = repair(&rotten.open(OpenMode::Write));
     assert_eq!((repaired.set_aside, repaired.taken_back), (1, 0));
     assert_eq!(repaired.remaining.affected, found.affected);
-    // From now on everybody knows, without reading data.
+    // From now on every process knows it without reading data.
     let pool = rotten.open(OpenMode::Write);
     assert_eq!(Vec::from_iter(found.bad.clone()), pool.set_aside());
     let report = check(&pool, CheckDepth::Structure);
@@ -168,7 +168,7 @@ fn what_this_process_stored_is_not_believed_either() {
 fn a_note_that_proves_wrong_is_taken_back() {
     let rotten = Rotten::new(Part::RegionPayload);
     assert_eq!(repair(&rotten.open(OpenMode::Write)).set_aside, 1);
-    // The device gives the right bytes again.
+    // The device returns the right bytes again.
     rotten.flip();
     let pool = rotten.open(OpenMode::Read);
     assert!(rotten.is_whole(&pool), "read as a last resort");

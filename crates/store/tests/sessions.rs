@@ -24,7 +24,7 @@ fn begin(pool: &Pool) -> WriteSession {
     pool.begin(options(Compression::None)).expect("begin")
 }
 
-/// Commits an image; returns how many of its chunks were new.
+/// Commits an image. Returns how many of its chunks were new.
 fn commit(pool: &Pool, mut session: WriteSession, bytes: &[u8]) -> u64 {
     let root = put_image(&mut session, bytes);
     let new = session.counts().chunks_new;
@@ -33,7 +33,8 @@ fn commit(pool: &Pool, mut session: WriteSession, bytes: &[u8]) -> u64 {
     new
 }
 
-/// Everything restores and checks, also for the next process; nothing is there twice.
+/// Asserts that everything restores and passes check, also in the next process, and that nothing is
+/// stored twice.
 fn is_sound(disk: &Arc<SimDisk>, pool: Pool, images: &[&[u8]]) {
     drop(pool);
     let pool = specimen::open(disk, 3, None, OpenMode::Read).expect("open");
@@ -108,7 +109,7 @@ fn a_session_after_a_full_disk_finishes_the_work() {
         }
         let other = noise(2, 50_000);
         commit(&pool, begin(&pool), &other);
-        // A commit that failed after its root was put has taken place.
+        // A commit that failed after its root was put has taken effect.
         if pool.snapshots().expect("snapshots").len() > images.len() + 1 {
             images.push(&bytes);
         }

@@ -1,4 +1,8 @@
-//! The inventory: which containers the pool consists of, so that a lost one is noticed.
+//! The inventory: the list of a pool's containers. Commits write it; check compares it with the
+//! disk.
+//!
+//! Invariant: every container that the commit refers to is listed, so that a missing one is
+//! noticed.
 
 use crate::error::{Result, StoreError};
 use format::bytes::{FormatError, Reader, Writer};
@@ -7,19 +11,19 @@ use units::ContainerId;
 
 const TAG: u8 = b'c';
 
-/// A container as the catalog knows it.
+/// Catalog entry of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InventoryEntry {
     /// Its number.
     pub id: ContainerId,
-    /// What it holds.
+    /// Kind of its contents.
     pub class: ContainerClass,
-    /// Length of the blob; 0 for a container that was still open when it was entered (it holds
-    /// the catalog itself).
+    /// Length of the blob, bytes. 0 for a container that was still open when the entry was made: it
+    /// contains the catalog itself.
     pub blob_bytes: u64,
 }
 
-/// Catalog key of a container.
+/// Returns the catalog key of a container.
 pub fn inventory_key(id: ContainerId) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(TAG).bytes(&id.0.to_be_bytes());
@@ -27,7 +31,7 @@ pub fn inventory_key(id: ContainerId) -> Vec<u8> {
 }
 
 impl InventoryEntry {
-    /// Catalog value.
+    /// Encodes the catalog value.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(self.class as u8).varint(self.blob_bytes);
@@ -35,7 +39,7 @@ impl InventoryEntry {
     }
 }
 
-/// From key and value; `None` for keys of other kinds.
+/// Decodes an entry. Returns `None` for keys of other kinds.
 pub fn parse_inventory(key: &[u8], value: &[u8]) -> Result<Option<InventoryEntry>> {
     let decode = || -> std::result::Result<Option<InventoryEntry>, FormatError> {
         let mut k = Reader::new("inventory entry", key);

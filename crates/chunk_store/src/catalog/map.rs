@@ -1,4 +1,8 @@
-//! A Merkle B+ tree: sorted edits in, a new root out, sharing whatever did not change.
+//! A Merkle B+ tree: sorted edits in, a new root out. The other files of the catalog and the
+//! store's commits call this.
+//!
+//! Invariant: unchanged nodes are shared between the old and the new tree. No node is changed in
+//! place.
 
 use crate::error::{Result, StoreError};
 use format::map_node::{MAP_NODE_BYTES_MAX, MapChild, MapNode};
@@ -8,7 +12,7 @@ use units::Fingerprint;
 /// One change: a value for a key, or its removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// As the format has it: a tag, then what it names.
+    /// A tag, then the name of the object (see the format).
     pub key: Vec<u8>,
     /// The new value; `None` removes the key.
     pub value: Option<Vec<u8>>,
@@ -16,19 +20,19 @@ pub struct Edit {
 
 /// Loads and stores nodes.
 pub trait Nodes {
-    /// The decoded node with this fingerprint.
+    /// Returns the decoded node with this fingerprint.
     fn load(&mut self, fingerprint: &Fingerprint) -> Result<MapNode>;
     /// Stores a node's bytes as a chunk.
     fn store(&mut self, bytes: &[u8]) -> Result<Fingerprint>;
 }
 
-/// Told each key and value, in order, until it breaks.
+/// Called with each key and value, in order, until it breaks.
 pub(crate) type VisitEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// Told the damage of a node: `Ok` passes over what lies below it, `Err` ends the visit.
+/// Called with the damage of a node. `Ok` skips the entries below it, `Err` ends the visit.
 pub(crate) type NodeDamage<'a> = dyn FnMut(StoreError) -> Result<()> + 'a;
 
-/// Visits all entries with `key >= from`, in order. A damaged node ends it.
+/// Visits all entries with `key >= from`, in order. Fails at a damaged node.
 pub fn visit(
     root: Option<Fingerprint>,
     from: &[u8],
@@ -38,7 +42,7 @@ pub fn visit(
     visit_readable(root, from, load, entry, &mut Err)
 }
 
-/// The same; what to do about damaged nodes is up to `damage`.
+/// Like [`visit`]; `damage` decides about damaged nodes.
 pub fn visit_readable(
     root: Option<Fingerprint>,
     from: &[u8],
@@ -52,7 +56,7 @@ pub fn visit_readable(
     visit_below(&root, None, from, load, entry, damage)
 }
 
-/// True when there is an entry with this key.
+/// Returns true if there is an entry with this key.
 pub fn holds_key(
     root: Option<Fingerprint>,
     key: &[u8],
@@ -102,7 +106,7 @@ fn visit_below(
     Ok(ControlFlow::Continue(()))
 }
 
-/// A node's level must be what its parent says, so that damaged trees cannot loop.
+/// Checks that a node has the level that its parent implies, so that a damaged tree cannot loop.
 fn expect_level(at: &Fingerprint, level: Option<u8>, node: MapNode) -> Result<MapNode> {
     let found = match &node {
         MapNode::Leaf(_) => 0,
@@ -147,7 +151,7 @@ pub fn apply(
     shrink(only.fingerprint, nodes).map(Some)
 }
 
-/// Inner nodes with one child are dropped from the top.
+/// Drops inner nodes with one child from the top.
 fn shrink(mut root: Fingerprint, nodes: &mut dyn Nodes) -> Result<Fingerprint> {
     while let MapNode::Inner(_, children) = nodes.load(&root)?
         && let [only] = children.as_slice()
@@ -157,7 +161,7 @@ fn shrink(mut root: Fingerprint, nodes: &mut dyn Nodes) -> Result<Fingerprint> {
     Ok(root)
 }
 
-/// The children that replace `node` in its parent: none, one or several of the same level.
+/// Returns the children that replace `node` in its parent: none, one or several of the same level.
 fn rewrite(node: MapNode, edits: &[Edit], nodes: &mut dyn Nodes) -> Result<Vec<MapChild>> {
     match node {
         MapNode::Leaf(entries) => write_leaves(merge(entries, edits), nodes),
@@ -236,7 +240,7 @@ fn write_inner(level: u8, children: Vec<MapChild>, nodes: &mut dyn Nodes) -> Res
     Ok(out)
 }
 
-/// Cuts items into nearly equal groups that each fit a node, so that neither end stays tiny.
+/// Cuts items into nearly equal groups that each fit into a node, so that no group is tiny.
 fn grouped<T>(items: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let total: usize = items.iter().map(&size).sum();
     let groups = total.div_ceil(MAP_NODE_BYTES_MAX).max(1);

@@ -1,6 +1,7 @@
-//! How much parity new containers get, when that was changed since the pool was made.
+//! The parity of new containers, if it was changed since the pool was created. The pool calls this.
 //!
-//! Invariant: one key. A program that does not know it keeps it, and stores containers without parity.
+//! Invariant: there is one key. A program that does not know it preserves it and stores containers
+//! without parity.
 
 use super::map::{Edit, visit};
 use crate::error::Result;
@@ -12,7 +13,7 @@ use units::Fingerprint;
 const KEY: &[u8] = b"parity";
 const VERSION: u8 = 1;
 
-/// What makes the catalog say so.
+/// Returns the edit that sets it, percent.
 pub fn parity_edit(percent: u8) -> Edit {
     Edit {
         key: KEY.to_vec(),
@@ -20,7 +21,7 @@ pub fn parity_edit(percent: u8) -> Edit {
     }
 }
 
-/// What the catalog says; `None` where it says nothing that this program understands.
+/// Reads it, percent. Returns `None` if it is absent or in an unknown version.
 pub fn read_parity(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,

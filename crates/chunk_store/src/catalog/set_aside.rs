@@ -1,9 +1,9 @@
-//! Which regions and containers were found damaged, so that every later writer stores anew what
-//! lies there.
+//! The quarantine in the catalog: damaged regions and containers, so that every later writer stores
+//! their chunks again. The pool reads it, commits of sessions update it.
 //!
-//! Invariant: a key says all; a value is empty, or says that a repair found nothing lost for lack of the place, which
-//! only `status` asks. Whatever a later version writes there is passed over. A program that does not know these keys
-//! keeps them.
+//! Invariant: the key contains the whole record. The value is empty, or says that a repair found
+//! nothing lost because of the place; only `status` reads that. Unknown values are ignored. A
+//! program that does not know these keys preserves them.
 
 use super::map::{Edit, visit};
 use crate::container::RegionPlace;
@@ -16,7 +16,7 @@ use units::{ContainerId, Fingerprint};
 
 const TAG: u8 = b'd';
 
-/// The key of the note on a region, or on a whole container.
+/// Returns the key of a region or of a whole container in quarantine.
 pub fn set_aside_key(place: RegionPlace) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(TAG)
@@ -25,7 +25,7 @@ pub fn set_aside_key(place: RegionPlace) -> Vec<u8> {
     w.0
 }
 
-/// `None` for keys of other kinds.
+/// Decodes a key. Returns `None` for keys of other kinds.
 fn parse(key: &[u8]) -> Result<Option<RegionPlace>> {
     let decode = || -> std::result::Result<Option<RegionPlace>, FormatError> {
         let mut k = Reader::new("note of damage", key);
@@ -40,10 +40,10 @@ fn parse(key: &[u8]) -> Result<Option<RegionPlace>> {
     decode().map_err(|e| StoreError::corruption(e.what, "catalog", e))
 }
 
-/// Value of a note on a place whose loss took nothing that anybody needs.
+/// Value of a place whose damage affects nothing that is referenced.
 const HARMLESS: [u8; 1] = [1];
 
-/// Of what the catalog notes, the places whose loss took nothing that anybody needed when a repair last looked.
+/// Reads the places whose damage affected nothing when a repair last looked.
 pub fn read_harmless(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
@@ -61,7 +61,7 @@ pub fn read_harmless(
     Ok(places)
 }
 
-/// Notes that the loss of these places took nothing.
+/// Returns the edits that record that the damage of these places affects nothing.
 pub fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlace>) -> Vec<Edit> {
     let edit = |place: &RegionPlace| Edit {
         key: set_aside_key(*place),
@@ -70,7 +70,7 @@ pub fn harmless_edits<'p>(places: impl IntoIterator<Item = &'p RegionPlace>) -> 
     places.into_iter().map(edit).collect()
 }
 
-/// All that the catalog notes.
+/// Reads all recorded places.
 pub fn read_set_aside(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,
@@ -86,7 +86,7 @@ pub fn read_set_aside(
     Ok(places)
 }
 
-/// What makes the catalog say `wanted` where it says `noted`.
+/// Returns the edits that change the record from `noted` to `wanted`.
 pub fn set_aside_edits(noted: &BTreeSet<RegionPlace>, wanted: &BTreeSet<RegionPlace>) -> Vec<Edit> {
     let edit = |place: &RegionPlace, value| Edit {
         key: set_aside_key(*place),

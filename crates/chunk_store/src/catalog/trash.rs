@@ -1,7 +1,9 @@
-//! The trash: snapshots that were forgotten and containers that were given up, until they go.
+//! The trash: forgotten snapshots, and containers that garbage collection retired, until they are
+//! deleted. The pool and garbage collection call this.
 //!
-//! Invariant: each says by which commit it came here: generations decide what may still be referred
-//! to, times only how long people want to wait. A program that does not know these keys keeps them.
+//! Invariant: each entry has the generation that put it here. Generations decide what may still be
+//! referenced; times decide only how long users want to wait. A program that does not know these
+//! keys preserves them.
 
 use super::inventory::InventoryEntry;
 use super::map::{Edit, visit};
@@ -15,19 +17,20 @@ use units::{ContainerId, Fingerprint, Generation, UnixNanos};
 const FORGOTTEN_TAG: u8 = b'f';
 const CONTAINER_TAG: u8 = b'g';
 
-/// When something came into the trash.
+/// Moment at which an entry came into the trash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Discarded {
-    /// The commit.
+    /// Generation of the commit.
     pub by: Generation,
-    /// When that was.
+    /// Time of the commit.
     pub at: UnixNanos,
 }
 
 impl Discarded {
-    /// Since when it has been in the trash, as far as a clock says that shows `now`. A time that is not here yet was
-    /// written by a clock that was ahead, or this one is behind: then it is since a run has seen that, if one has, of this
-    /// entry and not later than now. `None`: since now.
+    /// Returns since when the entry counts as trash, by a clock that shows `now`. If its time is in
+    /// the future, one of the clocks was wrong: the result is then the time of the sighting `seen`,
+    /// if that was of this entry's commit or a later one and is not in the future too. Returns
+    /// `None` if the period must begin now.
     pub fn reckoned(&self, now: UnixNanos, seen: Option<Self>) -> Option<UnixNanos> {
         let seen = seen.filter(|seen| self.by <= seen.by && seen.at <= now);
         match self.at <= now {
@@ -37,38 +40,38 @@ impl Discarded {
     }
 }
 
-/// A snapshot that was forgotten and can be taken back.
+/// A forgotten snapshot that can be taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// As it was.
+    /// The snapshot, unchanged.
     pub snapshot: Snapshot,
-    /// When it was forgotten.
+    /// Moment at which it was forgotten.
     pub since: Discarded,
 }
 
-/// A container that nothing new refers to.
+/// A container that nothing new may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrashedContainer {
     /// Its number, class and length.
     pub entry: InventoryEntry,
-    /// When it was given up.
+    /// Moment at which it was retired.
     pub since: Discarded,
 }
 
-/// Either, as the catalog has it.
+/// An entry of the trash.
 pub enum Trash {
     /// A forgotten snapshot.
     Snapshot(Box<Forgotten>),
-    /// A container that nothing new refers to.
+    /// A container that nothing new may refer to.
     Container(TrashedContainer),
 }
 
-/// Catalog key of a forgotten snapshot.
+/// Returns the catalog key of a forgotten snapshot.
 pub fn forgotten_key(snapshot: &Snapshot) -> Vec<u8> {
     forgotten_tag_of(snapshot.key())
 }
 
-/// The same, from the key that the snapshot has while it is listed.
+/// Returns the catalog key of a forgotten snapshot, from its key while it is listed.
 pub fn forgotten_tag_of(mut key: Vec<u8>) -> Vec<u8> {
     if let Some(tag) = key.first_mut() {
         *tag = FORGOTTEN_TAG;
@@ -76,7 +79,7 @@ pub fn forgotten_tag_of(mut key: Vec<u8>) -> Vec<u8> {
     key
 }
 
-/// Catalog key of a container in the trash.
+/// Returns the catalog key of a container in the trash.
 pub fn trash_key(id: ContainerId) -> Vec<u8> {
     let mut w = Writer::new();
     w.u8(CONTAINER_TAG).bytes(&id.0.to_be_bytes());
@@ -100,7 +103,7 @@ impl Discarded {
 }
 
 impl Forgotten {
-    /// What puts it into the trash.
+    /// Returns the edit that puts it into the trash.
     pub fn edit(&self) -> Edit {
         let mut w = Writer::new();
         self.since.encode(&mut w);
@@ -113,7 +116,7 @@ impl Forgotten {
 }
 
 impl TrashedContainer {
-    /// What puts it into the trash.
+    /// Returns the edit that puts it into the trash.
     pub fn edit(&self) -> Edit {
         let mut w = Writer::new();
         self.since.encode(&mut w);
@@ -125,7 +128,7 @@ impl TrashedContainer {
     }
 }
 
-/// From key and value; `None` for keys of other kinds.
+/// Decodes an entry. Returns `None` for keys of other kinds.
 pub fn parse_trash(key: &[u8], value: &[u8]) -> Result<Option<Trash>> {
     let decode = || -> std::result::Result<Option<Trash>, FormatError> {
         let mut r = Reader::new("trash", value);
@@ -164,7 +167,7 @@ pub fn parse_trash(key: &[u8], value: &[u8]) -> Result<Option<Trash>> {
     decode().map_err(|e| StoreError::corruption(e.what, "catalog", e))
 }
 
-/// All that is in the trash: snapshots, oldest first, then containers.
+/// Reads the trash: snapshots, oldest first, then containers.
 pub fn read_trash(
     catalog: Option<Fingerprint>,
     load: &mut dyn FnMut(&Fingerprint) -> Result<MapNode>,

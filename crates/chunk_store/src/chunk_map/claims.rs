@@ -1,21 +1,21 @@
-//! Chunks that a session stores, or is about to store.
+//! Claims: chunks that a session has stored or is about to store. The chunk map calls this.
 //!
-//! Invariant: memory is bounded; what is forgotten is found by the index, or stored twice. Called by
-//! the chunk map.
+//! Invariant: memory is bounded. A forgotten claim costs at most a lookup in the index or a
+//! duplicate.
 
 use super::{FingerprintSet, Quarantine};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
 
-/// Parts, each under its own lock.
+/// Number of shards, each with its own lock.
 const SHARDS: usize = 16;
-/// Slots of one generation in one shard; two generations are kept. More serve nobody: what was
-/// stored so long ago the index knows.
+/// Maximum number of slots of one generation in one shard; two generations are kept. More would be
+/// useless: the index knows chunks that were stored so long ago.
 const SLOTS_MAX: usize = 1 << 15;
-/// Fewer are not worth their tables.
+/// Minimum number of slots: below it the tables' overhead dominates.
 const SLOTS_MIN: usize = 1 << 6;
-/// Memory of a slot: a fingerprint and a byte of control.
+/// Memory of a slot: a fingerprint and a control byte.
 const SLOT_BYTES: usize = size_of::<Fingerprint>() + 1;
 
 #[derive(Default)]
@@ -24,21 +24,21 @@ struct Recent {
     old: FingerprintSet,
 }
 
-/// Chunks that one session stores or is about to store. Private to it: what another session has
-/// claimed may never be stored.
+/// Claims of one session. They are private to it: another session may fail and never store its
+/// claimed chunks.
 pub struct Claims {
     shards: Vec<Mutex<Recent>>,
-    /// Fingerprints of one generation in one shard.
+    /// Maximum number of fingerprints of one generation in one shard.
     generation_max: usize,
-    /// The quarantine as it was when they were made.
+    /// [`Quarantine::times_added`] when the claims were last renewed.
     of: AtomicU64,
 }
 
 impl Claims {
-    /// Takes at most about `bytes_max`.
+    /// Creates claims that use at most about `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         let slots = (bytes_max / (2 * SHARDS * SLOT_BYTES)).max(1);
-        // Tables double, and grow when they are seven eighths full.
+        // Hash tables double, and grow at seven eighths.
         let slots = (1 << slots.ilog2()).clamp(SLOTS_MIN, SLOTS_MAX);
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -47,7 +47,7 @@ impl Claims {
         }
     }
 
-    /// Memory that they take now, bytes.
+    /// Returns the memory used now, bytes.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> usize {
         let slots = |set: &FingerprintSet| (set.capacity() / 7 * 8) * SLOT_BYTES;
@@ -63,7 +63,8 @@ impl Claims {
         self.shards.get(shard).unwrap_or(&self.shards[0]).lock()
     }
 
-    /// Forgets all when a region was set aside since: what this session stored may lie there.
+    /// Drops all claims if a region was put into quarantine or a container retired since: the
+    /// session's chunks may be there.
     pub(super) fn renew(&self, quarantine: &Quarantine) {
         let now = quarantine.times_added();
         if self.of.load(Ordering::Relaxed) != now && self.of.swap(now, Ordering::Relaxed) != now {
@@ -73,17 +74,17 @@ impl Claims {
         }
     }
 
-    /// True when this session stores the chunk.
+    /// Returns true if this session has claimed the chunk.
     pub fn holds(&self, fingerprint: &Fingerprint) -> bool {
         let recent = self.shard(fingerprint);
         recent.young.contains(fingerprint) || recent.old.contains(fingerprint)
     }
 
-    /// True when this call was the first to claim the chunk.
+    /// Claims a chunk. Returns true if it was not claimed before.
     pub(super) fn add(&self, fingerprint: &Fingerprint) -> bool {
         let mut recent = self.shard(fingerprint);
         if recent.young.len() >= self.generation_max {
-            // The table of the oldest takes the next ones.
+            // Reuse the table of the oldest generation for the next one.
             let mut oldest = std::mem::take(&mut recent.old);
             oldest.clear();
             recent.old = std::mem::replace(&mut recent.young, oldest);

@@ -1,10 +1,11 @@
-//! Directories of containers in memory.
+//! Cache of container directories. The chunk map calls this.
 //!
-//! Those that maintenance has loaded have the memory that nobody else needs, and a quarter of it in any case:
-//! a task that goes through all containers must not cost clients a read of a directory for each of theirs.
+//! Directories that only maintenance uses may fill the memory that clients do not need, and always
+//! a quarter of the budget. So a task that visits all containers does not evict the directories of
+//! clients.
 //!
-//! Invariant: one at least stays, however small the budget; all together are within it otherwise. The one
-//! that was used longest ago goes first. Called by the chunk map.
+//! Invariant: the total is within the budget, except that at least one directory stays. The least
+//! recently used one is evicted first.
 
 use super::{LoadedDirectory, PASSING_SHARE};
 use media::Asker;
@@ -22,7 +23,7 @@ struct Loaded {
 /// See the module's head.
 pub(super) struct Directories {
     loaded: HashMap<ContainerId, Loaded>,
-    /// Being read by some thread.
+    /// Directories that a thread is reading now.
     pub loading: HashSet<ContainerId>,
     bytes: usize,
     passing_bytes: usize,
@@ -42,7 +43,7 @@ impl Directories {
         }
     }
 
-    /// Memory of all.
+    /// Returns the memory of all directories, bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -75,7 +76,7 @@ impl Directories {
         self.loaded.insert(id, loaded);
         while self.bytes > self.bytes_max && self.loaded.len() > 1 {
             let of_tasks = self.passing_bytes > self.bytes_max / PASSING_SHARE;
-            // Of those that may go, and never the new one.
+            // Evict from the group that exceeds its part, and never the new directory.
             let others = || self.loaded.iter().filter(|(other, _)| **other != id);
             let oldest = others()
                 .filter(|(_, loaded)| loaded.passes == of_tasks)
@@ -145,7 +146,7 @@ mod tests {
         goes_through(&mut directories, Origin::Collect, 400..500);
         assert!(directories.get(id(398)).is_some());
         assert_eq!(directories.bytes(), 8 * each);
-        // Clients push each other out, and the oldest goes.
+        // Clients evict each other's directories, the oldest first.
         (10..30).for_each(|n| directories.keep(directory(n)));
         assert!(directories.get(id(1)).is_none() && directories.get(id(29)).is_some());
         assert!(directories.bytes() <= 8 * each);

@@ -1,6 +1,7 @@
-//! Directories of containers in memory, and those that one thread asks first.
+//! Decoded directories of containers, and the few that one thread asks first. The chunk map calls
+//! this.
 //!
-//! Invariant: what is told was in a verified directory. Called by the chunk map.
+//! Invariant: every returned place was in a verified directory.
 
 use super::{FingerprintMap, Quarantine};
 use crate::container::RegionPlace;
@@ -8,26 +9,26 @@ use format::container::{ContainerClass, Directory};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Directories that one lane asks first.
+/// Number of directories that one lane asks first.
 const NEAR_MAX: usize = 4;
 
-/// A directory, ready for look-ups.
+/// A directory, ready for lookups.
 pub struct LoadedDirectory {
-    /// Whose it is.
+    /// Its container.
     pub container: ContainerId,
-    /// What that holds.
+    /// Kind of the container's contents.
     pub class: ContainerClass,
     /// Sector, stored bytes and number of the first chunk of each region.
     pub regions: Vec<(u32, u32, u32)>,
-    /// Number in the container, and length.
+    /// By fingerprint: number in the container, and length.
     chunks: FingerprintMap<(u32, u32)>,
     count: u32,
-    /// Bytes of all its chunks.
+    /// Total length of all its chunks, bytes.
     pub plain_bytes: u64,
 }
 
 impl LoadedDirectory {
-    /// Takes a directory apart: look-ups are by fingerprint.
+    /// Builds the lookup tables of a directory.
     pub fn new(container: ContainerId, class: ContainerClass, directory: &Directory) -> Self {
         let mut chunks = FingerprintMap::default();
         chunks.reserve(directory.chunk_count());
@@ -51,7 +52,7 @@ impl LoadedDirectory {
         }
     }
 
-    /// Where the chunk lies in this container.
+    /// Returns the place of a chunk in this container.
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<ChunkPlace> {
         let (number, len) = self.chunks.get(fingerprint)?;
         let after = self
@@ -68,17 +69,17 @@ impl LoadedDirectory {
         })
     }
 
-    /// Chunks of the container: numbers are below.
+    /// Returns the number of chunks in the container. Chunk numbers are below it.
     pub fn chunk_count(&self) -> usize {
         self.count as usize
     }
 
-    /// Number of the chunk in this container, in the order of regions and chunks.
+    /// Returns the number of a chunk in this container, in the order of regions and chunks.
     pub fn number(&self, fingerprint: &Fingerprint) -> Option<u32> {
         self.chunks.get(fingerprint).map(|(number, _)| *number)
     }
 
-    /// All its chunks in no order: fingerprint, number, length.
+    /// Visits all its chunks in no order: fingerprint, number, length.
     pub fn each(&self, visit: &mut dyn FnMut(&Fingerprint, u32, u32)) {
         let mut chunks = self.chunks.iter();
         chunks
@@ -87,23 +88,23 @@ impl LoadedDirectory {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // Hash tables keep 1/8 to 9/16 free: twice the entry is an upper bound.
+        // Hash tables keep 1/8 to 9/16 free, so twice the entry is an upper bound.
         self.chunks.len() * 2 * 44 + self.regions.len() * 8 + 128
     }
 }
 
-/// Where a chunk lies.
+/// Place of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPlace {
-    /// The region that holds it.
+    /// The region with the chunk.
     pub region: RegionPlace,
-    /// Stored bytes of the region, as the directory says.
+    /// Stored bytes of the region, from the directory.
     pub stored_bytes: u32,
-    /// Plain bytes of the chunk.
+    /// Length of the chunk, bytes.
     pub len: u32,
 }
 
-/// The last directories that one thread found something in: streams repeat in runs.
+/// The last directories in which one thread found a chunk: duplicates come in runs.
 #[derive(Default)]
 pub struct Near(Vec<Arc<LoadedDirectory>>);
 
@@ -113,7 +114,8 @@ impl Near {
         self.0.truncate(NEAR_MAX);
     }
 
-    /// Where one of them holds the chunk and it is not set aside; that one is asked first next time.
+    /// Returns a place of the chunk in one of them, outside of quarantine. That directory is asked
+    /// first next time.
     pub(super) fn find(
         &mut self,
         fingerprint: &Fingerprint,

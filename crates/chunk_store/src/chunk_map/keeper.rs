@@ -1,7 +1,9 @@
-//! Which of several copies of a chunk stays.
+//! Chooses which of several copies of a chunk garbage collection keeps. Marking, check and
+//! `Pool::space` call this.
 //!
-//! Invariant: the same for every reference to a chunk while no container comes or goes, never one
-//! that is gone, and never one that is not committed while a committed one exists. Called by the collector's marking.
+//! Invariant: the choice is the same for every reference to a chunk while no container is created
+//! or deleted. It is never in a deleted container, and never in an uncommitted one while a
+//! committed copy exists.
 
 use super::{ChunkMap, ChunkPlace, FingerprintSet, LoadedDirectory, Near};
 use crate::error::Result;
@@ -9,30 +11,30 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// The copy of a chunk that stays.
+/// The copy of a chunk that is kept.
 pub struct Kept {
-    /// Where it lies.
+    /// Its place.
     pub place: ChunkPlace,
     /// Number of the chunk in its container.
     pub number: u32,
-    /// The directory that says so.
+    /// The directory that confirms it.
     pub directory: Arc<LoadedDirectory>,
 }
 
-/// What the index says of the copy that stays.
+/// Answer of the index about the copy to keep.
 pub enum Indexed {
-    /// This one does.
+    /// This copy is kept.
     Kept(Kept),
-    /// None is in a settled container, if the index is right.
+    /// No settled container has a copy, if the index is right.
     Nowhere,
-    /// What it knows is damaged or gone, and it may have let a better one go.
+    /// The known copies are damaged or deleted, and the index may have dropped a better one.
     Unsure,
 }
 
 impl ChunkMap {
-    /// The copy that stays: whole before damaged, in use before retired, the newest. Copies in
-    /// containers that are not `settled` (their session may still fail) count only when there is no
-    /// other. `None` when the chunk is nowhere.
+    /// Returns the copy to keep: sound before damaged, in use before retired, then the newest.
+    /// Copies in containers that are not `settled` (their session may still fail) count only if
+    /// there is no other. Returns `None` if the chunk is nowhere.
     pub fn keeper(
         &self,
         fingerprint: &Fingerprint,
@@ -60,7 +62,7 @@ impl ChunkMap {
         }
     }
 
-    /// The best of the copies that the index knows in settled containers.
+    /// Returns the best copy that the index knows in settled containers.
     pub fn keeper_indexed(
         &self,
         fingerprint: &Fingerprint,
@@ -93,7 +95,7 @@ impl ChunkMap {
         fingerprint: &Fingerprint,
         id: ContainerId,
     ) -> Result<Option<Kept>> {
-        // Memory may have its directory, and the index its places.
+        // The cache may still have its directory, and the index its places.
         if self.quarantine.retired.is_gone(id) {
             return Ok(None);
         }

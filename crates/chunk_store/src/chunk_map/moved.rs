@@ -1,11 +1,11 @@
-//! Chunks that were copied forward while their old copies stay: which place is preferred.
+//! A filter of chunks that were copied forward while their old copies stay. The pool fills it; the
+//! chunk map asks it.
 //!
-//! A chunk that defragmentation has moved lies in two places, and the directory at hand may be that of the
-//! old one. A filter says so: who finds a chunk in an old container, and the filter knows it, asks the
-//! index.
+//! A chunk that defragmentation has moved has two places, and the directory at hand may be that of
+//! the old one. A reader that finds a chunk in an old container asks the index if the filter has
+//! the chunk.
 //!
-//! Invariant: a hint: it decides which of several good copies is read, nothing else. At most 32 MiB.
-//! Filled by the pool; asked by the chunk map.
+//! Invariant: a hint. It only selects which of several good copies is read. At most 32 MiB.
 
 use crate::index::Location;
 use format::moved::{BLOCK_WORDS, BLOCKS_MAX, MovedRecord};
@@ -14,11 +14,12 @@ use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::{ContainerId, Fingerprint, WriterId};
 
-/// Who copies chunks forward: the collector and defragmentation. Newer places are theirs.
+/// Writers of copies that were made forward: garbage collection and defragmentation. Their copies
+/// are preferred.
 pub const FORWARD_WRITERS: [WriterId; 2] = [WriterId(4), WriterId(5)];
-/// Bits of a chunk in its block.
+/// Number of bits of a chunk in its block.
 const BITS: u32 = 6;
-/// Chunks a block, at most: ten bits each.
+/// Maximum number of chunks in a block: ten bits each.
 const BLOCK_CHUNKS: u64 = 51;
 const BLOCKS_FIRST: usize = 64;
 
@@ -31,20 +32,20 @@ struct Filter {
 /// See the module's head.
 #[derive(Default)]
 pub struct Moved {
-    /// Nothing is in it: what every look-up of most pools needs to know.
+    /// False while the filter is empty: nearly every lookup needs only this.
     is_used: AtomicBool,
     filter: RwLock<Filter>,
 }
 
 impl Moved {
-    /// True when a chunk that was found in this container may have a newer copy.
+    /// Returns true if a chunk that was found in this container may have a preferred copy.
     pub fn is_elsewhere(&self, container: ContainerId, fingerprint: &Fingerprint) -> bool {
         self.is_used.load(Ordering::Acquire)
             && !is_forward(container)
             && self.filter.read().holds(fingerprint)
     }
 
-    /// Enters chunks; those that are there already count once more.
+    /// Adds chunks. Known chunks are counted again.
     pub fn add<'f>(&self, chunks: impl Iterator<Item = &'f Fingerprint>) {
         let mut filter = self.filter.write();
         if filter.words.is_empty() {
@@ -54,14 +55,14 @@ impl Moved {
         self.is_used.store(true, Ordering::Release);
     }
 
-    /// True when a larger one would serve better: it is to be made anew.
+    /// Returns true if the filter should be rebuilt with a larger size.
     pub fn is_full(&self) -> bool {
         let filter = self.filter.read();
         let blocks = filter.words.len() / BLOCK_WORDS;
         filter.entries > blocks as u64 * BLOCK_CHUNKS && blocks < BLOCKS_MAX
     }
 
-    /// Empty, for so many chunks.
+    /// Empties the filter and sizes it for `chunks` chunks.
     pub fn reset(&self, chunks: u64) {
         let blocks = usize::try_from(chunks.div_ceil(BLOCK_CHUNKS)).unwrap_or(BLOCKS_MAX);
         let blocks = blocks.clamp(BLOCKS_FIRST, BLOCKS_MAX).next_power_of_two();
@@ -71,12 +72,13 @@ impl Moved {
         };
     }
 
-    /// Chunks that were entered.
+    /// Returns the number of added chunks.
     pub fn entries(&self) -> u64 {
         self.filter.read().entries
     }
 
-    /// As it is to be stored; containers of defragmentation below `sequence` are in it.
+    /// Returns the record to store. `sequence`: the filter has the chunks of defragmentation's
+    /// containers below this number.
     pub fn record(&self, sequence: u64) -> MovedRecord {
         let filter = self.filter.read();
         MovedRecord {
@@ -86,7 +88,7 @@ impl Moved {
         }
     }
 
-    /// As it was stored.
+    /// Loads a stored record.
     pub fn restore(&self, record: MovedRecord) {
         self.is_used
             .store(!record.words.is_empty(), Ordering::Release);
@@ -98,8 +100,8 @@ impl Moved {
 }
 
 impl Filter {
-    /// The block of a chunk, and its bits: fingerprints are uniform already, and the index uses other
-    /// bytes of them.
+    /// Returns the block of a chunk, and its bits. Fingerprints are uniform, and the index uses
+    /// other bytes of them.
     fn place(&self, fingerprint: &Fingerprint) -> (usize, u64) {
         let word = |at: usize| {
             let bytes = fingerprint.0.get(at..).and_then(|f| f.first_chunk());
@@ -135,13 +137,13 @@ impl Filter {
     }
 }
 
-/// True for containers of copies that were made forward.
+/// Returns true for containers of copies that were made forward.
 fn is_forward(container: ContainerId) -> bool {
     FORWARD_WRITERS.contains(&container.writer())
 }
 
-/// Puts the places of copies that were made forward first, the newest of them before all; the others keep
-/// their order.
+/// Moves the places of copies that were made forward to the front, the newest first. The others
+/// keep their order.
 pub(super) fn forward_first(candidates: &mut [Location]) {
     if candidates.len() > 1 {
         candidates.sort_by_key(|candidate| match is_forward(candidate.container) {

@@ -1,10 +1,10 @@
-//! Regions that are set aside: their stored bytes were found damaged, by this process or by an
-//! earlier one that noted it in the catalog.
+//! Quarantine: regions whose stored bytes were found damaged, by this process or by an earlier one
+//! that recorded them in the catalog. The read path, check, the pool and garbage collection fill
+//! it; the chunk map asks it.
 //!
-//! Invariant: new data are never deduplicated against a region in here, and it is read only for
-//! chunks that are nowhere else; so a note that is wrong (a device gave garbage once) costs space
-//! and no data. Containers that the collector has given up (`retired`) are treated the same way, but
-//! are no damage. Filled by read path, check, pool and collector; asked by the chunk map.
+//! Invariant: new data are never deduplicated against a region in quarantine, and it is read only
+//! for chunks that are nowhere else. So a wrong record (a device returned garbage once) costs space
+//! and no data. Retired containers are treated alike, but are not damage.
 
 use super::retired::Retired;
 use crate::container::RegionPlace;
@@ -14,11 +14,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::ContainerId;
 
-/// From so many places on whole containers are set aside: memory stays bounded when a disk dies.
+/// Number of places from which on whole containers are recorded: memory stays bounded while a disk
+/// dies.
 const PLACES_MAX: usize = 1 << 16;
 
 impl RegionPlace {
-    /// Stands for all of a container: sector 0 is its header, where no region starts.
+    /// Returns the place that represents a whole container: sector 0 is its header, and no region
+    /// starts there.
     pub const fn whole(container: ContainerId) -> Self {
         Self {
             container,
@@ -26,7 +28,7 @@ impl RegionPlace {
         }
     }
 
-    /// True when this stands for a whole container.
+    /// Returns true if this represents a whole container.
     pub const fn is_whole(&self) -> bool {
         self.sector == 0
     }
@@ -48,27 +50,28 @@ impl fmt::Display for RegionPlace {
 /// The set. See the module's head.
 #[derive(Default)]
 pub struct Quarantine {
-    /// Nothing is in it: what nearly every look-up of nearly every pool needs to know.
+    /// False while there is no damage: nearly every lookup needs only this.
     is_used: AtomicBool,
     times_added: AtomicU64,
     places: RwLock<BTreeSet<RegionPlace>>,
-    /// Containers in the trash, and those that went from there.
+    /// Containers in the trash, and those deleted from there.
     pub retired: Retired,
 }
 
 impl Quarantine {
-    /// True when something was found damaged.
+    /// Returns true if anything is recorded as damaged.
     pub fn has_damage(&self) -> bool {
         self.is_used.load(Ordering::Acquire)
     }
 
-    /// True when nothing new may refer to the region: it is set aside, or its container is retired.
+    /// Returns true if nothing new may refer to the region: it is in quarantine, or its container
+    /// is retired.
     #[inline]
     pub fn holds(&self, place: RegionPlace) -> bool {
         self.retired.holds(place.container) || self.is_damaged(place)
     }
 
-    /// True when the region, or the container that it lies in, was found damaged.
+    /// Returns true if the region or its whole container is in quarantine.
     pub fn is_damaged(&self, place: RegionPlace) -> bool {
         if !self.has_damage() {
             return false;
@@ -77,12 +80,12 @@ impl Quarantine {
         places.contains(&place) || places.contains(&RegionPlace::whole(place.container))
     }
 
-    /// True when exactly this is set aside.
+    /// Returns true if exactly this place is recorded.
     pub fn names(&self, place: RegionPlace) -> bool {
         self.has_damage() && self.places.read().contains(&place)
     }
 
-    /// Sets a region, or a whole container, aside; false when it was.
+    /// Records a region or a whole container. Returns false if it was recorded already.
     pub fn add(&self, place: RegionPlace) -> bool {
         let mut places = self.places.write();
         let added = match places.len() < PLACES_MAX {
@@ -95,27 +98,27 @@ impl Quarantine {
         added
     }
 
-    /// Changes whenever something is set aside or retired.
+    /// Returns a number that changes whenever something is put into quarantine or retired.
     pub fn times_added(&self) -> u64 {
         let added = self.times_added.load(Ordering::Acquire);
         added.wrapping_add(self.retired.times_added())
     }
 
-    /// The container is gone, and with it what was wrong with it.
+    /// Drops the records of a deleted container.
     pub fn forget(&self, container: ContainerId) {
         let mut places = self.places.write();
         places.retain(|place| place.container != container);
         self.is_used.store(!places.is_empty(), Ordering::Release);
     }
 
-    /// It was verified: it counts as everything else again.
+    /// Takes a verified place out of quarantine.
     pub fn release(&self, place: RegionPlace) {
         let mut places = self.places.write();
         places.remove(&place);
         self.is_used.store(!places.is_empty(), Ordering::Release);
     }
 
-    /// All of it, in order.
+    /// Returns all recorded places, in order.
     pub fn places(&self) -> BTreeSet<RegionPlace> {
         self.places.read().clone()
     }

@@ -1,8 +1,8 @@
-//! Containers that the collector has given up: in the trash, or gone from there.
+//! Retired containers: those that garbage collection moved to the trash, and those deleted from
+//! there. Garbage collection and the pool fill it; the chunk map asks it.
 //!
-//! Invariant: from the moment a container is in here, no new reference to it is made; who reads
-//! looks everywhere else first. A container leaves only when the commit that was to give it up was
-//! never begun. Filled by collector and pool; asked by the chunk map.
+//! Invariant: once a container is in here, no new reference to it is made, and readers try all
+//! other places first. A container leaves only if the commit that should retire it was never begun.
 
 use parking_lot::RwLock;
 use std::collections::HashMap;
@@ -12,29 +12,29 @@ use units::ContainerId;
 /// The set. See the module's head.
 #[derive(Default)]
 pub struct Retired {
-    /// Nothing is in it: what every look-up of most pools needs to know.
+    /// False while no container is retired: most lookups need only this.
     is_used: AtomicBool,
     times_added: AtomicU64,
     times_gone: AtomicU64,
-    /// True: it is gone.
+    /// Value true: the container is deleted.
     containers: RwLock<HashMap<ContainerId, bool>>,
 }
 
 impl Retired {
-    /// True when no container is retired.
+    /// Returns true if no container is retired.
     pub fn is_empty(&self) -> bool {
         !self.is_used.load(Ordering::Acquire)
     }
 
-    /// True when this container is.
+    /// Returns true if this container is retired.
     #[inline]
     pub fn holds(&self, container: ContainerId) -> bool {
         let containers = || self.containers.read();
         !self.is_empty() && containers().contains_key(&container)
     }
 
-    /// Retires containers. What sessions remember of chunks that they stored may lie there: the
-    /// count makes them forget it.
+    /// Retires containers. The changed count makes sessions drop their claims, because claimed
+    /// chunks may be in these containers.
     pub fn add(&self, which: impl IntoIterator<Item = ContainerId>) {
         let mut containers = self.containers.write();
         for container in which {
@@ -47,7 +47,7 @@ impl Retired {
         self.times_added.fetch_add(1, Ordering::Release);
     }
 
-    /// They stay: nothing was committed that gives them up.
+    /// Takes containers back: the commit that should retire them did not happen.
     pub fn take_back(&self, which: &[ContainerId]) {
         let mut containers = self.containers.write();
         which.iter().for_each(|id| {
@@ -57,8 +57,9 @@ impl Retired {
             .store(!containers.is_empty(), Ordering::Release);
     }
 
-    /// One goes now, for good. Said before it does: whoever misses a chunk and finds
-    /// [`Self::times_gone`] as it was before it looked has not missed it because it moved meanwhile.
+    /// Records that a container is about to be deleted. The caller does this before the deletion: a
+    /// reader that misses a chunk and finds [`Self::times_gone`] unchanged then knows that the
+    /// chunk was not moved meanwhile.
     pub fn note_going(&self, container: ContainerId) {
         let mut containers = self.containers.write();
         containers.insert(container, true);
@@ -66,19 +67,19 @@ impl Retired {
         self.times_gone.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// True when this container went while this process ran: the index and directories in memory may
-    /// still know it, and nothing is there any more.
+    /// Returns true if this process has deleted the container. The index and directories in memory
+    /// may still know it.
     pub fn is_gone(&self, container: ContainerId) -> bool {
         let containers = || self.containers.read();
         !self.is_empty() && containers().get(&container) == Some(&true)
     }
 
-    /// Changes before one goes.
+    /// Returns a number that changes before each deletion.
     pub fn times_gone(&self) -> u64 {
         self.times_gone.load(Ordering::SeqCst)
     }
 
-    /// Changes whenever one is retired.
+    /// Returns a number that changes whenever containers are retired.
     pub fn times_added(&self) -> u64 {
         self.times_added.load(Ordering::Acquire)
     }

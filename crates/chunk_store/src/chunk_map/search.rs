@@ -1,7 +1,8 @@
-//! Looking into every directory: the answer when the index may have let a place go.
+//! Searches every directory, for chunks whose places the index may have dropped. The chunk map
+//! calls this.
 //!
-//! Invariant: what no directory of a container that exists has is in no container; costs one read of a
-//! directory for each container that memory does not hold. Called by the chunk map.
+//! Invariant: a chunk that no readable directory lists is in no container with a readable
+//! directory. Costs one read for each directory that is not in memory.
 
 use super::keeper::Kept;
 use super::{ChunkMap, ChunkPlace, FingerprintSet};
@@ -14,8 +15,8 @@ use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint};
 
 impl ChunkMap {
-    /// Where the chunk lies, a place that is not set aside first. The index learns of it: it had let
-    /// the place go, and many reads of one chunk must not search each time.
+    /// Returns the places of a chunk, the best first. Inserts the best one into the index again, so
+    /// that further reads of this chunk do not search.
     pub(super) fn search(&self, fingerprint: &Fingerprint) -> Result<Vec<ChunkPlace>> {
         let mut places = Vec::new();
         self.visit_directories(&mut |directory| places.extend(directory.find(fingerprint)))?;
@@ -33,8 +34,8 @@ impl ChunkMap {
         Ok(places)
     }
 
-    /// Calls `found` with the copy that stays of each of these chunks that lies in a settled
-    /// container; all of them for one reading of all directories.
+    /// Calls `found` with the copy to keep of each of these chunks that is in a settled container.
+    /// One reading of all directories serves all chunks.
     pub fn search_settled(
         &self,
         wanted: &FingerprintSet,
@@ -72,7 +73,7 @@ impl ChunkMap {
         Ok(())
     }
 
-    /// Directories that cannot be read are left to check.
+    /// Visits all directories. Skips unreadable ones: check reports them.
     fn visit_directories(&self, visit: &mut dyn FnMut(&super::LoadedDirectory)) -> Result<()> {
         visit_containers(self.containers.blobs(), &BTreeMap::new(), &mut |id| {
             match self.directory(id) {

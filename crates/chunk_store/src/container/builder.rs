@@ -1,7 +1,12 @@
-//! Filling a container in memory: chunks into regions, regions into the blob.
+//! Fills a container in memory: chunks into regions, regions into the blob. Lanes and garbage
+//! collection call this.
 //!
-//! Invariant: a chunk's bytes are appended once; a region is compressed and sealed once, under a
-//! nonce (its number) that its container's key never sees again.
+//! ```text
+//! header | region | region | ... | directory | parity | footer
+//! ```
+//!
+//! Invariant: a region is compressed and sealed once, under a nonce (its number) that is never used
+//! again with the container's key.
 
 use super::nonce::nonce_of;
 use super::reader::ProvenRegion;
@@ -16,7 +21,7 @@ use format::parity::{self, ParityShape};
 use media::Random;
 use units::{ContainerId, Fingerprint, Generation, PoolId};
 
-/// Chunks on their way into one region.
+/// Chunks of one region that is not compressed yet.
 #[derive(Default)]
 pub struct RegionBuilder {
     raw: Vec<u8>,
@@ -30,17 +35,17 @@ impl RegionBuilder {
         self.chunks.push((fingerprint, chunk.len() as u32));
     }
 
-    /// Raw bytes so far, with the lengths that follow the chunks.
+    /// Returns the raw bytes so far, including the list of lengths after the chunks.
     pub fn len(&self) -> usize {
         self.raw.len() + 4 * self.chunks.len()
     }
 
-    /// True while there is nothing to write.
+    /// Returns true if there are no chunks.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Chunks so far.
+    /// Returns fingerprint and length of each chunk so far.
     pub fn chunks(&self) -> &[(Fingerprint, u32)] {
         &self.chunks
     }
@@ -69,9 +74,9 @@ pub struct ContainerBuilder {
     key: Option<SealKey>,
     blob: Vec<u8>,
     directory: Directory,
-    /// What the directory takes unpacked.
+    /// Size of the directory before compression, bytes.
     directory_bytes: usize,
-    /// Of the data, percent; 0: none.
+    /// Parity in percent of the data; 0: none.
     parity_percent: u8,
 }
 
@@ -79,15 +84,15 @@ pub struct ContainerBuilder {
 pub struct Finished {
     /// Its number.
     pub id: ContainerId,
-    /// What it holds.
+    /// Kind of its contents.
     pub class: ContainerClass,
     /// All its bytes.
     pub blob: Vec<u8>,
 }
 
 impl ContainerBuilder {
-    /// An empty container with a fresh salt, in the memory of `blob`. `capacity` is what it is
-    /// expected to reach without parity.
+    /// Creates an empty container with a fresh salt, in the memory of `blob`. `capacity` is its
+    /// expected size without parity, bytes.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         pool: PoolId,
@@ -127,19 +132,19 @@ impl ContainerBuilder {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> ContainerId {
         self.header.id
     }
 
-    /// What it takes when it is finished now, about.
+    /// Returns about how many bytes it has if it is finished now, without parity.
     pub fn bytes(&self) -> usize {
         self.blob.len() + self.directory_bytes + HEADER_BYTES
     }
 
-    /// True when another region of `raw_bytes` is one too many. Any container takes one. The
-    /// directory counts: of chunks that shrink well it is large, and a blob that outgrows its memory
-    /// takes twice as much.
+    /// Returns true if another region of `raw_bytes` would exceed `target`. An empty container
+    /// takes any region. The directory counts too: it is large if chunks compress well, and a blob
+    /// that outgrows its memory takes twice as much.
     pub fn is_full(&self, raw_bytes: usize, target: usize) -> bool {
         if self.directory.regions.is_empty() {
             return false;
@@ -148,7 +153,7 @@ impl ContainerBuilder {
             || self.directory.regions.len() >= usize::from(DIRECTORY_INDEX - 1)
     }
 
-    /// Compresses, seals and appends a region; empties the builder. Returns (sector, sectors).
+    /// Compresses, seals and appends a region, and clears the builder. Returns (sector, sectors).
     pub fn append(&mut self, region: &mut RegionBuilder, with: &mut Compressor) -> (u32, u32) {
         let index = self.directory.regions.len() as u16;
         let RegionBuilder { raw, chunks } = region;
@@ -161,9 +166,9 @@ impl ContainerBuilder {
         self.enter(sector, stored_bytes, chunks)
     }
 
-    /// Seals and appends a region as another container holds it, compressed or not. Returns
-    /// (sector, sectors); `None`, and appends nothing, when what is to be sealed is not what was
-    /// proven.
+    /// Seals and appends a region as another container stores it, compressed or not. Returns
+    /// (sector, sectors). Returns `None` and appends nothing if the copied payload differs from the
+    /// proven one.
     pub fn append_proven(
         &mut self,
         proven: &ProvenRegion,
@@ -186,7 +191,7 @@ impl ContainerBuilder {
         Some(self.enter(sector, stored_bytes, chunks.to_vec()))
     }
 
-    /// Enters what was appended last into the directory.
+    /// Adds the region that was appended last to the directory.
     fn enter(
         &mut self,
         sector: u32,
@@ -203,7 +208,8 @@ impl ContainerBuilder {
         (sector, sectors)
     }
 
-    /// What is in `raw` afterwards means nothing. Returns (sector, stored bytes).
+    /// Compresses and appends a payload. The contents of `raw` are undefined afterwards. Returns
+    /// (sector, stored bytes).
     fn append_payload(
         &mut self,
         index: u16,
@@ -224,7 +230,8 @@ impl ContainerBuilder {
         self.end_payload(start, index, codec, raw.len(), chunk_count)
     }
 
-    /// Makes room for a region's header; its payload is to be appended. Where it starts.
+    /// Appends space for a region's header. The caller appends its payload. Returns where the
+    /// region starts.
     fn begin_payload(&mut self) -> usize {
         let start = self.blob.len();
         debug_assert!(start.is_multiple_of(SECTOR_BYTES as usize));
@@ -232,7 +239,8 @@ impl ContainerBuilder {
         start
     }
 
-    /// Seals the payload that was appended since, and fills its header in. Returns (sector, stored bytes).
+    /// Seals the payload that was appended since [`Self::begin_payload`], and writes its header.
+    /// Returns (sector, stored bytes).
     fn end_payload(
         &mut self,
         start: usize,
@@ -270,7 +278,7 @@ impl ContainerBuilder {
         ((start as u32) / SECTOR_BYTES, header.stored_bytes)
     }
 
-    /// Appends directory, parity and footer, fills the header in.
+    /// Appends directory, parity and footer, and writes the header.
     pub fn finish(mut self, with: &mut Compressor) -> Finished {
         let mut raw = self.directory.encode();
         let chunk_count = self.directory.chunk_count();
@@ -299,7 +307,7 @@ impl ContainerBuilder {
     }
 }
 
-/// What a container takes with its parity, bytes.
+/// Returns the size of a container of `bytes` bytes with its parity.
 fn with_parity(bytes: usize, percent: u8) -> usize {
     ParityShape::plan(bytes, percent).map_or(bytes, |shape| shape.blob_bytes().max(bytes))
 }

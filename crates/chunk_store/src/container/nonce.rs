@@ -1,8 +1,8 @@
-//! The nonces that regions are sealed with.
+//! Nonces of sealed regions. The builder and the reader call this.
 //!
-//! Invariant: no number twice under one key. Called by who seals and who opens.
+//! Invariant: no nonce is used twice under one key.
 
-/// Nonce of a region: its number. The key is the container's own.
+/// Returns the nonce of a region: its number. Each container has its own key.
 pub(super) fn nonce_of(index: u16) -> [u8; 12] {
     let mut nonce = [0; 12];
     nonce[..2].copy_from_slice(&index.to_le_bytes());

@@ -1,4 +1,12 @@
-//! Reading containers back, verified.
+//! Reads containers and verifies them. The chunk map, the read path, scrub and garbage collection
+//! call this.
+//!
+//! ```text
+//! blob --read--> stored bytes --checksum--> --seal--> OpenedRegion --decompress--> raw
+//!   (damage: parity, restoring.rs)                      --fingerprints--> Region
+//! ```
+//!
+//! Invariant: see [`super`]. Where stored bytes are damaged, parity restores them if it can.
 
 mod ahead;
 mod by;
@@ -29,30 +37,30 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint, PoolId};
 
-/// Containers whose header (and payload key) stays in memory.
+/// Maximum number of containers whose header and payload key stay in memory.
 const HEADERS_MAX: usize = 4096;
-/// Containers of which it is remembered that they were there.
+/// Maximum number of containers that are remembered as existing.
 const SEEN_MAX: usize = 1 << 16;
 
-/// Longer regions are always looked at as a whole: they are kept as a whole.
+/// Longest region that may be verified in part, bytes. Longer ones are cached as a whole.
 pub const PART_BYTES_MAX: usize = 128 << 10;
 
-/// Bad sectors that a walk over regions steps over before it gives the container up: devices take
-/// their time over each.
+/// Number of unreadable sectors after which a walk over regions gives the container up: a device
+/// may take long for each.
 const READ_FAILURES_MAX: u32 = 16;
 
-/// A decoded region: chunks one after another, all verified.
+/// A decoded region: its chunks in sequence, all verified.
 pub struct Region {
-    /// Chunk bytes, then (not part of any chunk) their lengths.
+    /// Chunk bytes, then the lengths of the chunks.
     pub raw: Vec<u8>,
     /// Fingerprint, start and length of each chunk in `raw`.
     pub chunks: Vec<(Fingerprint, u32, u32)>,
-    /// False when only the chunks up to the one asked for were looked at.
+    /// False if only the chunks up to the requested one were verified.
     pub is_whole: bool,
 }
 
 impl Region {
-    /// Bytes of a chunk by its number here.
+    /// Returns the bytes of the chunk with this number, or an empty slice if there is none.
     #[inline]
     pub fn chunk(&self, number: usize) -> &[u8] {
         self.chunks.get(number).map_or(&[], |(_, start, len)| {
@@ -64,7 +72,7 @@ impl Region {
     }
 }
 
-/// Where a region lies.
+/// Place of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionPlace {
     /// The container.
@@ -73,40 +81,40 @@ pub struct RegionPlace {
     pub sector: u32,
 }
 
-/// Header facts that reading a region needs.
+/// Facts from a header that reading a region needs.
 pub struct Shape {
     /// The header, verified.
     pub header: ContainerHeader,
     key: Option<SealKey>,
 }
 
-/// All that can be known about a container's chunks, and what is damaged on the way there.
+/// Everything that is known about a container's chunks, and the damage found on the way.
 pub struct Contents {
-    /// What the container holds.
+    /// Kind of its contents.
     pub class: ContainerClass,
-    /// Its directory, or what a walk over the regions gives instead.
+    /// Its directory, or the result of a walk over the regions.
     pub directory: Directory,
-    /// In words; empty when sound.
+    /// Descriptions of the damage; empty if there is none.
     pub damage: Vec<String>,
 }
 
-/// Reads containers of one pool.
+/// Reads the containers of one pool.
 pub struct ContainerReader {
     blobs: Arc<dyn Blobs>,
     pool: PoolId,
     master: MasterKey,
-    /// How all containers of the pool are sealed.
+    /// Seal of all containers of the pool.
     seal: Seal,
     fingerprints: FingerprintKey,
     shapes: Mutex<HashMap<ContainerId, Arc<Shape>>>,
-    /// Containers that were there when somebody asked.
+    /// Containers that existed when they were last looked up.
     seen: Mutex<HashSet<ContainerId>>,
     spare: SpareBuffers,
     restored: RestoredContainers,
 }
 
 impl ContainerReader {
-    /// A reader of a pool's containers, whose payloads are all sealed with `seal`.
+    /// Creates a reader of a pool's containers. `seal` is the seal of all payloads.
     pub fn new(blobs: Arc<dyn Blobs>, pool: PoolId, master: MasterKey, seal: Seal) -> Self {
         let fingerprints = master.fingerprint_key();
         Self {
@@ -122,17 +130,18 @@ impl ContainerReader {
         }
     }
 
-    /// Takes the memory of a region that nobody needs any more for the next ones.
+    /// Takes the memory of a region that is no longer needed into the buffer pool.
     pub fn reuse(&self, region: Region) {
         self.spare.give(region.raw);
     }
 
-    /// Where the containers are.
+    /// Returns where the containers are stored.
     pub fn blobs(&self) -> &dyn Blobs {
         &*self.blobs
     }
 
-    /// Header or footer, whichever is sound; from memory when it was read before.
+    /// Returns the facts of the header, or of the footer if the header is damaged. They may be
+    /// cached.
     pub fn shape(&self, id: ContainerId) -> Result<Arc<Shape>> {
         if let Some(shape) = self.shapes.lock().get(&id) {
             return Ok(Arc::clone(shape));
@@ -168,7 +177,7 @@ impl ContainerReader {
         }
     }
 
-    /// From header or footer.
+    /// Reads header or footer, without parity.
     fn read_shape_as_stored(
         &self,
         id: ContainerId,
@@ -200,7 +209,8 @@ impl ContainerReader {
         Shape { header, key }
     }
 
-    /// False when there is no such container; one that was there is not asked for again, and may have gone.
+    /// Returns false if there is no such container. An existing one is remembered, so it may have
+    /// been deleted since.
     pub fn is_there(&self, id: ContainerId) -> bool {
         if self.seen.lock().contains(&id) {
             return true;
@@ -210,14 +220,14 @@ impl ContainerReader {
         if seen.len() >= SEEN_MAX {
             seen.clear();
         }
-        // One that is not there may come.
+        // Do not remember a missing container: it may be stored later.
         is_there && {
             seen.insert(id);
             true
         }
     }
 
-    /// Length of the blob; a missing or unreadable one is damage.
+    /// Returns the length of the blob. A missing or unreadable blob is corruption.
     pub fn stored_len(&self, id: ContainerId) -> Result<u64> {
         let name = container_name(id);
         self.blobs.len(&name).map_err(|e| unreadable(&name, e))
@@ -238,7 +248,7 @@ impl ContainerReader {
             let found = format!("holds container {} of pool {}", header.id, header.pool);
             return Err(StoreError::corruption("container", at, found));
         }
-        // Anybody could make an unsealed one.
+        // Anybody could forge an unsealed container.
         if header.seal != self.seal {
             let found = "is not sealed as the pool is";
             return Err(StoreError::corruption("container", at, found));
@@ -246,7 +256,7 @@ impl ContainerReader {
         Ok(header)
     }
 
-    /// The footer, which reading only needs when the header is damaged.
+    /// Checks the footer. Reads need it only if the header is damaged.
     pub fn check_footer(&self, id: ContainerId, len: u64, copies: Copies) -> Result<()> {
         let name = container_name(id);
         let mut bytes = vec![0; HEADER_BYTES];
@@ -255,14 +265,14 @@ impl ContainerReader {
         self.check_end(id, &bytes, true).map(drop)
     }
 
-    /// Reads, verifies and decodes the region whose header starts at `sector`; what is damaged parity
-    /// restores, if it can.
+    /// Reads, verifies and decodes the region whose header is at `place`. Parity restores it if it
+    /// is damaged and parity suffices.
     pub fn region(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
         self.region_restored_by(place, sectors_hint, &mut ReadBy::default(), None)
     }
 
-    /// The same as [`Self::region_by`], for who knows that a region is there: what is damaged parity
-    /// restores, if it can.
+    /// Like [`Self::region_by`], for a caller that knows that the region exists. Parity restores it
+    /// if it is damaged and parity suffices.
     pub fn region_restored_by(
         &self,
         place: RegionPlace,
@@ -279,13 +289,13 @@ impl ContainerReader {
         }
     }
 
-    /// A region as the device or the system's cache gives it: parity is not asked.
+    /// Like [`Self::region`], without parity: reads what the device or the system's cache has.
     pub fn region_as_stored(&self, place: RegionPlace, sectors_hint: u32) -> Result<Region> {
         self.region_by(place, sectors_hint, &mut ReadBy::default(), None)
     }
 
-    /// The same, by a caller who says whether the system may keep a copy of the stored bytes, and
-    /// perhaps that one chunk is all he wants: of a short region those after it are not told.
+    /// Like [`Self::region_as_stored`]; `by` says whether the system may cache the stored bytes. If
+    /// `only` is set, chunks after it in a short region are not verified and not returned.
     pub fn region_by(
         &self,
         place: RegionPlace,
@@ -298,7 +308,7 @@ impl ContainerReader {
         self.decoded(&shape, &header, place, stored, only)
     }
 
-    /// Opened, decompressed, fingerprinted.
+    /// Opens, decompresses and fingerprints a region.
     fn decoded(
         &self,
         shape: &Shape,
@@ -326,7 +336,7 @@ impl ContainerReader {
         })
     }
 
-    /// Fingerprint, start and length of the chunks in `raw`, up to the one that is wanted.
+    /// Returns fingerprint, start and length of the chunks in `raw`, up to `only`.
     fn named(
         &self,
         raw: &[u8],
@@ -361,7 +371,7 @@ impl ContainerReader {
         named
     }
 
-    /// A region as it is stored, its header included, checked against its checksum; needs no key.
+    /// Reads a region as stored, header included, and checks its checksum. Needs no key.
     fn stored_by(
         &self,
         place: RegionPlace,
@@ -373,7 +383,7 @@ impl ContainerReader {
         Ok((header, bytes))
     }
 
-    /// The same, and its checksum is still to be checked.
+    /// Reads a region as stored, header included. Its checksum is not checked yet.
     fn read_stored(
         &self,
         place: RegionPlace,
@@ -411,7 +421,7 @@ impl ContainerReader {
         Ok((header, bytes))
     }
 
-    /// What a region holds: opened and decompressed.
+    /// Opens and decompresses a region.
     fn raw(
         &self,
         shape: &Shape,
@@ -423,16 +433,18 @@ impl ContainerReader {
         self.unpack(region)
     }
 
-    /// Every chunk of a container. Uses the directory; when that is damaged, walks the regions.
+    /// Lists every chunk of a container. Uses the directory; if that is damaged, parity or a walk
+    /// over the regions.
     pub fn contents(&self, id: ContainerId) -> Result<Contents> {
         self.contents_by(id, Copies::InSystem)
     }
 
-    /// The same; past the system's cache (`Nowhere`) for who wants to know what the device has.
+    /// Like [`Self::contents`]. [`Copies::Nowhere`] reads past the system's cache and thus checks
+    /// the device.
     pub fn contents_by(&self, id: ContainerId, copies: Copies) -> Result<Contents> {
         let mut damage = Vec::new();
         let shape = Arc::new(self.read_shape(id, &mut damage, copies)?);
-        // Who asks for a directory reads regions next.
+        // A caller that asks for a directory reads regions next.
         self.keep_shape(id, &shape);
         let place = RegionPlace {
             container: id,
@@ -486,7 +498,7 @@ impl ContainerReader {
         Directory::decode(&raw).map_err(|e| place_error(place, e))
     }
 
-    /// Finds regions by their headers, sector by sector where the chain is broken.
+    /// Finds regions by their headers; sector by sector where the chain is broken.
     fn walk(&self, id: ContainerId, damage: &mut Vec<String>) -> Result<Directory> {
         let name = container_name(id);
         let len = self.stored_len(id)?.min(CONTAINER_BYTES_MAX.into());
@@ -537,7 +549,7 @@ fn verify_stored(place: RegionPlace, header: &RegionHeader, bytes: &[u8]) -> Res
         .map_err(|e| place_error(place, e))
 }
 
-/// The header of the region that should stand there.
+/// Decodes a region header and checks that it belongs to this container.
 fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
     let header = RegionHeader::decode(bytes).map_err(|e| place_error(place, e))?;
     if header.container != place.container {
@@ -547,8 +559,8 @@ fn header_of(place: RegionPlace, bytes: &[u8]) -> Result<RegionHeader> {
     Ok(header)
 }
 
-/// A missing or short blob is damage, and so is one that the device cannot give: what else is
-/// there still restores. The cause stays with the error.
+/// Maps a missing, short or unreadable blob to corruption, so that a restore goes on with the rest.
+/// The error keeps its source.
 fn unreadable(name: &str, e: media::MediaError) -> StoreError {
     let short = e
         .source

@@ -1,14 +1,14 @@
-//! Buffers that regions were in: memory that was used a moment ago is mapped and warm, fresh memory is
-//! zeroed page by page first.
+//! Buffer pool of the container reader. Recently used memory is mapped and warm; the kernel zeroes
+//! fresh memory page by page first.
 //!
-//! Invariant: few bytes are kept, and a buffer serves only what fills at least half of it, so that what
-//! is counted by length is not far from what it takes. Called by the container reader.
+//! Invariant: the pool is bounded in buffers and bytes. A buffer is reused only for contents that
+//! fill at least half of it, so that accounting by length stays close to the real memory.
 
 use parking_lot::Mutex;
 
-/// Buffers that are kept: what many threads decode into and from ...
+/// Maximum number of free buffers: enough for many threads that decode.
 const SPARE_MAX: usize = 64;
-/// ... and their bytes, so that of long ones a few are.
+/// Maximum size of the free buffers, bytes, so that only a few long ones stay.
 const SPARE_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct Spare {
 pub(super) struct SpareBuffers(Mutex<Spare>);
 
 impl SpareBuffers {
-    /// A buffer with any contents that holds `len` bytes without moving; perhaps a new, empty one.
+    /// Returns a buffer with any contents and capacity for `len` bytes. It may be new and empty.
     pub fn take(&self, len: usize) -> Vec<u8> {
         let mut spare = self.0.lock();
         let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
@@ -39,7 +39,7 @@ impl SpareBuffers {
         }
     }
 
-    /// Keeps a buffer for later; the oldest makes room.
+    /// Takes a buffer into the pool. The oldest are dropped if there are too many.
     pub fn give(&self, buffer: Vec<u8>) {
         let mut spare = self.0.lock();
         spare.bytes += buffer.capacity();
@@ -53,7 +53,7 @@ impl SpareBuffers {
             old.push(buffer);
         }
         drop(spare);
-        // Freeing may call the kernel.
+        // Free them outside of the lock: freeing may call the kernel.
         drop(old);
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     fn a_buffer_comes_back_to_what_fills_it() {
         let spare = SpareBuffers::default();
         spare.give(vec![1; 1000]);
-        // A new one is empty.
+        // A length of 0 means a new buffer.
         assert_eq!(spare.take(499).len(), 0);
         assert_eq!(spare.take(1001).len(), 0);
         assert_eq!(spare.take(500), [1; 1000]);

@@ -1,7 +1,8 @@
-//! Making an index file: written beside the old one from its first byte to its last, then renamed.
+//! Creates an index file: writes it sequentially beside the old one, then renames it. `grow` and
+//! `reset` call this.
 //!
-//! Invariant: the name leads to a whole file or to its predecessor; a file given up leaves nothing
-//! behind. Called by open, grow and reset.
+//! Invariant: the name leads to a complete file or to its predecessor. An abandoned file is
+//! removed.
 
 use super::Coverage;
 use super::table::{Standing, Table};
@@ -10,7 +11,7 @@ use media::{Barrier, Disk, DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use units::PoolId;
 
-/// Where an index lives, and how much memory its parts take.
+/// Place of the index, and memory of its parts.
 pub(super) struct Site {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) path: String,
@@ -20,7 +21,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Name of a file that is being made.
+    /// Returns the name of a file that is being created.
     pub(super) fn new_path(&self) -> String {
         format!("{}.new", self.path)
     }
@@ -41,7 +42,7 @@ impl Site {
     }
 }
 
-/// A file being made: buckets are pushed in order.
+/// A file that is being created. Buckets are pushed in order.
 pub(super) struct Builder<'a> {
     site: &'a Site,
     file: Arc<dyn DiskFile>,
@@ -53,7 +54,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// Starts a file of this geometry.
+    /// Creates a file with this geometry.
     pub(super) fn new(site: &'a Site, geometry: Geometry) -> Result<Self, MediaError> {
         let file = site.create()?;
         let seed = Seed::new(&site.pool, geometry);
@@ -68,7 +69,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Number of the bucket that is pushed next.
+    /// Returns the number of the next bucket.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
@@ -84,7 +85,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Fills up with empty buckets, makes all durable, and gives the file its name.
+    /// Adds empty buckets up to the end, makes the file durable and renames it.
     pub(super) fn finish(
         mut self,
         entries: u64,
@@ -138,7 +139,7 @@ impl<'a> Builder<'a> {
 impl Drop for Builder<'_> {
     fn drop(&mut self) {
         if !self.done {
-            // Only tidiness: the next attempt truncates it.
+            // Best effort: the next attempt truncates the file.
             let _ = self.site.disk.remove(&self.site.new_path());
         }
     }

@@ -1,37 +1,39 @@
-//! Hot buckets in memory: a set-associative cache with a second chance within each set.
+//! Caches hot buckets in memory: a set-associative cache with a second chance within each set. The
+//! table calls this.
 //!
-//! A lookup that misses reads the device without any lock. What it read may be torn or outdated by
-//! a write that ran meanwhile; each set therefore counts the writes that began (its epoch), and
-//! holds the new contents of a bucket from before its write starts until after it ended.
+//! A lookup that misses reads the device without any lock. A concurrent write may make these bytes
+//! torn or outdated. Therefore each set counts the writes that began (its epoch), and keeps the new
+//! contents of a bucket from before its write begins until after it ends.
 //!
-//! Maintenance asks for nearly every bucket, and not soon again: what it looks up takes the place of what
-//! nobody asks for, and never that of what clients do.
+//! Maintenance asks for nearly every bucket once. Buckets that it reads replace only buckets
+//! without a second chance, and get none themselves.
 //!
-//! Invariant: a bucket in the cache is what the file holds, or will hold when the write in flight
-//! ends; no lock of a set is held across device I/O. Called by the table.
+//! Invariant: a bucket in the cache equals the file's, or will when the write in flight ends. No
+//! lock of a set is held across device I/O.
 
 use format::index::{BUCKET_BYTES, Bucket};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const WAYS: usize = 8;
-/// Bytes of memory of a cached bucket.
+/// Memory of a cached bucket, bytes.
 const WAY_BYTES: usize = BUCKET_BYTES + size_of::<Way>();
 
-/// What a look into the cache gave.
+/// Result of a look into the cache.
 pub(super) enum Probe<R> {
-    /// What the closure made of the bucket.
+    /// The result of the closure.
     Hit(R),
-    /// Read the device; a write began meanwhile if the epoch is another one then.
+    /// The bucket must be read from the device. If the epoch has changed after that, a write began
+    /// meanwhile.
     Miss(u64),
 }
 
-/// Whether somebody may ask for the same bucket again.
+/// Selects whether the bucket is likely to be needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
-    /// As clients and backups do.
+    /// Likely: clients and backups.
     Returns,
-    /// Maintenance, which goes through all of them.
+    /// Unlikely: maintenance, which visits all buckets.
     Passes,
 }
 
@@ -62,7 +64,7 @@ struct Way {
 }
 
 impl BucketCache {
-    /// For a table of so many buckets, within so many bytes.
+    /// Creates a cache for a table of `buckets` buckets, in at most `bytes` bytes.
     pub(super) fn new(bytes: usize, buckets: u64) -> Self {
         let useful = usize::try_from(buckets.div_ceil(WAYS as u64)).unwrap_or(usize::MAX);
         let per_set = WAYS * WAY_BYTES + size_of::<Mutex<Set>>();
@@ -73,12 +75,12 @@ impl BucketCache {
         }
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory used, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.cached.load(Relaxed) * WAY_BYTES + self.sets.len() * size_of::<Mutex<Set>>()
     }
 
-    /// Shows a bucket to `look` if it is in memory.
+    /// Calls `look` with a bucket if it is in memory.
     pub(super) fn probe<R>(
         &self,
         number: u64,
@@ -96,8 +98,8 @@ impl BucketCache {
         }
     }
 
-    /// Keeps a bucket that was read after a miss with this epoch, unless a write to its set began
-    /// since: the bytes may be older than that.
+    /// Caches a bucket that was read after a miss with this epoch. Does nothing if a write to its
+    /// set began since: the bytes may be older than that write.
     pub(super) fn admit(&self, number: u64, epoch: u64, visit: Visit, bucket: Bucket) {
         let mut set = self.set(number);
         if set.epoch != epoch || set.ways.iter().any(|way| way.number == number) {
@@ -118,8 +120,8 @@ impl BucketCache {
         }
     }
 
-    /// A bucket is about to be written: from now on lookups see the new contents, and it cannot be
-    /// evicted, so nobody reads the device beneath the write.
+    /// Begins the write of a bucket. From now on lookups see the new contents and the bucket cannot
+    /// be evicted, so no lookup reads the device during the write.
     pub(super) fn begin_write(&self, number: u64, bucket: Bucket) {
         let mut set = self.set(number);
         set.epoch += 1;
@@ -136,7 +138,7 @@ impl BucketCache {
         });
     }
 
-    /// The write ended. After a failed one the device decides what the bucket is.
+    /// Ends the write of a bucket. After a failed one the next lookup reads the device.
     pub(super) fn end_write(&self, number: u64, written: bool) {
         let mut set = self.set(number);
         if let Some(at) = set
@@ -162,7 +164,7 @@ impl BucketCache {
             self.cached.fetch_add(1, Relaxed);
             return;
         }
-        // Two rounds suffice: the first takes the second chances away.
+        // Two passes suffice: the first one takes the second chances.
         for _ in 0..=2 * WAYS {
             set.hand = (set.hand + 1) % WAYS;
             let hand = set.hand;

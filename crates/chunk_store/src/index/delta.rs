@@ -1,17 +1,18 @@
-//! Entries that wait in memory for the next merge: an open-addressed table of 24-byte records.
+//! Pending entries of the next merge: an open-addressed table of 24-byte records. The index calls
+//! this under its state lock.
 //!
-//! Invariant: at most `limit` slots, three quarters of them used; a record whose region word is 0
-//! is a free slot (a region has at least one sector). Called by the index under its state lock.
+//! Invariant: at most `limit` slots, of which at most three quarters are used. A record whose
+//! region word is 0 is a free slot (a region has at least one sector).
 
 use format::index::{Key, Place, Record};
 
-/// Bytes of a slot.
+/// Size of a slot, bytes.
 pub(super) const SLOT_BYTES: usize = size_of::<Record>();
 const _: () = assert!(SLOT_BYTES == 24);
 
 const SLOTS_FIRST: usize = 1024;
-/// Places of one key beyond which the oldest goes: it is the same chunk, stored again.
-/// A key of which fewer are known has lost none.
+/// Maximum number of places of one key. Beyond it the oldest is dropped: it is the same chunk,
+/// stored again. A key with fewer known places has lost none.
 pub(super) const PLACES_MAX: usize = 4;
 
 const FREE: Record = Record {
@@ -22,7 +23,7 @@ const FREE: Record = Record {
     },
 };
 
-/// The table.
+/// The table of pending entries.
 pub(super) struct Delta {
     slots: Vec<Record>,
     used: usize,
@@ -30,7 +31,7 @@ pub(super) struct Delta {
 }
 
 impl Delta {
-    /// Empty; grows up to `limit` slots.
+    /// Creates an empty table that grows up to `limit` slots.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -39,27 +40,27 @@ impl Delta {
         }
     }
 
-    /// Records held.
+    /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.used
     }
 
-    /// Most records it takes.
+    /// Returns the maximum number of records.
     pub(super) fn capacity(&self) -> usize {
         self.limit / 4 * 3
     }
 
-    /// Another record may be inserted.
+    /// Returns true if another record fits.
     pub(super) fn has_room(&self) -> bool {
         self.used < self.capacity()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.slots.len() * SLOT_BYTES
     }
 
-    /// Adds a record; one that is there already is not added again. The caller saw room.
+    /// Adds a record unless it exists. The caller has checked [`Self::has_room`].
     pub(super) fn insert(&mut self, record: Record) {
         debug_assert!(
             self.has_room() && record.place.region != 0,
@@ -88,7 +89,7 @@ impl Delta {
         }
     }
 
-    /// All records, in no order.
+    /// Returns all records, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Record> + '_ {
         self.slots
             .iter()
@@ -123,8 +124,8 @@ impl Delta {
                 found += 1;
             }
         }
-        // The oldest goes and the others move up: the newest but one may be the only one that can be
-        // read, while the newest is being written.
+        // Drop the oldest and move the others up. The last but one must stay: it may be the only
+        // readable place while the newest is still being written.
         for pair in same.windows(2) {
             if let [older, newer] = *pair
                 && let Some(place) = self.slots.get(newer).copied()
@@ -147,8 +148,8 @@ impl Delta {
         }
     }
 
-    /// Where the search for a key starts. The top bits of the key are not used alone: in a delta
-    /// that was filled bucket by bucket they would all be near.
+    /// Returns the slot where the search for a key starts. The key is mixed first: entries that
+    /// were inserted bucket by bucket share their top bits.
     fn home(&self, key: Key) -> usize {
         let mixed = (key.bits ^ u64::from(key.short)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((u128::from(mixed) * self.slots.len() as u128) >> 64) as usize

@@ -1,14 +1,16 @@
-//! Containers that are gone for good: what the index knows of them is dropped where a bucket is written anyway.
+//! Deleted containers, whose entries are dropped when a bucket is written for another reason.
+//! Garbage collection fills it after a deletion; merges read it.
 //!
-//! Invariant: costs no I/O of its own, and a bounded memory: beyond it the first that went are forgotten, and their
-//! entries stay until the index is made anew. What stands for places that may have been let go stays too. Filled when the collector has deleted; asked by merges.
+//! Invariant: it causes no I/O of its own. Its memory is bounded: beyond [`GONE_MAX`] the oldest
+//! containers are forgotten, and their entries stay until the index is rebuilt. Entries of a key
+//! with [`super::delta::PLACES_MAX`] places stay too.
 
 use super::numbers::Numbers;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use units::ContainerId;
 
-/// Containers that are remembered at most.
+/// Maximum number of remembered containers.
 const GONE_MAX: usize = 16 << 10;
 
 /// See the module's head.
@@ -23,7 +25,7 @@ impl Gone {
         gone.drain(..beyond);
     }
 
-    /// As the entries of a file call them.
+    /// Returns their container numbers in the file.
     pub(super) fn numbers(&self, numbers: &Numbers) -> BTreeSet<u32> {
         let gone = self.0.lock();
         gone.iter().filter_map(|id| numbers.number(*id)).collect()

@@ -1,11 +1,16 @@
-//! Growing: the whole file is streamed into one with more buckets, and what waits goes along.
+//! Grows the index: streams the file into one with more buckets, together with pending entries.
+//! `merge` calls this with the index writer lock.
 //!
-//! Old bucket `b` becomes the `2^d` buckets from `b * 2^d` on, so both files are read and written
-//! from front to back, with one window of each in memory.
+//! Old bucket `b` becomes the `2^d` buckets starting at `b * 2^d`. So both files are read and
+//! written sequentially, with one window of each in memory.
 //!
-//! Invariant: the old file serves lookups until the new one is whole, durable and named; the file
-//! has `LOAD_MAX` percent of its entries at most when it is made, and is made no larger than that
-//! needs: at least half as many. Called by merge, seated.
+//! ```text
+//! old file  | b0        | b1        | ...
+//! new file  | b0  | b1  | b2  | b3  | ...   + pending records + overflow records
+//! ```
+//!
+//! Invariant: the old file serves lookups until the new one is complete, durable and named.
+//! `size::size_for` chooses the new size.
 
 use super::build::Builder;
 use super::merge::{Placed, place, without};
@@ -16,7 +21,7 @@ use media::MediaError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What goes into the new file besides the old one's entries; each list sorted by path.
+/// Entries for the new file besides those of the old one. Each list is sorted by path.
 struct Incoming<'a> {
     waiting: &'a [Record],
     overflow: &'a [Record],
@@ -25,8 +30,9 @@ struct Incoming<'a> {
 }
 
 impl FingerprintIndex {
-    /// Makes the larger file, with the sorted `waiting` records and whatever of the overflow table
-    /// finds a place now, and puts it in the old one's stead.
+    /// Writes the larger file with the sorted `waiting` records, and with those of the overflow
+    /// table that now find space, and replaces the old file. Drops entries of the deleted
+    /// containers `gone`.
     pub(super) fn grow(
         &self,
         standing: &mut Standing,
@@ -94,7 +100,8 @@ impl FingerprintIndex {
                 Ok(())
             }
             Err(e) => {
-                // The old file stays, and what the new one had taken from the overflow table.
+                // The old file stays. Return the records that the new one had taken from the
+                // overflow table.
                 overflow
                     .into_iter()
                     .for_each(|record| self.overflow(&mut state, record));
@@ -105,7 +112,7 @@ impl FingerprintIndex {
     }
 }
 
-/// Pushes the buckets that one old bucket becomes.
+/// Pushes the new buckets of one old bucket.
 fn split(
     old: Geometry,
     number: u64,
@@ -118,7 +125,7 @@ fn split(
         .iter()
         .map(|(rest, place)| (old.path_of(number, rest), place))
         .collect();
-    // Stable: entries that look alike stay in the order of their insertion.
+    // The sort is stable: entries with equal keys stay in the order of insertion.
     paths.sort_by_key(|(path, _)| new.bucket(*path));
     let mut entries = paths.as_slice();
     for _ in 0..new.buckets() / old.buckets() {
@@ -138,10 +145,10 @@ fn split(
 }
 
 impl Incoming<'_> {
-    /// Adds what belongs into this bucket.
+    /// Adds the records that belong in this bucket.
     fn join(&mut self, geometry: Geometry, number: u64, bucket: &mut Bucket) {
-        // An overflow record goes in only where it looks like no other entry: those that do are
-        // known collisions, or would have to leave again.
+        // An overflow record goes in only if no other entry has the same key bits: otherwise it is
+        // a known collision, or would have to leave the bucket again.
         for (list, is_overflow) in [(&mut self.waiting, false), (&mut self.overflow, true)] {
             while let Some((record, later)) = list.split_first()
                 && geometry.bucket(geometry.path(record.key)) == number

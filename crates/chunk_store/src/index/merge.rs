@@ -1,9 +1,15 @@
-//! Merging: what waits in memory goes into the file, bucket by bucket in ascending order.
+//! Merges pending entries into the file, bucket by bucket in ascending order. Insert (if the delta
+//! is full) and commit call this with the index writer lock.
 //!
-//! Invariant: outside a merge the file on the device is clean; a merge marks it unclean before its
-//! first write to a bucket and clean after its last was synced. What is being merged stays visible
-//! to lookups (`frozen`) until the file holds it, and stays there after an error, to be merged
-//! again: merging twice changes nothing. Called by insert (delta full) and commit, seated.
+//! ```text
+//! active -> frozen -> sorted by path -> windows of buckets -> read, change, write
+//!                                    -> grow, if the file would be too full
+//! ```
+//!
+//! Invariant: outside of a merge the file is marked clean. A merge marks it unclean before its
+//! first write to a bucket, and clean after its last write was synced. `frozen` stays visible to
+//! lookups until the file has its entries. After an error it stays and is merged again: merging
+//! twice changes nothing.
 
 use super::delta::{Delta, PLACES_MAX};
 use super::size::size_for;
@@ -16,26 +22,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Touched buckets this near are read and written in one piece.
+/// Largest gap between touched buckets that are read and written at once.
 const GAP_BUCKETS: u64 = 4;
 
-/// Records looked at before a growth, to learn how many of all are new.
+/// Number of records that are sampled before a growth, to estimate how many are new.
 const SAMPLE_RECORDS: u64 = 1000;
 
-/// What became of a record that was to go into a bucket.
+/// Result of adding a record to a bucket.
 pub(super) enum Placed {
-    /// It is an entry now.
+    /// The entry was added.
     Added,
-    /// It is an entry now, in the stead of the oldest that looks like it.
+    /// The entry replaced the oldest one with the same key bits.
     Replaced,
-    /// It was there before.
+    /// The entry existed already.
     Known,
     /// The bucket is full.
     Refused,
 }
 
-/// Puts an entry into its bucket. Of many that look alike the oldest goes: it is the same chunk,
-/// stored again, and the newest is the one that will still be there.
+/// Adds an entry to its bucket. If [`PLACES_MAX`] entries have the same key bits, it replaces the
+/// oldest: they are probably the same chunk, stored again, and the newest copy lives longest.
 pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place) -> Placed {
     let (mut same, mut known) = (0, false);
     bucket.find(rest, |other| {
@@ -51,8 +57,8 @@ pub(super) fn place(bucket: &mut Bucket, rest: u64, place: Place) -> Placed {
 }
 
 impl FingerprintIndex {
-    /// Merges everything that waits; afterwards the file is clean and has this coverage (the one
-    /// it had when `None`; none at all when damaged).
+    /// Merges all pending entries. Afterwards the file is clean and has this coverage: the previous
+    /// one if `None`, an empty one if the index is damaged or incomplete.
     pub(super) fn merge(&self, standing: &mut Standing, coverage: Option<&Coverage>) -> Result<()> {
         let merged = self.merge_rounds(standing, coverage);
         if standing.failed {
@@ -74,7 +80,7 @@ impl FingerprintIndex {
             ));
         }
         let kept = standing.coverage.clone();
-        // A round that an error ended comes first, under the coverage of its time.
+        // A merge that an error interrupted comes first, with the coverage of its time.
         if self.state.read().frozen.is_some() {
             self.merge_round(standing, &kept)?;
         }
@@ -112,11 +118,11 @@ impl FingerprintIndex {
         let geometry = table.geometry();
         let mut records: Vec<Record> = frozen.iter().collect();
         drop(frozen);
-        // Of one chunk the older copy first: numbers go up.
+        // The older copy of a chunk comes first, because container numbers ascend.
         records.sort_unstable_by_key(|record| (geometry.path(record.key), record.place));
         let mut wanted = size_for(geometry, standing.entries + records.len() as u64, overflow);
         if wanted != geometry {
-            // Directories that were read again bring what is there already.
+            // Directories that were read again insert entries that the file already has.
             let new = self.estimate_new(&table, &records);
             wanted = size_for(geometry, standing.entries + new, overflow);
         }
@@ -133,7 +139,7 @@ impl FingerprintIndex {
         Ok(())
     }
 
-    /// Brings header and tail up to date.
+    /// Updates header and tail.
     fn settle(
         &self,
         standing: &mut Standing,
@@ -157,7 +163,7 @@ impl FingerprintIndex {
         written
     }
 
-    /// A damaged or incomplete index promises nothing.
+    /// Returns the coverage, or an empty one if the index is damaged or incomplete.
     pub(super) fn believable(&self, coverage: &Coverage) -> Coverage {
         match self.is_complete() {
             true => coverage.clone(),
@@ -165,7 +171,7 @@ impl FingerprintIndex {
         }
     }
 
-    /// Merges sorted records in place; returns those that their buckets refused.
+    /// Merges sorted records in place. Returns the records whose buckets are full.
     fn merge_buckets(
         &self,
         standing: &mut Standing,
@@ -191,8 +197,8 @@ impl FingerprintIndex {
         Ok(refused)
     }
 
-    /// How many of these sorted records are not in the file yet, by a sample: paths are uniform, so
-    /// the first buckets speak for all.
+    /// Estimates how many of these sorted records are not in the file yet, from a sample. Paths are
+    /// uniformly distributed, so the first buckets represent all.
     fn estimate_new(&self, table: &Table, records: &[Record]) -> u64 {
         let geometry = table.geometry();
         let (mut seen, mut new) = (0u64, 0u64);
@@ -223,8 +229,8 @@ impl FingerprintIndex {
         (all * u128::from(new)).div_ceil(u128::from(seen.max(1))) as u64
     }
 
-    /// Puts a window's records into its pages, and what is of containers that are gone out of the buckets that
-    /// change; returns those and the number of entries they gained.
+    /// Adds a window's records to its pages. Drops entries of the deleted containers `gone` from
+    /// the buckets that change. Returns the changed buckets and by how many entries they grew.
     fn merge_window(
         &self,
         table: &Table,
@@ -251,7 +257,8 @@ impl FingerprintIndex {
                 self.meters.lose_bucket();
                 Bucket::empty()
             });
-            // The bucket is written only if something comes; first, as a full one may have room then.
+            // Drop the old entries first: a full bucket may then have space. The bucket is written
+            // only if a record changes it.
             let left = match gone.is_empty() {
                 true => None,
                 false => Some(without(&bucket, gone)),
@@ -284,8 +291,8 @@ impl FingerprintIndex {
     }
 }
 
-/// The bucket without what is of containers that are gone, in the same order. Of a chunk with so many places
-/// that one may have been let go all stay: their number says that there may be others.
+/// Returns the bucket without the entries of deleted containers, in the same order. A key with
+/// [`PLACES_MAX`] places keeps them all: their number shows that a place may have been dropped.
 pub(super) fn without(bucket: &Bucket, gone: &BTreeSet<u32>) -> Bucket {
     let mut left = Bucket::empty();
     for (rest, place) in bucket.iter() {
@@ -293,7 +300,7 @@ pub(super) fn without(bucket: &Bucket, gone: &BTreeSet<u32>) -> Bucket {
         if gone.contains(&place.container) {
             bucket.find(rest, |_| same += 1);
         }
-        // 0: its container is there.
+        // At 0 the entry's container is not deleted.
         if same == 0 || same >= PLACES_MAX {
             left.push(rest, place);
         }
@@ -301,7 +308,7 @@ pub(super) fn without(bucket: &Bucket, gone: &BTreeSet<u32>) -> Bucket {
     left
 }
 
-/// Records of neighbouring buckets that are read and written in one piece.
+/// Records of neighbouring buckets that are read and written at once.
 struct Window<'a> {
     first: u64,
     buckets: u64,
@@ -309,7 +316,7 @@ struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// The window that the first of these sorted records starts.
+    /// Returns the window that begins with the first of these sorted records.
     fn at_front(records: &'a [Record], geometry: Geometry, buckets_max: u64) -> Option<Self> {
         let bucket_of = |record: &Record| geometry.bucket(geometry.path(record.key));
         let first = records.first().map(bucket_of)?;

@@ -1,39 +1,41 @@
-//! What the index counts.
+//! Counters of the index. Its other modules count; metrics and tests read.
 //!
-//! Invariant: counting never blocks; the numbers of one moment need not belong together.
+//! Invariant: counting never blocks. Numbers that are read together may be from different moments.
 
 use std::fmt::Display;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What the index did and what it is, for metrics and tests.
+/// Counters and sizes of the index, for metrics and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexCounters {
     /// Lookups.
     pub probes: u64,
-    /// Buckets that lookups read from the device: at most one a lookup.
+    /// Buckets that lookups read from the device: at most one for each lookup, unless a writer
+    /// interferes.
     pub device_reads: u64,
-    /// Candidates that were another chunk, as told by the caller.
+    /// Candidates that were another chunk, as reported by callers.
     pub false_positives: u64,
-    /// Buckets that could not be read or verified.
+    /// Buckets that could not be read or failed verification.
     pub bad_buckets: u64,
-    /// Entries that found no room within the memory budget. Not 0: the index is incomplete.
+    /// Entries that did not fit into the memory budget. If it is not 0, the index is incomplete.
     pub dropped: u64,
-    /// Times that the file could not be written.
+    /// Failed writes of the file.
     pub write_failures: u64,
-    /// Entries, in the file and waiting; an entry inserted twice may count twice until merged.
+    /// Entries in the file and pending. An entry that was inserted twice may count twice until it
+    /// is merged.
     pub entries: u64,
-    /// Of these, those in the overflow table.
+    /// Part of `entries` in the overflow table.
     pub overflow_entries: u64,
-    /// Of these, those that wait for a merge.
+    /// Part of `entries` that waits for a merge.
     pub pending_entries: u64,
-    /// Bytes of the file.
+    /// Size of the file, bytes.
     pub file_bytes: u64,
-    /// Bytes of memory in use.
+    /// Memory used, bytes.
     pub memory_bytes: u64,
 }
 
-/// The counters behind it, and the one flag that goes with them.
+/// The counters and flags behind [`IndexCounters`].
 #[derive(Default)]
 pub(super) struct Meters {
     pub(super) probes: AtomicU64,
@@ -42,15 +44,15 @@ pub(super) struct Meters {
     pub(super) bad_buckets: AtomicU64,
     pub(super) dropped: AtomicU64,
     pub(super) write_failures: AtomicU64,
-    /// The first of them, in words.
+    /// Text of the first write failure.
     pub(super) first_failure: OnceLock<String>,
-    /// The file could not be written: only commits try again.
+    /// The file could not be written. Only commits try again.
     pub(super) rests: AtomicBool,
     /// Entries in the file's buckets, as of the last merge.
     pub(super) file_entries: AtomicU64,
-    /// Bytes of the file, as of the last merge.
+    /// Size of the file as of the last merge, bytes.
     pub(super) file_bytes: AtomicU64,
-    /// Something that was indexed is not answered any more.
+    /// Indexed entries may be lost.
     pub(super) damaged: AtomicBool,
 }
 
@@ -60,13 +62,13 @@ impl Meters {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// The file was written: so many entries are in it, so many bytes it is.
+    /// Records the size of the file after a write.
     pub(super) fn stands(&self, entries: u64, bytes: u64) {
         self.file_entries.store(entries, Relaxed);
         self.file_bytes.store(bytes, Relaxed);
     }
 
-    /// Adds what is counted here to what the caller knows.
+    /// Adds these counters to the caller's part.
     pub(super) fn with(&self, state: IndexCounters) -> IndexCounters {
         IndexCounters {
             probes: self.probes.load(Relaxed),
@@ -83,14 +85,14 @@ impl Meters {
         }
     }
 
-    /// The file could not be written.
+    /// Records a failed write of the file.
     pub(super) fn rest(&self, why: &dyn Display) {
         Self::count(&self.write_failures);
         let _ = self.first_failure.set(why.to_string());
         self.rests.store(true, Relaxed);
     }
 
-    /// A bucket is lost, and with it what the coverage promised.
+    /// Records a lost bucket. The coverage is void with it.
     pub(super) fn lose_bucket(&self) {
         Self::count(&self.bad_buckets);
         self.damaged.store(true, Relaxed);

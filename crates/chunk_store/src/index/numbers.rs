@@ -1,11 +1,12 @@
-//! Dense 32-bit numbers for containers, so that an entry needs 4 bytes for one instead of 8.
+//! Dense 32-bit numbers for containers, so that an entry needs 4 bytes for one instead of 8. The
+//! index calls this under its state lock.
 //!
-//! Numbers are given out in blocks of 1024 consecutive containers of a writer, and blocks that
-//! follow each other become one run: a writer that counts upwards needs one run, and containers
-//! that arrive in any order need at most one for each block.
+//! Numbers are assigned in blocks of 1024 consecutive containers of a writer. Consecutive blocks
+//! form one run. A writer that counts upwards needs one run; containers that arrive in any order
+//! need at most one run for each block.
 //!
-//! Invariant: a number never changes its container while the file lives; a new file starts anew.
-//! Called by the index under its state lock.
+//! Invariant: the container of a number never changes during the life of a file. A new file has new
+//! numbers.
 
 use format::index::Run;
 use std::collections::BTreeMap;
@@ -14,21 +15,21 @@ use units::ContainerId;
 const BLOCK: u32 = 1024;
 const _: () = assert!((ContainerId::SEQUENCE_MAX + 1).is_multiple_of(BLOCK as u64));
 
-/// Bytes of memory of a run, both directions.
+/// Memory of a run in both directions, bytes.
 const RUN_BYTES: usize = 16 + 48;
 
-/// The table of runs, both ways.
+/// The runs, by number and by container.
 #[derive(Default)]
 pub(super) struct Numbers {
     /// Ascending and dense.
     runs: Vec<Run>,
-    /// First container of each run to its place in `runs`.
+    /// Maps the first container of each run to its place in `runs`.
     by_id: BTreeMap<ContainerId, usize>,
 }
 
 impl Numbers {
-    /// The runs of a file; `None` when they are not whole blocks or two of them hold
-    /// the same container.
+    /// Loads the runs of a file. Returns `None` if they are not whole blocks or if two of them have
+    /// a container in common.
     pub(super) fn load(runs: Vec<Run>) -> Option<Self> {
         let whole = |n: u64| n.is_multiple_of(u64::from(BLOCK));
         if !runs
@@ -48,17 +49,17 @@ impl Numbers {
         (apart && by_id.len() == runs.len()).then_some(Self { runs, by_id })
     }
 
-    /// The runs, for the file.
+    /// Returns the runs, for the file.
     pub(super) fn runs(&self) -> Vec<Run> {
         self.runs.clone()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.runs.len() * RUN_BYTES
     }
 
-    /// The container with this number.
+    /// Returns the container with this number.
     pub(super) fn id(&self, number: u32) -> Option<ContainerId> {
         let run = match self.runs.as_slice() {
             [only] => only,
@@ -71,7 +72,7 @@ impl Numbers {
         (offset < run.count).then(|| ContainerId(run.first.0 + u64::from(offset)))
     }
 
-    /// The number of a container; `None` when it has none.
+    /// Returns the number of a container, or `None` if it has none.
     pub(super) fn number(&self, id: ContainerId) -> Option<u32> {
         let (first, at) = self.by_id.range(..=id).next_back()?;
         let run = self.runs.get(*at)?;
@@ -79,8 +80,8 @@ impl Numbers {
         (within < u64::from(run.count)).then(|| run.number + within as u32)
     }
 
-    /// The number of a container; gives its block numbers when it has none. `None` when all 2^32
-    /// are in use.
+    /// Returns the number of a container. Assigns numbers to its block if it has none. Returns
+    /// `None` if all 2^32 numbers are in use.
     pub(super) fn assign(&mut self, id: ContainerId) -> Option<u32> {
         if let Some(number) = self.number(id) {
             return Some(number);
@@ -91,7 +92,7 @@ impl Numbers {
         Some(number + within as u32)
     }
 
-    /// Gives numbers to the block that starts at `first`; returns the first of them.
+    /// Assigns numbers to the block that starts at `first` and returns the first of them.
     fn add_block(&mut self, first: ContainerId) -> Option<u32> {
         let end = self.runs.last().map_or(0, Run::end);
         let number = u32::try_from(end).ok()?;
@@ -113,7 +114,7 @@ impl Numbers {
         Some(number)
     }
 
-    /// Numbers of one writer in use, for tests.
+    /// Returns the number of runs of one writer.
     #[cfg(test)]
     pub(super) fn runs_of(&self, writer: units::WriterId) -> usize {
         self.runs

@@ -1,7 +1,7 @@
-//! Opening: what of the file on the device can be believed.
+//! Opens the index: decides whether the file on the device can be trusted. Recovery calls this.
 //!
-//! Invariant: never an error for what the file holds, only a reason to start empty; a file that
-//! cannot be believed is replaced, never repaired. Called by recovery.
+//! Invariant: no contents of the file are an error; they only decide whether the index starts
+//! empty. An untrusted file is replaced, never repaired.
 
 use super::build::Site;
 use super::gone::Gone;
@@ -19,36 +19,36 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use units::PoolId;
 
-/// What was found at the index's path.
+/// Result of looking at the index's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A whole index of this pool.
+    /// A complete index of this pool.
     Loaded,
-    /// Nothing.
+    /// No file.
     Missing,
-    /// An index that was being written when the power or the process went.
+    /// An index whose writer was interrupted.
     Unclean,
     /// Another pool's index.
     Foreign,
     /// A version that this program does not know.
     Version,
-    /// Torn, cut, rotten, or no index at all.
+    /// A file that is torn, short or corrupt, or that is not an index.
     Damaged,
-    /// A tail larger than the memory budget allows.
+    /// An index with a larger tail than the memory budget allows.
     TooLarge,
 }
 
-/// An index, and what the caller has to know about it.
+/// An opened index and its state.
 pub struct Opened {
     /// The index.
     pub index: FingerprintIndex,
-    /// What it holds completely; empty when it starts from nothing.
+    /// Coverage of the index; empty if it starts empty.
     pub coverage: Coverage,
-    /// What was found on the device.
+    /// Finding on the device.
     pub found: Found,
 }
 
-/// A believable file, opened.
+/// A trusted file, opened.
 struct Loaded {
     table: Table,
     standing: Standing,
@@ -57,18 +57,19 @@ struct Loaded {
 }
 
 impl FingerprintIndex {
-    /// Opens the index at `path`; makes an empty one when there is none that can be believed. The
-    /// caller holds the pool's lock. When none can be made it lives in memory. Uses at most about `memory_bytes` (1 MiB at least).
+    /// Opens the index at `path`. If there is no trusted file, creates an empty one; if that fails,
+    /// the index lives in memory. The caller holds the pool's lock. Uses about `memory_bytes` at
+    /// most, and at least 1 MiB.
     pub fn open(disk: Arc<dyn Disk>, path: &str, pool: PoolId, memory_bytes: usize) -> Opened {
         let mut opened = Self::open_with(disk, path, pool, memory_bytes, true);
-        // What an interrupted growth left, if anything.
+        // An interrupted growth may have left this file.
         let _ = opened.index.site.disk.remove(&opened.index.site.new_path());
         if opened.found != Found::Loaded {
             opened.index.reset(0);
         }
         let index = &mut opened.index;
         if index.write_failure().is_some() {
-            // Like a reader without a file.
+            // Proceed like a reader without a file.
             index.writes = false;
             index.shares = index.shares.without_file();
             index.state = RwLock::new(State::empty(&index.shares));
@@ -76,8 +77,8 @@ impl FingerprintIndex {
         opened
     }
 
-    /// Opens the index without the pool's lock and never writes: what is inserted stays in memory,
-    /// as far as the budget goes. Without a file to believe it starts empty.
+    /// Opens the index without the pool's lock and never writes it. Inserted entries stay in
+    /// memory, within the budget. Without a trusted file the index starts empty.
     pub fn open_read_only(
         disk: Arc<dyn Disk>,
         path: &str,
@@ -133,7 +134,7 @@ impl FingerprintIndex {
     }
 }
 
-/// Opens the file, or says why not.
+/// Opens the file, or returns why it cannot be trusted.
 fn load(site: &Site, writable: bool, tail_bytes_max: u64) -> std::result::Result<Loaded, Found> {
     let opened = match writable {
         true => site.disk.open(&site.path, false),

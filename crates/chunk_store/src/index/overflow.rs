@@ -1,14 +1,14 @@
-//! Entries that found no place in their bucket, by the first twelve bytes of the fingerprint.
+//! Entries that do not fit into their buckets, by the first twelve bytes of the fingerprint. The
+//! index calls this under its state lock.
 //!
-//! Invariant: sorted and bounded. Twelve bytes are 96 bits: two fingerprints of one pool that share
-//! them do not occur, and if they did both places would be candidates. Called by the index under
-//! its state lock.
+//! Invariant: sorted and bounded. The key has 96 bits: two fingerprints of one pool that share them
+//! are not expected, and if they occur, both places are candidates.
 
 use super::delta::PLACES_MAX;
 use format::index::{Key, Place, Record};
 use std::collections::BTreeSet;
 
-/// Bytes of memory of a record, the tree's share included.
+/// Memory of a record in the tree, bytes.
 pub(super) const RECORD_BYTES: usize = 40;
 
 const FIRST: Place = Place {
@@ -20,14 +20,14 @@ const LAST: Place = Place {
     region: u32::MAX,
 };
 
-/// The table.
+/// The overflow table.
 pub(super) struct Overflow {
     records: BTreeSet<Record>,
     limit: usize,
 }
 
 impl Overflow {
-    /// Empty; takes at most `limit` records.
+    /// Creates an empty table for at most `limit` records.
     pub(super) fn new(limit: usize) -> Self {
         Self {
             records: BTreeSet::new(),
@@ -35,23 +35,23 @@ impl Overflow {
         }
     }
 
-    /// Holds what the tail of the file held, even if that is more than the limit.
+    /// Loads the records of the file's tail, even if they exceed the limit.
     pub(super) fn load(&mut self, records: Vec<Record>) {
         self.records = records.into_iter().collect();
     }
 
-    /// Records held.
+    /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.records.len() * RECORD_BYTES
     }
 
-    /// Adds a record. False when the table is full; of more than a few places of one key the
-    /// lowest goes.
+    /// Adds a record. Returns false if the table is full. If a key has [`PLACES_MAX`] places, the
+    /// new one replaces the lowest.
     pub(super) fn insert(&mut self, record: Record) -> bool {
         if self.records.contains(&record) {
             return true;
@@ -66,7 +66,7 @@ impl Overflow {
         self.records.insert(record)
     }
 
-    /// Forgets a record.
+    /// Removes a record.
     pub(super) fn remove(&mut self, record: &Record) {
         self.records.remove(record);
     }
@@ -78,7 +78,7 @@ impl Overflow {
         }
     }
 
-    /// All records, ascending.
+    /// Returns all records, ascending.
     pub(super) fn to_vec(&self) -> Vec<Record> {
         self.records.iter().copied().collect()
     }

@@ -1,12 +1,13 @@
-//! The writer's seat: at most one thread at a time merges, grows, commits or resets.
+//! The index writer lock: at most one thread at a time merges, grows, commits or resets. The index
+//! calls this.
 //!
-//! Invariant: what is known of the file travels with the seat, so no lock is held while the one who
-//! sits does I/O; whoever waits, waits for a permit. Called by the index.
+//! Invariant: the state of the file ([`Standing`]) moves with the permit, so no mutex is held while
+//! its owner does I/O.
 
 use super::table::Standing;
 use parking_lot::{Condvar, Mutex};
 
-/// The seat, and what lies on it while it is free.
+/// The index writer lock, with the state of the file while it is free.
 pub(super) struct Seat {
     state: Mutex<State>,
     left: Condvar,
@@ -17,15 +18,15 @@ struct State {
     standing: Option<Standing>,
 }
 
-/// The permit: the seat is left when this is dropped.
+/// The permit. Dropping it frees the lock.
 pub(super) struct Seated<'a> {
     seat: &'a Seat,
-    /// How the file stands; `None` when this index never writes.
+    /// State of the file. `None` if this index never writes or has no file.
     pub(super) standing: Option<Standing>,
 }
 
 impl Seat {
-    /// A free seat.
+    /// Creates a free lock.
     pub(super) fn new(standing: Option<Standing>) -> Self {
         Self {
             state: Mutex::new(State {
@@ -36,7 +37,7 @@ impl Seat {
         }
     }
 
-    /// Waits until the seat is free and takes it.
+    /// Waits until the lock is free and takes it.
     pub(super) fn take(&self) -> Seated<'_> {
         let mut state = self.state.lock();
         while state.taken {

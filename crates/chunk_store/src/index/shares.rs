@@ -1,16 +1,17 @@
-//! Who gets how much of the memory budget, and when work may wait.
+//! Divides the memory budget, and decides when a commit may defer a merge. Open, commit and reset
+//! call this.
 //!
-//! | share | what |
+//! | share | use |
 //! |---|---|
 //! | 1/2 | hot buckets |
-//! | 1/8 | entries that wait (`active`) |
+//! | 1/8 | pending entries (`active`) |
 //! | 1/8 | entries that are being merged (`frozen`) |
 //! | 3/32 | the same, sorted |
 //! | 1/32 | windows of the file during a merge, and the buckets made of them |
 //! | 1/32 | the overflow table |
 //! | rest | container numbers, tail of the file |
 //!
-//! Invariant: pure arithmetic. Called by open, commit and reset.
+//! Invariant: pure arithmetic.
 
 use super::build::Site;
 use super::delta::SLOT_BYTES;
@@ -21,12 +22,13 @@ use std::sync::Arc;
 use units::PoolId;
 
 const MEMORY_BYTES_MIN: usize = 1 << 20;
-/// Fewest and most bytes that are read or written in one piece.
+/// Smallest and largest window that is read or written at once, bytes.
 const WINDOW_BYTES_MIN: usize = 4 * BUCKET_BYTES;
 const WINDOW_BYTES_MAX: usize = 1 << 20;
-/// Buckets that a commit may always touch: a few seconds on a disk that seeks, milliseconds else.
+/// Number of buckets that a commit may always touch: a few seconds on a disk that seeks,
+/// milliseconds otherwise.
 const TOUCHED_MAX: usize = 4096;
-/// A commit that would touch fewer than one bucket in so many may wait.
+/// A commit that touches fewer than one bucket in this many may wait.
 const TOUCHED_SHARE: u64 = 16;
 
 /// The budget, divided.
@@ -34,9 +36,9 @@ const TOUCHED_SHARE: u64 = 16;
 pub(super) struct Shares {
     /// Slots of one delta.
     pub(super) delta_slots: usize,
-    /// Records of the overflow table.
+    /// Maximum number of records of the overflow table.
     pub(super) overflow_records: usize,
-    /// Largest tail that is read.
+    /// Largest tail that is read, bytes.
     pub(super) tail_bytes_max: u64,
     memory_bytes: usize,
 }
@@ -53,7 +55,7 @@ impl Shares {
         }
     }
 
-    /// For a reader that has no file: what it inserts gets most of the memory.
+    /// Returns the shares of an index without a file: pending entries get most of the memory.
     pub(super) fn without_file(self) -> Self {
         Self {
             delta_slots: self.memory_bytes / 8 * 5 / SLOT_BYTES,
@@ -61,7 +63,7 @@ impl Shares {
         }
     }
 
-    /// Where the index lives, with the file's shares.
+    /// Returns the place of the index with the file's shares.
     pub(super) fn site(&self, disk: Arc<dyn Disk>, path: String, pool: PoolId) -> Site {
         let window = (self.memory_bytes / 64).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         Site {
@@ -73,11 +75,12 @@ impl Shares {
         }
     }
 
-    /// True when a commit should leave so many pending entries in memory. A merge touches nearly
-    /// one bucket for each when they are sparse: a read and a write of the device. Not merging
-    /// costs the next open one read for each container's directory, hundreds of entries. So they
-    /// wait while they are many, but fewer than one for 16 buckets, and no more than half of what
-    /// memory takes, so that the next open does not have to merge them at once.
+    /// Returns true if a commit should leave this many pending entries in memory. Sparse entries
+    /// touch nearly one bucket each in a merge: a read and a write of the device. Without the merge
+    /// the next open reads one directory for each container, which has hundreds of entries. So
+    /// entries wait if they are more than [`TOUCHED_MAX`] but fewer than one for 16 buckets. They
+    /// must also use at most half of the space for pending entries, so that the next open need not
+    /// merge them at once.
     pub(super) fn may_wait(&self, pending: usize, buckets: u64) -> bool {
         pending > TOUCHED_MAX
             && (pending as u64) < buckets / TOUCHED_SHARE
@@ -85,7 +88,7 @@ impl Shares {
     }
 }
 
-/// Size of a new file for so many entries; at least the smallest.
+/// Returns the size of a new file for this many entries; at least the smallest.
 pub(super) fn first_size(entries: u64) -> Geometry {
     let mut log2 = Geometry::BASE_MIN;
     let full = |log2: u8| super::size::size_for(Geometry::first(log2), entries, 0);

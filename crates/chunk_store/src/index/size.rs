@@ -1,17 +1,18 @@
-//! How large the index file should be.
+//! Chooses the size of the index file. Merges and the creation of a file call this.
 //!
-//! Invariant: pure arithmetic; never smaller than it was. Called by merges, and when a file is made.
+//! Invariant: pure arithmetic. The result is never smaller than the given geometry.
 
 use format::index::Geometry;
 
-/// Grow when the average bucket is fuller than this. At 70 % of 340 a full bucket is 6.6 standard
-/// deviations away.
+/// The file grows if buckets are on average fuller than this. At 70 % of 340 entries a full bucket
+/// is 6.6 standard deviations away.
 const LOAD_MAX_PERCENT: u64 = 70;
-/// Grow when one entry in so many is in the overflow table, if buckets are at least half of
-/// `LOAD_MAX_PERCENT` full.
+/// The file also grows if more than one entry in this many is in the overflow table, provided that
+/// buckets are at least half of `LOAD_MAX_PERCENT` full.
 const OVERFLOW_SHARE: u64 = 64;
 
-/// The smallest geometry, grown from this one, that holds so many entries well.
+/// Returns the smallest geometry, grown from `geometry`, that this many entries do not overfill. It
+/// is doubled at least once if too many entries are in the overflow table.
 pub(super) fn size_for(geometry: Geometry, entries: u64, overflow: u64) -> Geometry {
     let above = |geometry: Geometry, percent: u64| {
         entries.saturating_mul(100) > geometry.capacity().saturating_mul(percent)

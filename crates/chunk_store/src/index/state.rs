@@ -1,7 +1,7 @@
-//! What lookups see at one moment: everything but the buckets themselves.
+//! State of the index at one moment, without the buckets. Lookups, insertions and merges use it.
 //!
-//! Invariant: changed under the index's lock, which is never held across device I/O; an entry is in
-//! `active`, `frozen`, the overflow table or the table's file, with no gap on its way.
+//! Invariant: it changes only under the index's lock, which is never held across device I/O. At
+//! every moment an entry is in at least one of `active`, `frozen`, the overflow table and the file.
 
 use super::delta::Delta;
 use super::numbers::Numbers;
@@ -14,24 +14,24 @@ use format::index::{Key, Place, Record, Tail};
 use std::sync::Arc;
 use units::Fingerprint;
 
-/// Behind the index's lock.
+/// The state behind the index's lock.
 pub(super) struct State {
-    /// The file; `None` when a reader found none.
+    /// The file. `None` if a reader found none, or if none could be created.
     pub(super) table: Option<Arc<Table>>,
     /// Container numbers of this file.
     pub(super) numbers: Numbers,
-    /// Takes what is inserted.
+    /// Receives insertions.
     pub(super) active: Delta,
     /// Is being merged into the file.
     pub(super) frozen: Option<Arc<Delta>>,
-    /// Found no place in the buckets.
+    /// Entries whose bucket was full, or whose key collides.
     pub(super) overflow: Overflow,
-    /// The overflow table is not as in the file.
+    /// The overflow table differs from the file's.
     pub(super) tail_changed: bool,
 }
 
 impl State {
-    /// Nothing at all.
+    /// Creates an empty state without a file.
     pub(super) fn empty(shares: &Shares) -> Self {
         Self {
             table: None,
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// Over this file.
+    /// Returns the state with this file.
     pub(super) fn with(self, table: Table) -> Self {
         Self {
             table: Some(Arc::new(table)),
@@ -51,12 +51,12 @@ impl State {
         }
     }
 
-    /// Entries that wait for a merge.
+    /// Returns the number of entries that wait for a merge.
     pub(super) fn pending(&self) -> usize {
         self.active.len() + self.frozen.as_ref().map_or(0, |frozen| frozen.len())
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, bytes.
     pub(super) fn bytes(&self) -> usize {
         self.active.bytes()
             + self.frozen.as_ref().map_or(0, |frozen| frozen.bytes())
@@ -65,7 +65,7 @@ impl State {
             + self.table.as_ref().map_or(0, |table| table.cache.bytes())
     }
 
-    /// The tail of a file with this coverage.
+    /// Returns the tail of a file with this coverage.
     pub(super) fn tail(&self, coverage: Coverage) -> Tail {
         Tail {
             coverage,
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// What an insertion adds.
+    /// Converts an insertion to a record. Fails with `Invalid` for an impossible location.
     pub(super) fn record(
         &mut self,
         fingerprint: &Fingerprint,
@@ -86,7 +86,7 @@ impl State {
                 format!("index: {what} of {location:?}"),
             )
         };
-        // The region first: a location that is refused must not use up numbers.
+        // Check the region first: a refused location must not use up numbers.
         Place::new(0, location.sector, location.sectors).ok_or_else(|| impossible("region"))?;
         let number = self.numbers.assign(location.container);
         let number = number.ok_or_else(|| impossible("container number"))?;
@@ -98,8 +98,8 @@ impl State {
         })
     }
 
-    /// Adds the location of a place, once. A number without a container is an entry of a stale or
-    /// foreign bucket.
+    /// Adds the location of a place unless it is already a candidate. A number without a container
+    /// belongs to a stale or foreign bucket and is ignored.
     pub(super) fn add_location(&self, place: Place, candidates: &mut Vec<Location>) {
         let Some(container) = self.numbers.id(place.container) else {
             return;

@@ -1,7 +1,12 @@
-//! One index file: its buckets through the cache, its headers and tail.
+//! One index file: reads buckets through the cache, writes buckets, headers and tail. The index and
+//! its merges call this.
 //!
-//! Invariant: every bucket that leaves this module was verified; a header says clean only after
-//! the buckets and the tail it speaks of were synced. Called by the index and its merges.
+//! ```text
+//! header slot 0 | header slot 1 | bucket 0 | bucket 1 | ... | tail (coverage, numbers, overflow)
+//! ```
+//!
+//! Invariant: every bucket that leaves this module was verified. A header is marked clean only
+//! after its buckets and tail were synced.
 
 use super::Coverage;
 use super::cache::{BucketCache, Probe, Visit};
@@ -11,7 +16,7 @@ use media::{Barrier, DiskFile, MediaError, MediaErrorKind};
 use std::sync::Arc;
 use units::PoolId;
 
-/// Reads of a bucket before it counts as damaged: another process may be writing it.
+/// Number of reads of a bucket before it counts as damaged: another process may be writing it.
 const ATTEMPTS: usize = 3;
 
 /// An open index file.
@@ -22,27 +27,27 @@ pub(super) struct Table {
     pub(super) cache: BucketCache,
 }
 
-/// How the file stands; owned by whoever has the writer's seat.
+/// State of the file. The thread with the index writer lock owns it.
 pub(super) struct Standing {
-    /// The header written last.
+    /// The last header that was written.
     pub(super) header: Header,
-    /// The coverage in the tail written last.
+    /// The coverage in the last tail that was written.
     pub(super) coverage: Coverage,
-    /// Entries in the buckets by now.
+    /// Current number of entries in the buckets.
     pub(super) entries: u64,
-    /// A sync failed: what reached the device is unknown, so this file is not written any more.
+    /// A sync failed, so the contents of the device are unknown. This file is not written any more.
     pub(super) failed: bool,
 }
 
 impl Standing {
-    /// Bytes of the file.
+    /// Returns the size of the file, bytes.
     pub(super) fn bytes(&self) -> u64 {
         Table::bytes_of(&self.header)
     }
 }
 
 impl Table {
-    /// Over a file of this geometry.
+    /// Opens a table over a file with this geometry.
     pub(super) fn new(
         file: Arc<dyn DiskFile>,
         pool: &PoolId,
@@ -58,18 +63,18 @@ impl Table {
         }
     }
 
-    /// Number and addressing of the buckets.
+    /// Returns the number and addressing of the buckets.
     pub(super) fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// What its checksums are seeded with.
+    /// Returns the seed of its checksums.
     pub(super) fn seed(&self) -> Seed {
         self.seed
     }
 
-    /// Adds the places of a path that the cache missed, with one device read (a further one only
-    /// after a collision with a writer). A bucket that cannot be verified has none.
+    /// Adds the places of a path that the cache missed. Costs one device read, or more after a
+    /// collision with a writer. A bucket that fails verification has no places and counts as lost.
     pub(super) fn read_places(
         &self,
         path: u64,
@@ -103,8 +108,8 @@ impl Table {
         Bucket::decode(&page, self.seed, number).ok()
     }
 
-    /// Reads consecutive buckets as they are, as many as `pages` takes. A part that cannot be read
-    /// is left zero, which no verification accepts.
+    /// Reads consecutive buckets without verification, as many as fit into `pages`. A bucket that
+    /// cannot be read stays zero, and verification refuses that.
     pub(super) fn read_pages(&self, first: u64, pages: &mut [u8]) {
         if self
             .file
@@ -124,7 +129,8 @@ impl Table {
         }
     }
 
-    /// Writes consecutive buckets; `changed` are those of them that lookups must see anew.
+    /// Writes consecutive buckets. `changed` are those whose contents changed; lookups see them
+    /// from now on.
     pub(super) fn write_pages(
         &self,
         first: u64,
@@ -144,8 +150,7 @@ impl Table {
         written
     }
 
-    /// Says on the device that buckets and tail are about to change. Nothing to do when the header
-    /// says so already.
+    /// Marks the file unclean before buckets and tail change, unless it is already.
     pub(super) fn mark_unclean(&self, standing: &mut Standing) -> Result<(), MediaError> {
         if !standing.header.clean {
             return Ok(());
@@ -155,7 +160,7 @@ impl Table {
         self.write_header(standing, header)
     }
 
-    /// Writes the tail, then the header that makes buckets and tail count.
+    /// Writes and syncs the tail, then the clean header that makes buckets and tail valid.
     pub(super) fn mark_clean(&self, standing: &mut Standing, tail: Tail) -> Result<(), MediaError> {
         let mut header = standing.header.clone();
         header.entries = standing.entries;
@@ -172,7 +177,7 @@ impl Table {
     fn write_header(&self, standing: &mut Standing, mut header: Header) -> Result<(), MediaError> {
         header.sequence = standing.header.sequence.wrapping_add(1);
         self.file.write_at(header.slot_offset(), &header.encode())?;
-        // From here on the device may have it: the next header must go to the other slot.
+        // The device may have this header now, so the next one must use the other slot.
         standing.header = header;
         self.sync(standing)
     }
@@ -183,13 +188,13 @@ impl Table {
             .inspect_err(|_| standing.failed = true)
     }
 
-    /// Length of the file that a header asks for.
+    /// Returns the file size that a header implies, bytes.
     pub(super) fn bytes_of(header: &Header) -> u64 {
         header.geometry.tail_offset() + Tail::bytes_announced(header)
     }
 }
 
-/// Reads the header that counts and the tail behind it.
+/// Reads both header slots and returns the valid one with the higher sequence number.
 pub(super) fn read_header(file: &dyn DiskFile) -> format::bytes::Result<Header> {
     let mut slots = [[0; HEADER_BYTES]; 2];
     for (slot, offset) in slots.iter_mut().zip([0, format::index::HEADER_SLOT_BYTES]) {

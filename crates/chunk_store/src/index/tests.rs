@@ -1,4 +1,4 @@
-//! What an index promises, against a map: through merges, growth, reopening, crashes and damage.
+//! Compares the index with a map, through merges, growth, reopening, crashes and damage.
 
 mod bench;
 mod cost;
@@ -40,7 +40,7 @@ impl Dice {
     }
 }
 
-/// The `n`-th chunk of a writer that fills containers with 256 of them.
+/// Returns the place of the `n`-th chunk of a writer that puts 256 chunks into each container.
 fn location(n: u64) -> Location {
     Location {
         container: ContainerId::new(WriterId(1), n / 256),
@@ -68,7 +68,7 @@ fn lookup(index: &FingerprintIndex, fingerprint: &Fingerprint) -> Vec<Location> 
     candidates
 }
 
-/// Inserts `count` random chunks; returns their fingerprints.
+/// Inserts `count` random chunks and returns their fingerprints.
 fn fill(index: &FingerprintIndex, dice: &mut Dice, count: u64) -> Vec<Fingerprint> {
     let fingerprints: Vec<_> = (0..count).map(|_| dice.fingerprint()).collect();
     for (n, fingerprint) in (0..).zip(&fingerprints) {
@@ -138,7 +138,7 @@ fn fingerprints_that_look_alike_in_an_entry_are_told_apart_by_the_overflow_table
     let index = open(&disk, MIB).index;
     let first = Dice(3).fingerprint();
     let mut second = first;
-    // Beyond the top ten bucket bits: equal bucket, equal 36 bits.
+    // A change above the top ten bucket bits: equal bucket, equal 36 bits.
     second.0[0] ^= 1;
     index.insert(&first, location(1)).unwrap();
     index.commit(&covers(1)).unwrap();

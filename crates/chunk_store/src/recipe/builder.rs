@@ -1,4 +1,7 @@
-//! From a sequence of chunks to an [`ObjectRoot`].
+//! Builds an [`ObjectRoot`] from a sequence of chunks. Sessions call this.
+//!
+//! Invariant: the same chunks with the same lengths give the same root. Memory is one path of the
+//! tree.
 
 use crate::error::{Result, StoreError, StoreErrorKind};
 use format::recipe::{
@@ -6,10 +9,10 @@ use format::recipe::{
 };
 use units::Fingerprint;
 
-/// In variable layout a node ends after a child whose fingerprint ends in this many zero bits, so
-/// that an insertion changes few nodes.
+/// In variable layout a node ends after a child whose fingerprint has these bits zero, so that an
+/// insertion changes few nodes.
 const VARIABLE_CUT_MASK: u16 = 0x1ff;
-/// ... but not before it has this many children.
+/// Number of children before which a node does not end.
 const VARIABLE_FANOUT_MIN: usize = 64;
 
 struct Pending {
@@ -17,7 +20,7 @@ struct Pending {
     lengths: Vec<u64>,
 }
 
-/// Collects chunks in order and stores recipe nodes as they fill.
+/// Collects chunks in order, and stores recipe nodes as they fill.
 pub struct ObjectBuilder {
     layout: Layout,
     len: u64,
@@ -29,7 +32,7 @@ pub struct ObjectBuilder {
 pub type StoreNode<'a> = dyn FnMut(&[u8]) -> Result<Fingerprint> + 'a;
 
 impl ObjectBuilder {
-    /// An empty object.
+    /// Creates an empty object.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -38,8 +41,8 @@ impl ObjectBuilder {
         }
     }
 
-    /// Appends a chunk of `len` plain bytes; [`Fingerprint::HOLE`] for zeroes. In fixed layout
-    /// each chunk but the last covers the whole chunk size.
+    /// Appends a chunk of `len` plain bytes; [`Fingerprint::HOLE`] for zeroes. In fixed layout each
+    /// chunk except the last must have the full chunk size.
     pub fn push(&mut self, chunk: Fingerprint, len: u64, store: &mut StoreNode<'_>) -> Result<()> {
         if len == 0 {
             return Ok(());
@@ -93,7 +96,7 @@ impl ObjectBuilder {
         }
     }
 
-    /// Stores the node that collects at `level` and hands it to the level above.
+    /// Stores the node that is collected at `level` and adds it to the level above.
     fn close(&mut self, level: usize, store: &mut StoreNode<'_>) -> Result<()> {
         let Some(pending) = self.levels.get_mut(level) else {
             return Ok(());
@@ -118,8 +121,8 @@ impl ObjectBuilder {
         self.push_at(level + 1, fingerprint, total, store)
     }
 
-    /// Stores what is left as one node of `level`, which is not 0: for who builds a part of an object
-    /// again. `Invalid` when what was pushed is not what one such node covers.
+    /// Stores the rest as one node of `level` (not 0), for callers that rebuild a part of an
+    /// object. Fails with `Invalid` if the chunks do not make exactly one such node.
     pub fn finish_node(mut self, level: u8, store: &mut StoreNode<'_>) -> Result<Fingerprint> {
         let level = usize::from(level);
         for below in 0..level {
@@ -137,7 +140,7 @@ impl ObjectBuilder {
         }
     }
 
-    /// Stores what is left and returns the object.
+    /// Stores the rest and returns the object.
     pub fn finish(mut self, store: &mut StoreNode<'_>) -> Result<ObjectRoot> {
         if self.len == 0 {
             return Ok(ObjectRoot {

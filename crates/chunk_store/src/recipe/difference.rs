@@ -1,9 +1,8 @@
-//! Where two objects in fixed layout differ, by their Merkle trees.
+//! Compares two objects in fixed layout by their Merkle trees. The read path calls this.
 //!
-//! Invariant: costs what differs, not what there is: nodes that are equal are not loaded. What is
-//! not reported is equal; what is reported differs in at least one byte of each chunk, save the
-//! last chunk of the shorter object, where the padding may make the difference. Called by the read
-//! path.
+//! Invariant: the cost depends on the difference and not on the size: equal nodes are not loaded.
+//! Ranges that are not reported are equal. Reported ranges differ in at least one byte of each
+//! chunk, except the last chunk of the shorter object, where only the padding may differ.
 
 use super::walk::{Leaf, LoadNode, expect_node};
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -11,7 +10,7 @@ use format::recipe::{Layout, ObjectRoot, RecipeNode};
 use std::ops::{ControlFlow, Range};
 use units::Fingerprint;
 
-/// Told the ranges that differ, ascending and apart from each other.
+/// Called with the differing ranges, ascending and not adjacent.
 pub(crate) type VisitRange<'a> = dyn FnMut(Range<u64>) -> Result<ControlFlow<()>> + 'a;
 
 /// A subtree of one object.
@@ -24,18 +23,19 @@ struct Part {
 struct Difference<'a, 'b> {
     roots: [&'a ObjectRoot; 2],
     log2: u8,
-    /// Bytes that both have.
+    /// Length that both objects have, bytes.
     common: u64,
-    /// Nothing else is looked at.
+    /// Only this range is compared.
     within: Range<u64>,
     load: &'a mut LoadNode<'b>,
     visit: &'a mut VisitRange<'b>,
-    /// Not told yet: it may go on.
+    /// A found range that is not reported yet: the next one may extend it.
     open: Range<u64>,
 }
 
-/// Visits the byte ranges, cut to `within`, in which two objects differ; what only the longer one has
-/// is one of them. `Invalid` unless both are in fixed layout with chunks of one size, or one is empty.
+/// Visits the byte ranges within `within` in which two objects differ. The tail of the longer one
+/// counts as a difference. Fails with `Invalid` unless both are in fixed layout with the same chunk
+/// size, or one is empty.
 pub fn visit_differences<'b>(
     before: &ObjectRoot,
     after: &ObjectRoot,
@@ -46,7 +46,7 @@ pub fn visit_differences<'b>(
     let (common, longest) = (before.len.min(after.len), before.len.max(after.len));
     let log2 = match (before.layout, after.layout) {
         (Layout::Fixed(a), Layout::Fixed(b)) if a == b => a,
-        // Nothing of theirs is compared.
+        // Nothing needs comparing: one object is empty.
         _ if common == 0 => 0,
         _ => {
             let why = "only objects in chunks of one fixed size can be compared";
@@ -77,7 +77,7 @@ pub fn visit_differences<'b>(
 }
 
 impl Difference<'_, '_> {
-    /// Bytes that a subtree of this level covers when it is full.
+    /// Returns how many bytes a full subtree of this level covers.
     fn span(&self, level: u8) -> u64 {
         RecipeNode::fixed_child_bytes(self.log2, level.saturating_add(1))
     }
@@ -118,7 +118,7 @@ impl Difference<'_, '_> {
             return Ok(Children::Hole);
         }
         if part.level < level {
-            // A lower tree is the first child of a higher one that has no other.
+            // A lower tree counts as the only child of a higher one.
             return Ok(Children::First(part));
         }
         let node = (self.load)(&part.fingerprint)?;
@@ -147,7 +147,7 @@ impl Difference<'_, '_> {
     }
 }
 
-/// What is below a subtree.
+/// Children of a subtree.
 enum Children {
     None,
     Hole,

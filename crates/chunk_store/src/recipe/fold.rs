@@ -1,8 +1,9 @@
-//! Changes to an object in fixed layout: new chunks and another length in, a new root out.
+//! Applies changes to an object in fixed layout: new chunks and a new length in, a new root out.
+//! Checkpoints of `volumes` call this.
 //!
-//! Invariant: only the nodes on the way to a change are stored again, each once; what a run of
-//! holes covers whole is not read; memory is one path. The result is the root that building the
-//! whole object anew would give. Called by volumes when they fold.
+//! Invariant: only nodes above a change are stored again, each once. Nodes that a run of holes
+//! covers completely are not read. Memory is one path. The result is the root that building the
+//! whole object anew would give.
 
 use super::builder::StoreNode;
 use super::walk::LoadNode;
@@ -10,14 +11,15 @@ use crate::error::{Result, StoreError, StoreErrorKind};
 use format::recipe::{FIXED_FANOUT, LEVEL_MAX, Layout, ObjectRoot, RecipeNode};
 use units::Fingerprint;
 
-/// Chunks `[first, first + count)` of an object become `fingerprint`: one chunk, or any number of holes.
+/// Sets chunks `[first, first + count)` of an object to `fingerprint`: one chunk, or any number of
+/// holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRun {
-    /// Number of the first.
+    /// Number of the first chunk.
     pub first: u64,
-    /// How many.
+    /// Number of chunks.
     pub count: u64,
-    /// What they are.
+    /// Their new fingerprint.
     pub fingerprint: Fingerprint,
 }
 
@@ -27,7 +29,7 @@ impl ChunkRun {
     }
 }
 
-/// The level of the topmost node of `chunks` chunks: 0 for one.
+/// Returns the level of the root of `chunks` chunks: 0 for one chunk.
 pub(crate) fn level_of(chunks: u64) -> u8 {
     let mut level = 0;
     let mut covered = 1u64;
@@ -38,7 +40,7 @@ pub(crate) fn level_of(chunks: u64) -> u8 {
     level
 }
 
-/// An object of `len` zero bytes in chunks of 2^`log2`.
+/// Returns an object of `len` zero bytes in chunks of 2^`log2` bytes.
 pub fn hole(len: u64, log2: u8) -> ObjectRoot {
     ObjectRoot {
         fingerprint: Fingerprint::HOLE,
@@ -48,8 +50,9 @@ pub fn hole(len: u64, log2: u8) -> ObjectRoot {
     }
 }
 
-/// Folds `edits` (ascending, not overlapping) into an object and makes it `len` bytes long. What is
-/// added is a hole. Bytes of the last chunk beyond `len` must be zero: cutting is up to the caller.
+/// Applies `edits` (ascending, not overlapping) to an object and sets its length to `len`, bytes.
+/// Added space is a hole. Bytes of the last chunk beyond `len` must be zero: the caller cuts the
+/// chunk. Fails with `Invalid` unless the layout is fixed.
 pub fn fold(
     root: &ObjectRoot,
     len: u64,
@@ -102,21 +105,21 @@ pub fn fold(
     })
 }
 
-/// Chunks below a full node of a level.
+/// Returns how many chunks a full node of a level covers.
 fn span_of(level: u8) -> u64 {
     (FIXED_FANOUT as u64).saturating_pow(level.into())
 }
 
-/// A chunk or node and what lies below it, in chunks.
+/// A chunk or node with everything below it, in chunks.
 #[derive(Clone, Copy)]
 struct Subtree {
     fingerprint: Fingerprint,
     level: u8,
-    /// Below `level` when the tree grew: what is stored is the first child's first child.
+    /// Lower than `level` if the tree grew: the stored node is then the leftmost descendant.
     stored_level: u8,
-    /// Its first chunk in the object.
+    /// Number of its first chunk in the object.
     first: u64,
-    /// Chunks it had and shall have.
+    /// Number of chunks before and after the change.
     had: u64,
     wanted: u64,
 }
@@ -128,7 +131,7 @@ struct Folding<'a, 'l, 's> {
 }
 
 impl Folding<'_, '_, '_> {
-    /// The fingerprint that the subtree has afterwards.
+    /// Returns the fingerprint of the subtree after the change.
     fn change(&mut self, at: Subtree, edits: &[ChunkRun]) -> Result<Fingerprint> {
         if at.wanted == 0 {
             return Ok(Fingerprint::HOLE);
@@ -166,7 +169,7 @@ impl Folding<'_, '_, '_> {
             let end = first.saturating_add(child_span);
             let mine = rest.partition_point(|e| e.first < end);
             let (now, _) = rest.split_at(mine);
-            // A run of holes may reach into the next child.
+            // A run of holes may extend into the next child.
             let over = now.last().is_some_and(|e| e.end() > end);
             rest = rest.get(mine - usize::from(over)..).unwrap_or_default();
             let level = at.level - 1;
@@ -196,7 +199,7 @@ impl Folding<'_, '_, '_> {
         (self.store)(&node.encode())
     }
 
-    /// The children of a node, as many as it must have.
+    /// Returns the children of a node and checks their number.
     fn children(
         &mut self,
         fingerprint: Fingerprint,

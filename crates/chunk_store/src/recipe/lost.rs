@@ -1,8 +1,7 @@
-//! The parts of an object that are lost: for who can bring them back from somewhere else.
+//! Finds the lost parts of an object, for repair from a good copy. The read path calls this.
 //!
-//! Invariant: a part is lost when no sound region holds it, whoever says so; nothing below a lost node is
-//! looked at, as nothing is known of it. What was found whole is not walked twice. Called by the
-//! read path, for repairs.
+//! Invariant: a part is lost if no sound region has it. Nothing below a lost node is visited,
+//! because its children are unknown. A subtree that was found complete is not walked twice.
 
 use super::walk::{Leaf, LoadNode, children, expect_node};
 use crate::error::Result;
@@ -10,34 +9,35 @@ use format::recipe::ObjectRoot;
 use std::collections::HashSet;
 use units::Fingerprint;
 
-/// Nodes that are remembered as whole, at most: about 40 bytes each. Others are walked again.
+/// Maximum number of nodes that are remembered as complete: about 40 bytes each. Others are walked
+/// again.
 const WHOLE_MAX: usize = 1 << 20;
 
-/// A chunk, or a recipe node with all that is below it.
+/// A chunk, or a recipe node with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPart {
     /// First byte in the object.
     pub offset: u64,
-    /// Bytes of the object that it stands for.
+    /// Length of its range of the object, bytes.
     pub len: u64,
     /// 0: a chunk.
     pub level: u8,
-    /// What it was called.
+    /// Its fingerprint.
     pub fingerprint: Fingerprint,
 }
 
-/// Who brings lost parts back.
+/// Restores lost parts.
 pub trait Mending {
-    /// True when the part is stored, by the pool or by who mends.
+    /// Returns true if the part is stored, by the pool or by this repair.
     fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool>;
 
-    /// Stores a part that is lost; true when it did. An error ends the walk.
+    /// Stores a lost part. Returns true if it could. An error ends the walk.
     fn mend(&mut self, part: &LostPart) -> Result<bool>;
 }
 
-/// Hands every lost part of an object out once. True when the object is whole now, as far as it can be
-/// read: below a node that was brought back nothing was looked at yet. `whole` are nodes that
-/// are, with all below them.
+/// Passes every lost part of an object to `mending` once. Returns true if the object is now known
+/// to be complete; below a restored node nothing was visited yet. `whole` is the set of nodes that
+/// are complete with everything below them.
 pub fn mend_object(
     root: &ObjectRoot,
     whole: &mut HashSet<Fingerprint>,

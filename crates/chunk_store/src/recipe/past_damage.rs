@@ -1,7 +1,8 @@
-//! An object's chunks past what is damaged of its recipe: for who takes what is left.
+//! Visits an object's chunks and skips damaged parts of its recipe, for readers that want the
+//! remaining data. The read path calls this.
 //!
-//! Invariant: every byte of the object is visited once, in order: below a chunk, a hole, or what a
-//! damaged node stood for. Called by the read path.
+//! Invariant: every byte of the object is visited once, in order: as a chunk, as a hole, or as the
+//! range of a damaged node.
 
 use super::walk::{Leaf, LoadNode, children, expect_node};
 use crate::error::Result;
@@ -9,7 +10,7 @@ use format::recipe::ObjectRoot;
 use std::ops::ControlFlow;
 use units::Fingerprint;
 
-/// Hears of a piece: offset, length, and its chunk, or why nothing is known of it.
+/// Called with a piece: offset, length, and its chunk or the error of the node above it.
 pub type VisitPiece<'a> = dyn FnMut(u64, u64, Result<Fingerprint>) -> Result<ControlFlow<()>> + 'a;
 
 /// Visits all pieces of an object.

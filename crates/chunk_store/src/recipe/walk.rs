@@ -1,4 +1,8 @@
-//! From an [`ObjectRoot`] back to its chunks.
+//! Walks from an [`ObjectRoot`] to its chunks. The read path, check and volumes call this.
+//!
+//! Invariant: walks over whole nodes check that each has the level, layout and length that its
+//! parent implies, and fail with corruption otherwise. Lookups of one chunk ([`fixed_chunk`],
+//! [`FixedLeaves`]) check only level and layout.
 
 use crate::error::{Result, StoreError};
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
@@ -10,16 +14,16 @@ use units::Fingerprint;
 pub struct Leaf {
     /// First byte in the object.
     pub offset: u64,
-    /// Bytes of the object it covers (fixed layout: the last one may cover less than the chunk).
+    /// Length of its range, bytes. In fixed layout the last range may be shorter than the chunk.
     pub len: u64,
     /// The chunk, or [`Fingerprint::HOLE`].
     pub fingerprint: Fingerprint,
 }
 
-/// Hands the decoded node with this fingerprint out.
+/// Returns the decoded node with this fingerprint.
 pub(crate) type LoadNode<'a> = dyn FnMut(&Fingerprint) -> Result<RecipeNode> + 'a;
 
-/// Visits the leaves that overlap `[from, to)`, in order. Holes come as long as they are.
+/// Visits the leaves that overlap `[from, to)`, in order. A hole is one leaf of any length.
 pub fn visit_leaves(
     root: &ObjectRoot,
     from: u64,
@@ -65,7 +69,7 @@ fn descend(
     Ok(ControlFlow::Continue(()))
 }
 
-/// What a node, of which [`expect_node`] said that it fits, has below it.
+/// Returns the children of a node that [`expect_node`] accepted.
 pub(super) fn children<'n>(
     root: &ObjectRoot,
     level: u8,
@@ -90,7 +94,7 @@ pub(super) fn children<'n>(
     })
 }
 
-/// A node must be of the level, layout and length that its parent says.
+/// Checks that a node has the level, layout and length that its parent implies.
 pub(super) fn expect_node(
     root: &ObjectRoot,
     level: u8,
@@ -118,8 +122,8 @@ pub(super) fn expect_node(
     Err(StoreError::corruption("recipe node", at.fingerprint, found))
 }
 
-/// The chunk that holds byte `offset` of an object in fixed layout, by one look per level.
-/// `raw` hands out the verified bytes of a node; nothing is decoded but the one child.
+/// Returns the chunk at byte `offset` of an object in fixed layout, with one node read for each
+/// level. `raw` returns the verified bytes of a node. Only the one child is decoded.
 pub fn fixed_chunk<B: AsRef<[u8]>>(
     root: &ObjectRoot,
     log2: u8,
@@ -145,19 +149,19 @@ pub fn fixed_chunk<B: AsRef<[u8]>>(
     Ok(fingerprint)
 }
 
-/// What a node of the lowest level, or a hole instead of it, says of the chunks under it.
+/// The chunks below a node of level 1, or below a hole in its place.
 pub struct FixedLeaves<B> {
-    /// First byte under it, and the first one after it.
+    /// First byte of the range, and the first one after it.
     start: u64,
     end: u64,
     log2: u8,
-    /// The chunk, when the object is a single one, or the hole; else it is in the node.
+    /// The chunk of an object of one chunk, or the hole, if `node` is `None`.
     only: Fingerprint,
     node: Option<B>,
 }
 
 impl<B: AsRef<[u8]>> FixedLeaves<B> {
-    /// The leaves around byte `offset`: one look per level, then none for the chunks beside it.
+    /// Finds the leaves around byte `offset`, with one node read for each level.
     fn find(
         root: &ObjectRoot,
         log2: u8,
@@ -168,7 +172,7 @@ impl<B: AsRef<[u8]>> FixedLeaves<B> {
         loop {
             let bytes_under = match level {
                 0 => 1 << log2,
-                // What a child at the level above would cover.
+                // A node of this level covers as much as a child of the level above.
                 _ => RecipeNode::fixed_child_bytes(log2, level.saturating_add(1)),
             };
             let mut leaves = Self {
@@ -196,8 +200,8 @@ impl<B: AsRef<[u8]>> FixedLeaves<B> {
         }
     }
 
-    /// The chunk that holds byte `offset`, out of `last` when it is under it; otherwise `last` is
-    /// exchanged.
+    /// Returns the chunk at byte `offset`. Uses `last` if it covers the offset, and replaces it
+    /// otherwise.
     pub fn chunk_at(
         last: &mut Option<Self>,
         root: &ObjectRoot,
@@ -212,7 +216,7 @@ impl<B: AsRef<[u8]>> FixedLeaves<B> {
         last.insert(leaves).chunk(offset)
     }
 
-    /// The chunk that holds byte `offset`, which is under it.
+    /// Returns the chunk at byte `offset`, which must be in the range.
     fn chunk(&self, offset: u64) -> Result<Fingerprint> {
         let Some(node) = &self.node else {
             return Ok(self.only);
@@ -229,7 +233,7 @@ fn wrong_node(fingerprint: Fingerprint) -> StoreError {
     StoreError::corruption("recipe node", fingerprint, found)
 }
 
-/// Reads one child out of an encoded fixed-layout node (layout in `format::recipe`).
+/// Decodes one child of an encoded node in fixed layout (see `format::recipe`).
 fn node_child(bytes: &[u8], level: u8, log2: u8, number: usize) -> Option<Fingerprint> {
     let [0x52, format::recipe::RECIPE_VERSION, at_level, layout, ..] = *bytes else {
         return None;
@@ -241,9 +245,8 @@ fn node_child(bytes: &[u8], level: u8, log2: u8, number: usize) -> Option<Finger
     bytes.get(start..)?.first_chunk().copied().map(Fingerprint)
 }
 
-/// Visits every node of an object once per `enter` that says yes: top down, children in order.
-/// `enter` is told each node or chunk but no hole, and its level (0 for a chunk), and says whether
-/// to go below.
+/// Visits the nodes and chunks of an object: top down, children in order, no holes. `enter` gets
+/// each one and its level (0 for a chunk), and returns true if the walk should go below it.
 pub fn visit_nodes(
     root: &ObjectRoot,
     load: &mut LoadNode<'_>,

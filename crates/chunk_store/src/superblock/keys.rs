@@ -1,8 +1,9 @@
-//! Key slots: several secrets, each wrapping the same master key.
+//! Key slots: several secrets, each of which wraps the same master key. Commands that manage keys
+//! and the opening of a pool call this.
 //!
-//! Invariant: a slot counts only when durable; the last slot is never removed; secrets never
-//! leave this file except derived. A slot is the work of strangers until it was opened: what it
-//! may cost is bounded, and so is what all of them may cost.
+//! Invariant: a slot counts only when durable. The last slot is never removed. Secrets leave this
+//! file only as derived keys. A slot is untrusted until it was opened, so the cost of trying each
+//! slot, and of all slots together, is bounded.
 
 use super::secrets::{MasterKey, SecretKey};
 use super::{Notes, Unpaired, mirror_name, put_twice, read_twice};
@@ -19,13 +20,13 @@ use units::PoolId;
 use zeroize::Zeroizing;
 
 const DIR: &str = "keys";
-/// What opening a pool costs: see `docs/decisions/` on keys.
+/// Cost of opening a pool: see `docs/decisions/` on keys.
 const COST: Argon2Cost = Argon2Cost {
     memory_kib: 46 << 10,
     passes: 1,
     lanes: 1,
 };
-// What the program makes stays well within what it accepts.
+// The cost of new slots stays well below the limits of accepted slots.
 const _: () = assert!(
     COST.memory_kib * 8 <= ARGON2_MEMORY_KIB_MAX
         && COST.passes * 4 <= ARGON2_PASSES_MAX
@@ -33,22 +34,23 @@ const _: () = assert!(
         && (COST.memory_kib * COST.passes) as u64 * SLOTS_TRIED_MAX as u64 <= WORK_KIB_MAX
 );
 
-/// Password slots that opening tries, at most: a holder may add some that cost what he likes.
+/// Maximum number of slots that a pool may have, and that opening tries: the owner of a key may add
+/// slots of any cost.
 const SLOTS_TRIED_MAX: usize = 32;
-/// KiB times passes that all of them may cost together: about a quarter of a minute.
+/// Maximum work of all tried slots together, KiB times passes: about a quarter of a minute.
 const WORK_KIB_MAX: u64 = 16 << 20;
-/// Names below `keys` that are looked at.
+/// Maximum number of names below `keys` that are read.
 const NAMES_MAX: usize = 256;
 
 /// A secret for a new slot.
 pub struct NewSecret<'a> {
     /// The secret.
     pub secret: &'a SecretKey,
-    /// What the user calls it.
+    /// Label that the user chose.
     pub label: &'a str,
 }
 
-/// What can be told about a slot without its secret.
+/// Facts about a slot that need no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotInfo {
     /// The stored slot.
@@ -56,7 +58,7 @@ pub struct SlotInfo {
 }
 
 impl SlotInfo {
-    /// Name as users type it: 16 hexadecimal digits.
+    /// Returns its name as users type it: 16 hexadecimal digits.
     pub fn name(&self) -> String {
         slot_name(&self.slot.id)
     }
@@ -97,7 +99,7 @@ fn wrapping_key(slot: &KeySlot, secret: &SecretKey) -> Result<Option<SealKey>> {
     Ok(Some(SealKey::new(&Zeroizing::new(key))))
 }
 
-/// Adds a slot and returns when it is durable. `Invalid` when there are as many as are tried.
+/// Adds a slot and returns when it is durable. Fails with `Invalid` at `SLOTS_TRIED_MAX` slots.
 pub fn add_slot(
     media: &Media,
     config: &Config,
@@ -140,7 +142,7 @@ pub fn add_slot(
     Ok(SlotInfo { slot })
 }
 
-/// Names under which slots lie, of whatever pool.
+/// Returns the names of stored slots, whichever pool they belong to.
 fn slot_names(media: &Media) -> Result<Vec<String>> {
     let mut names = media.blobs.list(DIR)?;
     names.extend(media.blobs.list(&mirror_name(DIR))?);
@@ -149,8 +151,8 @@ fn slot_names(media: &Media) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// All readable slots of this pool, oldest first. A slot says itself which one it is, so one that
-/// lies under another's names still counts.
+/// Lists all readable slots of this pool, oldest first. A slot contains its own number, so a slot
+/// under another slot's name still counts.
 pub fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<SlotInfo>> {
     let mut slots = read_slots(media, pool, notes)?;
     slots.dedup_by_key(|slot| slot.id);
@@ -158,8 +160,8 @@ pub fn list_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<
     Ok(slots.collect())
 }
 
-/// All readable copies of slots of this pool that differ, oldest first. Two of one slot are noted:
-/// one of them was forged or is damaged, and only its secret can say which.
+/// Reads all distinct copies of this pool's slots, oldest first. Two different copies of one slot
+/// are noted: one of them is forged or damaged, and only the secret can tell which.
 fn read_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<KeySlot>> {
     let mut slots: Vec<KeySlot> = Vec::new();
     let names = slot_names(media)?;
@@ -186,7 +188,7 @@ fn read_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<KeyS
             read_twice(&*media.blobs, &name, Unpaired::Interrupted, notes, decode)
         };
         match read(false, notes) {
-            // Noted; other slots may still open the pool.
+            // Noted above. Other slots may still open the pool.
             Err(e) if e.is_corruption() => drop(read(true, &mut Notes::new())),
             found => drop(found?),
         }
@@ -209,7 +211,7 @@ fn read_slots(media: &Media, pool: PoolId, notes: &mut Notes) -> Result<Vec<KeyS
     Ok(distinct)
 }
 
-/// What trying a slot costs, KiB times passes.
+/// Returns the cost of trying a slot, KiB times passes.
 fn work_of(slot: &KeySlot) -> u64 {
     match slot.derivation {
         KeyDerivation::Argon2id {
@@ -219,8 +221,9 @@ fn work_of(slot: &KeySlot) -> u64 {
     }
 }
 
-/// The master key, and the slot that gave it. Slots that cost little come first, and only so many
-/// are tried. `Corruption` when the slot was made with another config.
+/// Returns the master key and the slot that opened. Cheap slots are tried first, and the number and
+/// cost of tries are limited. Fails with `WrongKey` if no slot opens, and with `Corruption` if none
+/// can be read.
 pub fn unlock(
     media: &Media,
     pool: PoolId,
@@ -268,7 +271,7 @@ pub fn unlock(
     Err(StoreError::new(StoreErrorKind::WrongKey, message))
 }
 
-/// Removes what an interrupted init left: slots of a pool that never was.
+/// Removes the slots of an interrupted init: its pool never existed.
 pub fn forget_slots(media: &Media) -> Result<()> {
     for name in slot_names(media)? {
         let name = format!("{DIR}/{name}");
@@ -278,7 +281,7 @@ pub fn forget_slots(media: &Media) -> Result<()> {
     Ok(())
 }
 
-/// Removes a slot by name; the last one stays.
+/// Removes a slot by name. Fails with `Invalid` on the last one.
 pub fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
     let slots = list_slots(media, pool, &mut Notes::new())?;
     if !slots.iter().any(|s| s.name() == name) {
@@ -293,7 +296,7 @@ pub fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
             "the last key slot cannot be removed: the pool would be lost",
         ));
     }
-    // Opening adopted what a killed process may have added.
+    // Opening has adopted slots that a killed process may have added. They must be durable first.
     media.blobs.barrier(Barrier::KeysBeforeRemoval)?;
     let name = format!("{DIR}/{name}");
     media.blobs.delete(&mirror_name(&name))?;
@@ -302,8 +305,9 @@ pub fn remove_slot(media: &Media, pool: PoolId, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes missing or damaged copies of readable slots again. All of them are durable after the next
-/// barrier. Of two that differ the one that `opened` the pool is the true one; without it, both stay.
+/// Repairs slots: writes missing or damaged copies of readable slots again. They are durable after
+/// the next barrier. If two copies differ, the one that `opened` the pool is the true one. If
+/// `opened` is neither, both stay.
 pub fn heal_slots(media: &Media, pool: PoolId, opened: Option<&SlotInfo>) -> Result<()> {
     let slots = read_slots(media, pool, &mut Notes::new())?;
     for slot in &slots {

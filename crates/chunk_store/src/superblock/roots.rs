@@ -1,8 +1,8 @@
-//! Roots: the commits of a pool.
+//! Roots: the commits of a pool. `recovery` reads the newest, sessions commit.
 //!
-//! Invariant: the newest readable generation is the pool; a newer one that cannot be read is
-//! damage (a root's name never leads to torn bytes), and is told, not skipped silently. A root that
-//! is not sealed as the pool is can be anybody's: it is damage too.
+//! Invariant: the newest readable generation is the state of the pool. An unreadable newer one is
+//! damage, because a root's name never leads to torn bytes; it is reported and never skipped
+//! silently. A root with another seal than the pool's may be forged, so it is damage too.
 
 use super::{BLOB_BYTES_MAX, MasterKey, Notes, mirror_name};
 use crate::error::{Result, StoreError, StoreErrorKind};
@@ -12,7 +12,7 @@ use media::{Barrier, Blobs, Media, MediaErrorKind, Put};
 use units::{Generation, PoolId};
 
 const DIR: &str = "roots";
-/// Older roots that stay, so that a pool can be rewound.
+/// Number of newest roots that stay, so that a pool can be rewound.
 const ROOTS_KEPT: usize = 16;
 
 /// The newest state of a pool.
@@ -21,9 +21,9 @@ pub struct Newest {
     pub generation: Generation,
     /// Its contents.
     pub record: RootRecord,
-    /// Highest number in use, readable or not: the next commit goes above it.
+    /// Highest number in use, readable or not. The next commit must be above it.
     pub generation_highest: Generation,
-    /// Roots above `generation` that exist and cannot be read: commits are lost.
+    /// Roots above `generation` that exist and cannot be read: lost commits.
     pub unreadable: Vec<Generation>,
 }
 
@@ -35,11 +35,11 @@ fn name_of(generation: Generation) -> String {
     format!("{DIR}/{}", base_name(generation))
 }
 
-/// All generations under either name, newest first.
+/// Lists all generations under either name, newest first.
 fn generations(blobs: &dyn Blobs) -> Result<Vec<Generation>> {
     let mut names = blobs.list(DIR)?;
     names.extend(blobs.list(&mirror_name(DIR))?);
-    // Other files may lie here: only names that we give count.
+    // Other files may lie here. Only names in our form count.
     let mut numbers: Vec<_> = names
         .iter()
         .filter_map(|n| {
@@ -54,7 +54,7 @@ fn generations(blobs: &dyn Blobs) -> Result<Vec<Generation>> {
     Ok(numbers)
 }
 
-/// The pool that most of the roots say they belong to.
+/// Returns the pool that most roots name.
 pub(super) fn owner_of_roots(blobs: &dyn Blobs) -> Result<Option<PoolId>> {
     let mut claims: Vec<(PoolId, usize)> = Vec::new();
     for generation in generations(blobs)? {
@@ -74,7 +74,8 @@ pub(super) fn owner_of_roots(blobs: &dyn Blobs) -> Result<Option<PoolId>> {
     Ok(most.map(|(pool, _)| pool))
 }
 
-/// The newest readable root, or the newest below a given one; `None` when there is none.
+/// Returns the newest readable root, or the newest below `below`. Returns `None` if there is no
+/// root, and fails with `Corruption` if none can be read.
 pub fn newest_root(
     media: &Media,
     pool: PoolId,
@@ -142,7 +143,7 @@ fn read_root(
         }
     }
     match (found, device) {
-        // A commit that the device may give again is not to be passed over.
+        // The device may read this commit again later, so it must not be skipped.
         (None, Some(e)) => Err(e.into()),
         (found, _) => Ok(found),
     }
@@ -158,7 +159,7 @@ fn open_root(
     if root.pool != pool || root.generation != generation {
         return Err("belongs to another place".to_owned());
     }
-    // Anybody could make an unsealed one.
+    // Anybody could forge an unsealed root.
     if root.seal != seal {
         return Err("is not sealed as the pool is".to_owned());
     }
@@ -171,8 +172,8 @@ fn open_root(
     Ok((record, damaged))
 }
 
-/// Commits `record` as `generation` and returns when it is durable. `Locked` when another writer
-/// took the number: this one is fenced out.
+/// Commits `record` as `generation` and returns when it is durable. Fails with `Locked` if another
+/// writer took the number: this writer is then fenced out.
 pub fn commit_root(
     media: &Media,
     pool: PoolId,
@@ -213,8 +214,8 @@ pub fn commit_root(
     forget_old_roots(media)
 }
 
-/// Removes roots below a generation, which is there, durable on return. Both names of each: the copy below
-/// `mirror/` would bring it back.
+/// Removes the roots below a generation that is stored. Durable on return. Both names of each are
+/// removed, or the copy below `mirror/` would bring it back.
 pub fn forget_roots_below(media: &Media, limit: Generation) -> Result<()> {
     let old = generations(&*media.blobs)?;
     let old: Vec<_> = old.into_iter().filter(|g| *g < limit).collect();
@@ -226,11 +227,11 @@ pub fn forget_roots_below(media: &Media, limit: Generation) -> Result<()> {
         media.blobs.delete(&name)?;
         media.blobs.delete(&mirror_name(&name))?;
     }
-    // Also when none is left: a process that was killed may have removed them.
+    // Also if none is left here: a killed process may have removed them without this barrier.
     Ok(media.blobs.barrier(Barrier::RootsBeforeContainers)?)
 }
 
-/// Removes roots beyond the kept ones. What a crash leaves of this is removed next time.
+/// Removes roots beyond [`ROOTS_KEPT`]. The next call finishes what a crash interrupted.
 fn forget_old_roots(media: &Media) -> Result<()> {
     for generation in generations(&*media.blobs)?.into_iter().skip(ROOTS_KEPT) {
         let name = name_of(generation);
@@ -240,7 +241,7 @@ fn forget_old_roots(media: &Media) -> Result<()> {
     Ok(())
 }
 
-/// Puts a missing or damaged copy of the newest root back.
+/// Repairs the newest root: writes a missing or damaged copy again.
 pub fn heal_root(
     media: &Media,
     pool: PoolId,
@@ -252,7 +253,7 @@ pub fn heal_root(
     let copies = names
         .each_ref()
         .map(|name| media.blobs.read(name, BLOB_BYTES_MAX).ok());
-    // A root of another place, or a forged one, is sound in itself and must not take this one's.
+    // A root of another place, or a forged one, decodes well and must not replace this one.
     let good = copies.iter().flatten().find_map(|bytes| {
         open_root(bytes, pool, sealing, generation).ok()?;
         Some(StoredRoot::decode(bytes).ok()?.0.encode())

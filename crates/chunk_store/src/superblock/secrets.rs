@@ -1,14 +1,14 @@
-//! Secrets in memory: what a user proves to be allowed with, and the key that all others derive from.
+//! Secrets in memory: a user's password or recovery key, and the master key. Code that seals, opens
+//! or fingerprints calls this.
 //!
-//! Invariant: both are wiped when the last who has them lets go; neither is ever printed. Called by
-//! whoever seals, opens or names something.
+//! Invariant: both are wiped when their last owner drops them. Neither is ever printed.
 
 use chunking::{FingerprintKey, SealKey, derive_key};
 use format::config::Seal;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// What a user proves to be allowed with.
+/// Secret that opens a key slot.
 #[derive(Clone, PartialEq, Eq)]
 pub enum SecretKey {
     /// A password, any bytes.
@@ -26,14 +26,14 @@ impl Drop for SecretKey {
     }
 }
 
-/// A page of its own, so that locking and unlocking it concerns nothing else.
+/// A page of its own, so that locking and unlocking it affects nothing else.
 #[repr(C, align(4096))]
 struct Page {
     key: [u8; 32],
     _rest: [u8; 4064],
 }
 
-/// A key in a page that is not swapped out, where the system allows it, and wiped at the end.
+/// A key in a page that is not swapped out, where the system allows it. It is wiped on drop.
 struct LockedKey {
     _lock: Option<region::LockGuard>,
     page: Box<Page>,
@@ -41,35 +41,36 @@ struct LockedKey {
 
 impl Drop for LockedKey {
     fn drop(&mut self) {
-        // Fields go after this: the page is wiped before it is unlocked.
+        // Fields are dropped after this, so the page is wiped before it is unlocked.
         self.page.key.zeroize();
     }
 }
 
-/// The one secret that all others derive from. Clones share it.
+/// The secret from which all keys derive. Clones share its memory.
 #[derive(Clone)]
 pub struct MasterKey(Arc<LockedKey>);
 
 impl MasterKey {
-    /// From 32 secret bytes.
+    /// Wraps 32 secret bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         let bytes = Zeroizing::new(bytes);
         let mut page = Box::new(Page {
             key: [0; 32],
             _rest: [0; 4064],
         });
-        // Before the key is in it. Users may lock little or nothing: then it is not locked.
+        // Lock before the key is in the page. If the user's limit forbids it, the page stays
+        // unlocked.
         let lock = region::lock(&raw const *page, size_of::<Page>()).ok();
         page.key = *bytes;
         Self(Arc::new(LockedKey { _lock: lock, page }))
     }
 
-    /// The bytes, to be wrapped.
+    /// Returns the bytes, for wrapping.
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0.page.key
     }
 
-    /// Names of chunks.
+    /// Derives the key of chunk fingerprints.
     pub fn fingerprint_key(&self) -> FingerprintKey {
         FingerprintKey::new(derive_key(
             "Quintet 2026-11 chunk fingerprints",
@@ -77,19 +78,20 @@ impl MasterKey {
         ))
     }
 
-    /// Bodies of roots; nonces are random.
+    /// Derives the key of root bodies. Their nonces are random.
     pub fn root_key(&self) -> SealKey {
         let key = Zeroizing::new(derive_key("Quintet 2026-11 root bodies", self.bytes()));
         SealKey::new(&key)
     }
 
-    /// Payloads of the container with this salt; the nonce is the region number. `None` where
-    /// nothing is sealed.
+    /// Derives the key of the payloads of the container with this salt. The nonce is the region
+    /// number. Returns `None` if the pool is not sealed.
     pub fn container_key(&self, seal: Seal, salt: &[u8; 32]) -> Option<SealKey> {
         self.salted("Quintet 2026-11 container payloads", seal, salt)
     }
 
-    /// Records of the journal slot's use with this salt; the nonce is the position.
+    /// Derives the key of the records of a journal slot's use with this salt. The nonce is the
+    /// position. Returns `None` if the pool is not sealed.
     pub fn journal_key(&self, seal: Seal, salt: &[u8; 32]) -> Option<SealKey> {
         self.salted("Quintet 2026-11 journal records", seal, salt)
     }

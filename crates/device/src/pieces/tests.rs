@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use units::Origin;
 
-/// Eight pieces and a bit.
+/// Eight pieces and a remainder.
 const BLOB_BYTES: usize = (2 << 20) + 1000;
 const PIECES: u64 = 9;
 
@@ -27,7 +27,8 @@ fn collected(queue: &DeviceQueue) -> FlowCounts {
     queue.counts()[Flow::Collect as usize]
 }
 
-/// Puts a blob as a collection does; writes and syncs that were done when that returned.
+/// Puts a blob as garbage collection does. Returns the writes and syncs that were done when the put
+/// returned.
 fn put(blobs: &DirBlobs, disk: &SimDisk, name: &str) -> (u64, u64) {
     let _asking = Asker::of(Origin::Collect).begin();
     let before = disk.counts();
@@ -56,7 +57,7 @@ fn what_a_step_stores_in_idle_time_costs_one_turn_and_one_sync() {
     drop(turn);
     assert!(next.wait(NOW));
     drop(next);
-    // Outside of a step nobody waits.
+    // Outside of a step the put does not wait.
     assert_eq!(put(&blobs, &disk, "containers/b"), (PIECES, 1));
     let counts = collected(&queue);
     assert_eq!((counts.turns, counts.waiting), (2, 0));
@@ -73,17 +74,17 @@ fn long_reads_stop_where_a_user_comes() {
         queue.after_piece(Flow::Scrub);
         may
     };
-    // In idle time little at once, and as much as there is.
+    // In idle time each read is short, and reads may go on without limit.
     assert_eq!(read(false, 1 << 20), 64 << 10);
     (0..100).for_each(|_| assert_eq!(read(true, 1 << 20), 64 << 10));
     assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 1);
     assert!(turn.goes_on());
     let user = queue.enter(RANDOM, Direction::Read, false, 4096);
     assert!(user.is_some() && !turn.goes_on());
-    // What is short passes: others may wait for what its thread holds.
+    // Short reads pass: other threads may wait for locks that this thread holds.
     assert_eq!(read(false, 4096), 4096);
     assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 1);
-    // What is long waits for a turn, and has as much as was paid for.
+    // A long read waits for a grant and gets the bytes that the grant was charged for.
     let passing = Passing::begin(&ticks);
     assert_eq!(read(true, 1 << 20), 256 << 10);
     drop(passing);
@@ -106,7 +107,7 @@ fn others_go_between_two_pieces() {
             scrubbed.store(may, Ordering::Relaxed);
             drop(other);
         });
-        // The task that has the device goes on for half a second of it.
+        // The task at the device goes on for half a second of device time.
         for _ in 0..2000 {
             queue.before_piece(Flow::Collect, PieceKind::Write, 256 << 10);
             queue.after_piece(Flow::Collect);
@@ -118,7 +119,7 @@ fn others_go_between_two_pieces() {
     assert_eq!(queue.counts()[Flow::Scrub as usize].turns, 1);
 }
 
-/// Moves the clock on until it is dropped.
+/// Advances the clock until it is dropped.
 struct Passing(Arc<AtomicBool>, Option<std::thread::JoinHandle<()>>);
 
 impl Passing {
@@ -150,16 +151,17 @@ fn pieces_wait_beside_users_and_not_for_ever() {
     let (disk, blobs) = blobs(&queue);
     let mut turn = queue.ask(Flow::Collect, 1);
     assert!(turn.wait(NOW), "nobody is there");
-    // From now on somebody is, all the time.
+    // From now on a user is always present.
     let _user = queue.enter(RANDOM, Direction::Read, false, 4096);
     let began_ns = ticks.now_ns();
     let passing = Passing::begin(&ticks);
     assert_eq!(put(&blobs, &disk, "containers/a"), (PIECES, 1));
-    // Written and read again.
+    // The blob is written, then read.
     let waits = 2 * PIECES - 2;
     let each_ms = (ticks.now_ns() - began_ns) / MS / waits;
     drop(passing);
-    // At a floor of 2 % a piece of 10 ms would wait longer; others may wait for what its thread holds.
+    // At an I/O floor of 2 % a piece of 10 ms would wait longer, but other threads may wait for
+    // locks that its thread holds.
     assert!(
         (300..1500).contains(&each_ms),
         "{each_ms} ms for each piece"

@@ -1,7 +1,7 @@
-//! From lost chunks to names: which files of which snapshots the damage reaches.
+//! Names the files and snapshots that need lost chunks. Check calls this.
 //!
-//! Invariant: an object that is whole is walked once, however many snapshots share it; only what is
-//! damaged is walked for each of its names, and the names are limited. Called by check.
+//! Invariant: an undamaged object is walked once, however many snapshots share it. Only damaged
+//! ones are walked for each of their names, and the number of names is limited.
 
 use super::{Affected, CheckReport};
 use crate::read_path::Reader;
@@ -14,25 +14,25 @@ use format::snapshot::{Snapshot, SnapshotKind};
 use std::collections::HashSet;
 use units::{Fingerprint, SnapshotId};
 
-/// Most names of one report: more say nothing more.
+/// Maximum number of names in a report: more are not useful.
 const AFFECTED_MAX: usize = 100_000;
 
-/// What is still to be done in the walk over one snapshot.
+/// A step of the walk over one snapshot.
 enum Todo {
-    /// Look at an object: a directory when the flag is set.
+    /// Check an object with this path: a directory if the flag is set.
     Object(ObjectRoot, bool, Vec<u8>),
-    /// Everything below a directory was looked at; so many names were reported before it.
+    /// Everything below a directory was checked. The number of names reported before it.
     Done(ObjectRoot, usize),
 }
 
 struct Naming<'a> {
     reader: &'a Reader,
     lost: &'a FingerprintSet,
-    /// Objects without damage, directories with all below them.
+    /// Undamaged objects; directories with everything below them.
     whole: HashSet<(ObjectRoot, bool)>,
 }
 
-/// Walks every snapshot again and names what the lost chunks reach.
+/// Walks every snapshot again and names what needs the lost chunks.
 pub(super) fn name_affected(
     reader: &Reader,
     snapshots: &[Snapshot],
@@ -58,7 +58,7 @@ pub(super) fn name_affected(
 impl Naming<'_> {
     fn walk(&mut self, snapshot: &Snapshot, affected: &mut Vec<Affected>) -> Result<()> {
         let is_tree = snapshot.kind == SnapshotKind::Tree;
-        // A stack of our own: trees may be as deep as paths are long.
+        // An explicit stack: trees may be very deep.
         let mut rest = vec![Todo::Object(snapshot.root, is_tree, Vec::new())];
         while let Some(todo) = rest.pop() {
             match todo {
@@ -117,7 +117,7 @@ impl Naming<'_> {
         Ok(())
     }
 
-    /// `Some(offset of the first lost byte, when known)` when an object needs a lost chunk.
+    /// Returns `Some(offset of the first lost byte, if known)` if an object needs a lost chunk.
     fn first_lost(&self, root: &ObjectRoot) -> Result<Option<Option<u64>>> {
         let mut first = None;
         let mut load = |f: &Fingerprint| self.reader.recipe_node(f);

@@ -1,25 +1,27 @@
-//! Who knows which chunks are in memory, so that copying them costs no read.
+//! Tells which chunks are in memory, so that copying them needs no read. Garbage collection and
+//! defragmentation call this; volumes implement it.
 //!
-//! Invariant: nothing but cost depends on the answers. What volumes' page cache holds by content was
-//! verified when it came in, and never changes. Called by garbage collection and defragmentation.
+//! Invariant: the answers affect only the cost. Bytes that the page cache of volumes returns by
+//! content were verified when they were cached, and copying compares them again.
 
 use units::Fingerprint;
 
-/// Who knows what is in memory: live chunks that are, cost no read to copy (Duet, SOSP'15).
+/// Access to chunks in memory: copying a live chunk that is in memory needs no read (Duet,
+/// SOSP'15).
 pub trait CachedChunks {
-    /// True when the chunk's bytes are in memory.
+    /// Returns true if the chunk's bytes are in memory.
     fn holds(&self, fingerprint: &Fingerprint) -> bool;
 
-    /// Replaces `bytes` by the chunk's; false when they are not in memory any more.
+    /// Replaces `bytes` by the chunk's bytes. Returns false if they are not in memory any more.
     fn copy(&self, fingerprint: &Fingerprint, bytes: &mut Vec<u8>) -> bool;
 
-    /// True when it would say no to everything.
+    /// Returns true if no chunk is in memory.
     fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// Nothing is in memory.
+/// An implementation without any chunk in memory.
 pub struct NothingCached;
 
 impl CachedChunks for NothingCached {

@@ -1,7 +1,8 @@
-//! The containers that a mark has seen, and how much of each is live: for choosing what to copy.
+//! Lists the containers of a mark and how much of each is live. Garbage collection uses it to
+//! choose what to copy.
 //!
-//! Invariant: lists containers that the marked commit had entered, and no others. Nothing here
-//! decides. Called by garbage collection.
+//! Invariant: lists exactly the stored containers that the marked commit had entered. Nothing here
+//! decides.
 
 use super::CachedChunks;
 use super::mark::Mark;
@@ -16,27 +17,27 @@ use units::{ContainerId, Generation};
 /// A container at the end of a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct MarkedContainer {
-    /// Its name.
+    /// Its number.
     pub id: ContainerId,
-    /// It is in the trash already.
+    /// True if it is already in the trash.
     pub in_trash: bool,
-    /// What is live of it; `None`: nothing.
+    /// How much of it is live; `None`: nothing.
     pub usage: Option<ContainerUsage>,
 }
 
 /// How much of a container is live.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerUsage {
-    /// What it holds.
+    /// Kind of its contents.
     pub class: ContainerClass,
-    /// Plain bytes of its live chunks.
+    /// Length of its live chunks, bytes.
     pub live_bytes: u64,
-    /// Plain bytes of all of its chunks.
+    /// Length of all its chunks, bytes.
     pub plain_bytes: u64,
 }
 
 impl Mark {
-    /// Shows every container that the marked commit had entered and that is still stored.
+    /// Visits every stored container that the marked commit had entered.
     pub fn visit_containers(
         &self,
         pool: &Pool,
@@ -56,7 +57,7 @@ impl Mark {
         })
     }
 
-    /// How much of a container is live; `None`: nothing.
+    /// Returns how much of a container is live, or `None` if nothing is.
     pub fn usage(&self, id: ContainerId) -> Option<ContainerUsage> {
         self.live().of(id).map(|live| ContainerUsage {
             class: live.class,
@@ -65,7 +66,8 @@ impl Mark {
         })
     }
 
-    /// Plain bytes of a container's live chunks that are in memory; 0 when its directory is damaged.
+    /// Returns the length of a container's live chunks that are in memory, bytes; 0 if its
+    /// directory is damaged.
     pub fn cached_bytes(
         &self,
         pool: &Pool,
@@ -90,12 +92,13 @@ impl Mark {
 }
 
 impl Pool {
-    /// Stored bytes of a container; 0 when it cannot be read.
+    /// Returns the stored size of a container, bytes; 0 if it cannot be read.
     pub fn container_bytes(&self, id: ContainerId) -> u64 {
         self.containers().stored_len(id).unwrap_or(0)
     }
 
-    /// The commit that a container was written for; `None` when its header is damaged.
+    /// Returns the generation for which a container was written, or `None` if its header is
+    /// damaged.
     pub fn container_generation(&self, id: ContainerId) -> Result<Option<Generation>> {
         match self.containers().shape(id) {
             Err(e) if e.is_corruption() => Ok(None),

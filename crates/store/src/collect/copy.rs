@@ -1,10 +1,14 @@
-//! Copying containers forward: what is live moves into new containers, and the old ones go into the
-//! trash. In rounds of one commit each.
+//! Copies containers forward: live chunks move into new containers, and the old containers go into
+//! the trash. Each round makes one commit. Garbage collection calls this.
 //!
-//! Invariant: containers are retired before the first chunk is copied, so nobody refers to them
-//! anew while they go; they are in the trash by the commit that enters the copies. A container
-//! whose live chunks cannot all be read stays. A round that is not committed removes its copies.
-//! Called by garbage collection.
+//! ```text
+//! retired containers -> read regions -> Opener (checks) -> pack into lanes -> one commit:
+//!                                                         copies enter, old containers to trash
+//! ```
+//!
+//! Invariant: containers are retired before the first chunk is copied, so no new reference to them
+//! is made meanwhile. The commit that enters the copies puts them into the trash. A container whose
+//! live chunks cannot all be read stays. A round that does not commit removes its copies.
 
 use super::lanes::Lanes;
 use super::mark::Mark;
@@ -22,61 +26,63 @@ use format::container::ContainerClass;
 use std::collections::VecDeque;
 use units::ContainerId;
 
-/// Regions that are read before the one that is packed: another thread looks into them meanwhile.
+/// Number of regions that are read before the one that is packed. Another thread checks them
+/// meanwhile.
 const REGIONS_AHEAD: usize = 2;
-/// What is free is counted by this much too high: a region that is on its way, and directories.
+/// Error of the free space that is reported, bytes: a region in flight, and directories.
 const UNSEEN_BYTES: u64 = 1 << 20;
 
-/// What a round has copied.
+/// Counts of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyCounts {
-    /// Chunks.
+    /// Chunks copied.
     pub chunks: u64,
-    /// Their plain bytes.
+    /// Their length, bytes.
     pub bytes: u64,
-    /// ... of which so many were in memory.
+    /// Part of `bytes` that was in memory.
     pub cached_bytes: u64,
-    /// ... of which so many are packed as they were: nobody decompressed or fingerprinted them.
+    /// Part of `bytes` that was copied in the stored form, without compressing again.
     pub as_stored_bytes: u64,
-    /// Containers that stay, because they cannot be read in full.
+    /// Containers that stay because they cannot be read completely.
     pub containers_kept_back: u64,
 }
 
-/// What a round has put into the trash.
+/// Result of a round: what went into the trash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoundResult {
     /// The containers.
     pub containers: Vec<ContainerId>,
-    /// Their stored bytes.
+    /// Their stored size, bytes.
     pub stored_bytes: u64,
 }
 
-/// Containers between being retired and being in the trash.
+/// A round: containers between retirement and trash.
 pub struct CopyRound {
     lanes: Lanes,
-    /// The first container that its copies may be in.
+    /// Number of the first container that may have its copies.
     first_sequence: u64,
     opener: Opener,
-    /// Of which regions were read that are not packed yet, the oldest first; only the last one may have more.
+    /// Containers with regions that were read and not packed yet, the oldest first. Only the last
+    /// one may have more regions.
     under_way: VecDeque<Source>,
-    /// Still to be copied, the next one last.
+    /// Containers still to be copied, the next one last.
     rest: Vec<Candidate>,
-    /// Copied, and to go into the trash.
+    /// Containers that are copied and will go into the trash.
     done: Vec<ContainerId>,
     counts: CopyCounts,
 }
 
-/// A container that is to be copied.
+/// A container that will be copied.
 struct Candidate {
     id: ContainerId,
-    /// Plain bytes to be copied.
+    /// Length of its live chunks, bytes.
     live_bytes: u64,
 }
 
 impl CopyRound {
-    /// Begins a round over these containers, in this order. What is packed anew is packed as `lane`
-    /// says. Those that are not `retired` are copied and stay where they are: in the trash. `Invalid`
-    /// for a mark that proves nothing.
+    /// Begins a round over these containers, in this order. `lane` has the options for chunks that
+    /// are packed again. Containers outside of `retired` are copied and stay where they are: in the
+    /// trash. Fails with `Invalid` for an unfinished mark or an estimate.
     pub fn begin(
         pool: &Pool,
         lane: LaneOptions,
@@ -100,8 +106,8 @@ impl CopyRound {
         })
     }
 
-    /// Copies about so many bytes. `Done`: nothing of the round is left to be copied. After an error
-    /// the round can only be discarded.
+    /// Copies about `budget_bytes`. `Done`: everything of the round is copied. After an error the
+    /// round can only be discarded.
     pub fn step(
         &mut self,
         pool: &Pool,
@@ -130,12 +136,12 @@ impl CopyRound {
         }
     }
 
-    /// What it has copied so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> CopyCounts {
         self.counts
     }
 
-    /// Plain bytes that are still to be copied.
+    /// Returns the length of the chunks still to be copied, bytes.
     pub fn bytes_left(&self) -> u64 {
         let rest = self.rest.iter().map(|candidate| candidate.live_bytes);
         let under_way = self.under_way.iter();
@@ -143,7 +149,7 @@ impl CopyRound {
         rest.chain(left).sum()
     }
 
-    /// True when what is copied and not written yet takes about all the room that is left.
+    /// Returns true if the copies that are not written yet need about all the space that is left.
     pub fn is_short_of_room(&mut self, pool: &Pool) -> bool {
         let Some(reserved) = pool.reserved() else {
             return false;
@@ -153,7 +159,7 @@ impl CopyRound {
         reserved.for_copies() < open.saturating_add(unseen)
     }
 
-    /// Copies no more: what is not copied yet stays where it is. How many containers were not begun.
+    /// Stops copying: containers that are not copied yet stay. Returns how many were not begun.
     pub fn give_up_rest(&mut self) -> u64 {
         let unbegun = self.rest.len() as u64;
         self.opener.clear();
@@ -162,15 +168,15 @@ impl CopyRound {
         unbegun
     }
 
-    /// Commits nothing of it: its copies are removed.
+    /// Ends the round without a commit and removes its copies.
     pub fn discard(self, pool: &Pool) {
         let first = self.first_sequence;
         drop(self);
         pool.remove_uncommitted(Purpose::Collect, first);
     }
 
-    /// Enters the copies and puts their old containers into the trash; durable on return. When it
-    /// fails, the copies are removed, unless the commit may stand.
+    /// Commits the copies and puts their old containers into the trash. Durable on return. After a
+    /// failure the copies are removed, unless the commit may stand.
     pub fn commit(self, pool: &Pool, retired: &mut Retired) -> Result<RoundResult> {
         let Self {
             lanes,
@@ -178,7 +184,7 @@ impl CopyRound {
             done,
             ..
         } = self;
-        // Before the commit, in which nobody waits for turns.
+        // Before the commit, which does not wait for I/O grants.
         let session = match lanes.finish() {
             Ok(session) => session,
             Err(e) => {
@@ -219,7 +225,7 @@ impl CopyRound {
         })
     }
 
-    /// Reads the next region. Its stored bytes; `None`: there is none.
+    /// Reads the next region. Returns its stored bytes, or `None` if there is none.
     fn read_next(
         &mut self,
         pool: &Pool,
@@ -246,7 +252,8 @@ impl CopyRound {
         }
     }
 
-    /// Packs the oldest region that was read, or ends its container. False: all are done.
+    /// Packs the oldest region that was read, or ends its container. Returns false if all are
+    /// packed.
     fn pack_next(
         &mut self,
         pool: &Pool,
@@ -286,7 +293,7 @@ impl CopyRound {
         Ok(true)
     }
 
-    /// Nothing more of a container is to be copied.
+    /// Ends a container: all of its regions are packed.
     fn end(&mut self, source: Source, mark: &Mark, retired: &mut Retired) {
         let id = source.candidate.id;
         if !source.is_copied(mark.live()) {
@@ -298,21 +305,21 @@ impl CopyRound {
     }
 }
 
-/// A container that is copied, and how far that is.
+/// A container that is being copied, and its progress.
 struct Source {
     candidate: Candidate,
-    /// Once they were read.
+    /// Its directory, once it was read.
     contents: Option<Contents>,
-    /// Regions that were read or have nothing live, and the chunks in them.
+    /// Regions that were read or have nothing live, and the number of their chunks.
     regions: usize,
     chunks: u32,
     /// Regions that were read and are not packed.
     waiting: usize,
-    /// All were read.
+    /// All regions were read.
     is_read: bool,
-    /// Something of it cannot be read: it stays.
+    /// A part of it cannot be read, so it stays.
     is_lost: bool,
-    /// Live bytes that were packed.
+    /// Length of the live chunks that were packed, bytes.
     bytes: u64,
 }
 
@@ -332,7 +339,7 @@ impl From<Candidate> for Source {
 }
 
 impl Source {
-    /// The next region in which something is live.
+    /// Returns the next region with live chunks.
     fn next_region(&mut self, pool: &Pool, live: &LiveMap) -> Result<Option<SourceRegion>> {
         let id = self.candidate.id;
         let Some(live) = live.of(id).filter(|_| !self.is_lost) else {
@@ -372,15 +379,15 @@ impl Source {
         Ok(None)
     }
 
-    /// Whether all that is live of it is stored elsewhere now. A directory that is not the one that was
-    /// marked proves nothing.
+    /// Returns true if all of its live chunks are now stored elsewhere. False if its directory
+    /// differs from the one that was marked, because such a directory proves nothing.
     fn is_copied(&self, live: &LiveMap) -> bool {
         let live = live.of(self.candidate.id);
         live.is_none_or(|live| !self.is_lost && self.bytes == live.live_bytes)
     }
 }
 
-/// What the trash says of a container. One that no commit has counted has the length 0.
+/// Returns the trash entry of a container. The length is 0 if no commit has counted it.
 fn entry_of(pool: &Pool, id: ContainerId, is_counted: bool) -> InventoryEntry {
     let containers = pool.containers();
     let class = containers.shape(id).map(|shape| shape.header.class);

@@ -1,10 +1,14 @@
-//! Deleting containers from the trash.
+//! Deletes containers from the trash. Garbage collection calls this.
 //!
-//! Invariant: a container is deleted only when it came into the trash by a commit that nobody began
-//! before (`pool::holds`), and a mark that began after that found nothing live in it. First the old
-//! commits that may need them go, durably; then the containers; then, when that is durable, the
-//! trash forgets them. A crash anywhere leaves names in the trash whose containers are gone: nobody
-//! needs those, and the next run goes on. Called by garbage collection.
+//! ```text
+//! remove old roots, barrier -> delete containers -> commit without their trash entries
+//! ```
+//!
+//! Invariant: a container is deleted only if no hold is older than the commit that trashed it
+//! (`pool::holds`), and if a mark that began after that commit found nothing live in it. First the
+//! old commits that may need it are removed, durably; then the containers are deleted; then, after
+//! a barrier, their trash entries are. After a crash in between, the trash lists deleted containers
+//! that nothing needs, and the next run continues.
 
 use super::mark::Mark;
 use super::{Expiry, GcPermit, GcStep};
@@ -15,13 +19,13 @@ use chunk_store::catalog::{Edit, TrashedContainer, trash_key};
 use chunk_store::container::container_name;
 use units::Generation;
 
-/// What deleting any file is worth of a budget of bytes.
+/// Share of the byte budget that the deletion of any file costs, bytes.
 const FILE_BYTES: u64 = 4096;
 
-/// Containers that one deletion takes at most: one commit takes them out of the trash.
+/// Maximum number of containers in one deletion: one commit removes their trash entries.
 const CONTAINERS_MAX: usize = 1024;
 
-/// Trashed containers that a mark allows to delete, a commit's worth at most.
+/// Trashed containers that a mark allows to delete; at most as many as one commit takes.
 #[derive(Clone, Debug, Default)]
 pub struct Deletable {
     containers: Vec<TrashedContainer>,
@@ -34,15 +38,15 @@ impl Deletable {
         &self.containers
     }
 
-    /// The oldest commit whose unneeded containers stay because somebody holds an older commit.
+    /// Returns the oldest generation at which a hold blocked deletion.
     pub fn awaited(&self) -> Option<Generation> {
         self.awaited
     }
 }
 
 impl Mark {
-    /// What of the trash can be deleted by now: nothing in it is live, it is expired, and nobody
-    /// began before it came into the trash.
+    /// Returns the trashed containers that can be deleted now: nothing in them is live, their
+    /// period is over, and no hold is older than the commit that trashed them.
     pub fn deletable(&self, pool: &Pool, expiry: &Expiry) -> Deletable {
         let is_unneeded = |t: &&TrashedContainer| {
             self.live().of(t.entry.id).is_none() && expiry.is_over(pool, t.since)
@@ -60,7 +64,7 @@ impl Mark {
     }
 }
 
-/// Containers between the choice and the commit that takes them out of the trash.
+/// Containers between the choice and the commit that removes their trash entries.
 pub struct Deletion {
     rest: Vec<TrashedContainer>,
     gone: Vec<TrashedContainer>,
@@ -69,7 +73,7 @@ pub struct Deletion {
 
 impl Deletion {
     /// Begins to delete what this mark allows. First removes the commits before the marked one,
-    /// durably. `Invalid` for a mark that proves nothing.
+    /// durably. Fails with `Invalid` for an unfinished mark or an estimate.
     pub fn begin(
         pool: &Pool,
         permit: &GcPermit,
@@ -85,8 +89,8 @@ impl Deletion {
         })
     }
 
-    /// Deletes about so many bytes, one container at least; after the last one takes all of them out
-    /// of the trash, durably, and out of the mark's list of it.
+    /// Deletes about `budget_bytes`, at least one container. After the last one commits the removal
+    /// of their trash entries, durably, and removes them from the mark's list.
     pub fn step(&mut self, pool: &Pool, mark: &mut Mark, budget_bytes: u64) -> Result<GcStep> {
         self.delete(pool, budget_bytes)?;
         if !self.rest.is_empty() {
@@ -99,12 +103,12 @@ impl Deletion {
         Ok(GcStep::Done)
     }
 
-    /// The containers that were deleted so far.
+    /// Returns the containers deleted so far.
     pub fn deleted(&self) -> &[TrashedContainer] {
         &self.gone
     }
 
-    /// A file system may take a millisecond for each MiB.
+    /// Deletes in bounded steps: a file system may need a millisecond for each MiB.
     fn delete(&mut self, pool: &Pool, budget_bytes: u64) -> Result<()> {
         let mut bytes = 0;
         while let Some(trashed) = self.rest.pop() {
@@ -123,7 +127,7 @@ impl Deletion {
     }
 }
 
-/// Takes containers out of the trash that are gone.
+/// Commits the removal of the trash entries of deleted containers.
 fn take_out(pool: &Pool, gone: &[TrashedContainer]) -> Result<()> {
     let session = pool.begin_for(Purpose::Collect, LaneOptions::metadata())?;
     pool.commit_collected(pool.next_sequence(Purpose::Collect), |mut base| {

@@ -1,8 +1,7 @@
-//! How long entries stay in the trash.
+//! Computes how long entries stay in the trash. Garbage collection calls this.
 //!
 //! Invariant: no caller can purge a snapshot before the pool's minimum trash period is over. Time
-//! only delays: an expired entry still needs proof that nobody uses it. Called by garbage
-//! collection.
+//! only delays: an expired entry still needs proof that nothing uses it.
 
 use crate::pool::Pool;
 use chunk_store::Result;
@@ -22,13 +21,13 @@ pub struct Expiry {
 pub struct SnapshotExpiry(Expiry);
 
 impl Expiry {
-    /// `ahead` is what an earlier run saw in the trash with a time in the future: those entries
-    /// count from that sighting.
+    /// `ahead` is the last sighting by an earlier run of trash entries whose time is in the future:
+    /// these entries count from that sighting.
     pub fn new(period_ns: i64, ahead: Option<Discarded>) -> Self {
         Self { period_ns, ahead }
     }
 
-    /// True when the period that began with `since` is over.
+    /// Returns true if the period that began with `since` is over.
     pub fn is_over(&self, pool: &Pool, since: Discarded) -> bool {
         let now = pool.now();
         let since = since.reckoned(now, self.ahead).unwrap_or(now);
@@ -37,7 +36,8 @@ impl Expiry {
 }
 
 impl SnapshotExpiry {
-    /// The same for forgotten snapshots. A shorter period than the pool's minimum is raised to it.
+    /// Like [`Expiry::new`], for forgotten snapshots. A period below the pool's minimum is raised
+    /// to it.
     pub fn new(pool: &Pool, period_ns: i64, ahead: Option<Discarded>) -> Result<Self> {
         let seconds = i64::try_from(pool.trash_minimum()?.seconds).unwrap_or(i64::MAX);
         let minimum_ns = seconds.saturating_mul(SECOND_NS);

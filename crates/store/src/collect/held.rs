@@ -1,7 +1,8 @@
-//! Roots that clients of this process have open, as far as the catalog does not name them any more.
+//! Roots that clients of this process have open and that the catalog does not name any more. The
+//! mark calls this.
 //!
-//! Invariant: marked after everything that the catalog names. Damage to them ends no run: clients
-//! cannot read below it either, and nothing else needs what only they reach. Called by the mark.
+//! Invariant: they are marked after everything that the catalog names. Damage below them ends no
+//! run: clients cannot read below it either, and nothing else needs what only they reach.
 
 use crate::pool::{Pool, SnapshotName};
 use crate::space::Marking;
@@ -9,28 +10,28 @@ use format::recipe::ObjectRoot;
 use std::collections::BTreeMap;
 use std::mem::take;
 
-/// What is live only because clients of this process have purged snapshots open.
+/// Counts of what is live only because clients of this process have purged snapshots open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldCounts {
     /// Purged snapshots whose roots were marked.
     pub snapshots: u64,
-    /// Containers of which only these snapshots need something.
+    /// Containers that only these snapshots need.
     pub containers: u64,
-    /// Plain bytes of chunks that only these snapshots need.
+    /// Length of the chunks that only these snapshots need, bytes.
     pub bytes: u64,
 }
 
 /// See the module's head.
 pub(super) struct HeldRoots {
-    /// Those that the catalog did not name so far, and whether they are directories.
+    /// Roots that the catalog has not named so far, and true for directories.
     roots: BTreeMap<SnapshotName, (ObjectRoot, bool)>,
-    /// Containers and plain bytes that were live before any of them was marked.
+    /// Containers and bytes that were live before any of them was marked.
     without: Option<(u64, u64)>,
     counts: HeldCounts,
 }
 
 impl HeldRoots {
-    /// Those that are open now.
+    /// Returns the roots that are open now.
     pub fn of(pool: &Pool) -> Self {
         Self {
             roots: pool.open_roots(),
@@ -39,18 +40,18 @@ impl HeldRoots {
         }
     }
 
-    /// The catalog names this one: it is marked anyway.
+    /// Drops a root that the catalog names, because it is marked anyway.
     pub fn is_named(&mut self, snapshot: SnapshotName) {
         self.roots.remove(&snapshot);
     }
 
-    /// What only they need, as far as it was counted.
+    /// Returns what only they need, as far as it was counted.
     pub fn counts(&self) -> HeldCounts {
         self.counts
     }
 
-    /// Takes the next step when `marking` has nothing to do: adds the roots, then counts what only they need.
-    /// True when there is nothing more to mark.
+    /// Does the next step when `marking` is idle: adds the roots, then counts what only they need.
+    /// Returns true if nothing more must be marked.
     pub fn follow(&mut self, marking: &mut Marking) -> bool {
         let live = (marking.live.containers(), marking.live.bytes);
         if let Some((containers, bytes)) = self.without {

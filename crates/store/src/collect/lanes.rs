@@ -1,7 +1,7 @@
-//! Where a round's copies are packed.
+//! The lanes into which a round packs its copies. `copy` calls this.
 //!
-//! Invariant: what lay in small regions, to be read here and there, is packed into small regions again, and
-//! never beside data of large ones. Called by copying.
+//! Invariant: chunks from small regions, which are read randomly, are packed into small regions
+//! again, never next to data from large ones.
 
 use crate::pool::{Pool, Purpose};
 use crate::write_path::{Lane, LaneOptions, WriteSession};
@@ -9,12 +9,13 @@ use chunk_store::Result;
 use chunk_store::container::Contents;
 use format::container::{ContainerClass, DirectoryRegion};
 
-/// Data whose regions have fewer raw bytes on average is read here and there: volumes.
+/// Data whose regions have fewer raw bytes on average counts as randomly read: volumes.
 const FINE_BYTES_MAX: u64 = 128 << 10;
-/// Raw bytes of the regions that such data is packed into. Smaller ones are what commits of a few pages left.
+/// Raw size of the regions for such data, bytes. Smaller ones exist only after commits of a few
+/// pages.
 pub(super) const FINE_REGION_BYTES: usize = 16 << 10;
 
-/// A session with its own lane for large regions, and one for small ones as soon as there are any.
+/// A session with its own lane for large regions, and a lane for small ones once there are any.
 pub(super) struct Lanes {
     session: WriteSession,
     fine: Option<Lane>,
@@ -30,7 +31,7 @@ impl Lanes {
         })
     }
 
-    /// The lane for what lay in this container.
+    /// Returns the lane for the contents of this container.
     pub fn of(&mut self, contents: &Contents) -> Result<&mut Lane> {
         let regions = &contents.directory.regions;
         let bytes: u64 = regions.iter().map(raw_bytes).sum();
@@ -48,13 +49,13 @@ impl Lanes {
         Ok(self.fine.insert(lane))
     }
 
-    /// At most so many bytes are copied and in no container that was put.
+    /// Returns an upper limit of the copied bytes that are not in a container that was put.
     pub fn open_bytes(&mut self) -> u64 {
         let fine = self.fine.as_ref().map_or(0, Lane::open_bytes);
         self.session.main().open_bytes().saturating_add(fine)
     }
 
-    /// The session, with all that was copied, its data containers closed.
+    /// Returns the session with all copies and with closed data containers.
     pub fn finish(mut self) -> Result<WriteSession> {
         if let Some(fine) = self.fine {
             self.session.retire(fine)?;

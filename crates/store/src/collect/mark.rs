@@ -1,11 +1,16 @@
-//! The mark: what is live as of one commit, found in bounded steps (physical garbage collection,
-//! FAST'17).
+//! The mark: finds what is live as of one commit, in bounded steps (physical garbage collection,
+//! FAST'17). Garbage collection calls this.
+//!
+//! ```text
+//! oldest hold -> needs of open volumes -> commit -> open snapshots -> trash
+//!   -> walk the catalog -> mark objects (`space::marking`) -> mark open snapshots -> done
+//! ```
 //!
 //! Snapshots that clients of this process have open count as live, purged or not (`held`).
 //!
-//! Invariant: a finished mark has seen everything that its commit names, everything that open
-//! volumes need and no commit names yet, and all open snapshots. Who holds a commit is noted before
-//! that, so whoever began later is covered by it. Called by garbage collection.
+//! Invariant: a finished mark has reached everything that its commit names, everything that open
+//! volumes need and no commit names yet, and all open snapshots. The oldest hold is recorded before
+//! that, so the marked commit covers every hold that began later.
 
 use super::held::{HeldCounts, HeldRoots};
 use super::purge::is_unheld;
@@ -23,23 +28,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint, Generation, WriterId};
 
-/// Catalog entries that one step reads.
+/// Number of catalog entries that one step reads.
 const ENTRIES_A_STEP: usize = 4096;
-/// Bytes that a reference is worth when a budget of bytes is turned into references.
+/// Bytes of budget that one reference costs.
 const REFERENCE_BYTES: u64 = 4096;
 
-/// What a mark has found so far.
+/// Result of a mark so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkSummary {
-    /// What marking read.
+    /// Counts of what was read.
     pub read: MarkCounts,
-    /// Live chunks and nodes.
+    /// Number of live chunks and nodes.
     pub live_chunks: u64,
-    /// Their plain bytes.
+    /// Their length, bytes.
     pub live_bytes: u64,
-    /// Memory of the bits that say what is live, bytes.
+    /// Memory of the marks, bytes.
     pub bit_bytes: u64,
-    /// What only open snapshots need.
+    /// Part that only open snapshots need.
     pub held: HeldCounts,
 }
 
@@ -47,13 +52,13 @@ pub struct MarkSummary {
 pub struct Mark {
     generation: Generation,
     record: RootRecord,
-    /// The oldest commit that somebody held when marking began.
+    /// The oldest generation that a hold had when marking began.
     held_oldest: Option<Generation>,
-    /// What the trash held as of the commit.
+    /// Containers in the trash as of the commit.
     trash: Vec<TrashedContainer>,
-    /// Of an estimate: forgotten snapshots that are over count as purged.
+    /// Set for an estimate: expired snapshots in the trash count as purged.
     estimate: Option<SnapshotExpiry>,
-    /// Where the walk over the catalog goes on; `None`: it is over.
+    /// Key at which the walk over the catalog continues; `None`: the walk is complete.
     cursor: Option<Vec<u8>>,
     pub(super) marking: Marking,
     held: HeldRoots,
@@ -61,14 +66,15 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Begins a mark of the newest commit. `volumes` are the pool's, if it has any: they must be
-    /// open, because their journal may need what no commit names. `Invalid` otherwise.
+    /// Begins a mark of the newest commit. If the pool has volumes, they must be open and `volumes`
+    /// be given, because their journal may need chunks that no commit names. Fails with `Invalid`
+    /// otherwise.
     pub fn begin(pool: &Pool, volumes: Option<&dyn OpenVolumes>) -> Result<Self> {
         Self::new(pool, volumes, None)
     }
 
-    /// A mark for a dry run, as if expired snapshots were purged. Without `volumes` it ignores their
-    /// journal. Nothing can be deleted or copied by it.
+    /// Begins a mark for a dry run, as if expired snapshots were purged. Without `volumes` it
+    /// ignores their journal. Nothing can be deleted or copied with it.
     pub fn estimate(
         pool: &Pool,
         volumes: Option<&dyn OpenVolumes>,
@@ -77,8 +83,8 @@ impl Mark {
         Self::new(pool, volumes, Some(*expiry))
     }
 
-    /// The order matters: who holds what, then what volumes need, then the catalog: what one of them
-    /// commits meanwhile is in the next.
+    /// The order matters: first holds, then the needs of volumes, then the catalog. A commit in
+    /// between is included in the catalog that is read last.
     fn new(
         pool: &Pool,
         volumes: Option<&dyn OpenVolumes>,
@@ -91,7 +97,7 @@ impl Mark {
                 return Err(invalid("the volumes are of another pool"));
             }
             Some(volumes) => volumes.visit_unfolded(&mut marking)?,
-            // Their journal is not known: an estimate is made without it.
+            // Their journal is unknown, so the estimate ignores it.
             None if estimate.is_some() => {}
             None if pool.has_open_volumes() || !pool.volumes()?.is_empty() => {
                 return Err(invalid("the pool has volumes, which are not open"));
@@ -115,8 +121,8 @@ impl Mark {
         })
     }
 
-    /// Marks about so many bytes' worth of references. After an error the mark is useless: what lies
-    /// below the damage is not known.
+    /// Marks about `budget_bytes` of references. After an error the mark is useless: the children
+    /// of the damaged object are unknown.
     pub fn step(&mut self, pool: &Pool, budget_bytes: u64) -> Result<GcStep> {
         if self.is_done {
             return Ok(GcStep::Done);
@@ -146,7 +152,7 @@ impl Mark {
         })
     }
 
-    /// What it has found so far.
+    /// Returns the result so far.
     pub fn summary(&self) -> MarkSummary {
         let live = &self.marking.live;
         MarkSummary {
@@ -158,12 +164,12 @@ impl Mark {
         }
     }
 
-    /// The commit that is marked.
+    /// Returns the marked generation.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// What the trash held as of that commit, without what was deleted since.
+    /// Returns the containers in the trash as of that commit, without those deleted since.
     pub fn trash(&self) -> &[TrashedContainer] {
         &self.trash
     }
@@ -173,7 +179,7 @@ impl Mark {
         self.trash.retain(|t| !gone.contains(&t.entry.id));
     }
 
-    /// True when somebody held a commit from before `since` when marking began.
+    /// Returns true if a hold was older than `since` when marking began.
     pub(super) fn is_held(&self, since: Discarded) -> bool {
         self.held_oldest.is_some_and(|held| held < since.by)
     }
@@ -182,7 +188,7 @@ impl Mark {
         &self.marking.live
     }
 
-    /// `Invalid` for a mark that proves nothing: an estimate, or one that is not done.
+    /// Fails with `Invalid` for an estimate or an unfinished mark.
     pub(super) fn require_proof(&self) -> Result<()> {
         match self.is_done && self.estimate.is_none() {
             true => Ok(()),
@@ -190,19 +196,19 @@ impl Mark {
         }
     }
 
-    /// True for containers that the marked commit, or one before it, has entered.
+    /// Returns true for containers that the marked commit or an earlier one has entered.
     pub(super) fn settled(&self) -> impl Fn(ContainerId) -> bool + '_ {
         settled(&self.record.next_sequence)
     }
 
-    /// Of an estimate: this one counts as purged.
+    /// Returns true if this is an estimate in which the snapshot counts as purged.
     fn is_purged(&self, pool: &Pool, forgotten: &Forgotten) -> bool {
         let is_over = |expiry: SnapshotExpiry| expiry.is_over(pool, forgotten.since);
         self.estimate.is_some_and(is_over) && is_unheld(self.held_oldest, forgotten)
     }
 
-    /// Marks the nodes of the next part of the catalog and takes up the objects that it names. Where
-    /// to go on; `None` at the end.
+    /// Marks the nodes of the next part of the catalog and queues the objects that it names.
+    /// Returns the key at which to continue, or `None` at the end.
     fn mark_catalog(&mut self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
         let catalog = self.record.catalog;
         let (mut objects, mut named) = (Vec::new(), Vec::new());
@@ -265,7 +271,7 @@ impl Needed for Marking {
     }
 }
 
-/// True for containers that the commit with these marks, or one before it, has entered.
+/// Returns true for containers that the commit with these marks or an earlier one has entered.
 fn settled(marks: &BTreeMap<WriterId, u64>) -> impl Fn(ContainerId) -> bool + '_ {
     |id| {
         marks

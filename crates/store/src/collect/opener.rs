@@ -1,8 +1,9 @@
-//! Regions that were read and are to be packed: another thread looks into them meanwhile.
+//! Checks regions that were read and will be packed, large ones in another thread. `copy` calls
+//! this.
 //!
-//! Invariant: they come out in the order in which they went in, and nothing but time depends on the thread: it
-//! asks neither device nor pool. Small regions it does not get, since handing them over takes as long as looking
-//! into them; without large ones there is no thread. Called by copying.
+//! Invariant: regions come out in the order in which they went in. The thread affects only time: it
+//! accesses neither device nor pool. Small regions stay with the caller, because passing them on
+//! takes as long as checking them. Without large regions no thread is started.
 
 use super::region::{LookedRegion, ReadRegion};
 use chunk_store::container::ContainerReader;
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Stored bytes of a region that is worth handing over.
+/// Stored size from which a region goes to the thread, bytes.
 const LARGE_BYTES: usize = 128 << 10;
 
 /// See the module's head.
 pub(super) struct Opener {
     containers: Arc<ContainerReader>,
     helper: Option<Helper>,
-    /// The oldest first.
+    /// Regions in order, the oldest first.
     waiting: VecDeque<Waiting>,
 }
 
@@ -29,7 +30,7 @@ enum Waiting {
 }
 
 struct Helper {
-    /// `None`: it is to end.
+    /// Dropped to end the thread.
     read: Option<Sender<ReadRegion>>,
     looked: Receiver<LookedRegion>,
     thread: Option<JoinHandle<()>>,
@@ -44,18 +45,18 @@ impl Opener {
         }
     }
 
-    /// Regions that went in and have not come out.
+    /// Returns how many regions went in and have not come out.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Nobody wants what went in any more.
+    /// Drops all regions and ends the thread.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.helper = None;
     }
 
-    /// Takes a region. The caller sees to it that there are few.
+    /// Takes a region. The caller limits their number.
     pub fn push(&mut self, region: ReadRegion) {
         if region.len() < LARGE_BYTES {
             return self.waiting.push_back(Waiting::Here(region));
@@ -75,7 +76,7 @@ impl Opener {
         });
     }
 
-    /// The oldest, looked into; `None` when there is none.
+    /// Returns the oldest region, checked, or `None` if there is none.
     pub fn pop(&mut self) -> Result<Option<LookedRegion>> {
         match self.waiting.pop_front() {
             None => Ok(None),

@@ -1,21 +1,20 @@
-//! The permit to collect garbage: one run at a time for each pool.
+//! The permit to collect garbage: one run at a time for each pool. Garbage collection takes it.
 //!
-//! Invariant: everything that purges, deletes or retires takes the permit. Estimates need none.
-//! Called by garbage collection.
+//! Invariant: purging, deleting and retiring require the permit. Estimates do not.
 
 use crate::pool::Pool;
 use chunk_store::Result;
 use std::sync::Arc;
 
-/// See the module's head. The next run can begin when this and what was made with it is dropped.
+/// See the module's head. The next run can begin when this and everything made with it is dropped.
 #[derive(Clone)]
 pub struct GcPermit {
     _token: Arc<()>,
 }
 
 impl Pool {
-    /// The permit for one run. `Invalid` while another run has it, and for a pool that was opened
-    /// for reading.
+    /// Returns the permit for one run. Fails with `Invalid` while another run has it, and for a
+    /// pool that was opened for reading.
     pub fn gc_permit(&self) -> Result<GcPermit> {
         if !self.is_writable() {
             return Err(super::invalid("the pool was opened for reading"));

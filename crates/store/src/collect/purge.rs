@@ -1,7 +1,8 @@
-//! Purging: forgotten snapshots whose trash period is over leave the catalog for good.
+//! Purging: removes forgotten snapshots whose trash period is over from the catalog for good.
+//! Garbage collection calls this.
 //!
-//! Invariant: a snapshot is purged only if nobody holds a commit from before it was forgotten. One
-//! commit purges all of them, or none. Called by garbage collection.
+//! Invariant: a snapshot is purged only if no hold is older than the commit that forgot it. One
+//! commit purges all of them, or none.
 
 use super::{GcPermit, SnapshotExpiry};
 use crate::pool::{Pool, Purpose};
@@ -10,20 +11,20 @@ use chunk_store::Result;
 use chunk_store::catalog::{Edit, Forgotten, forgotten_key};
 use units::Generation;
 
-/// What a purge did, or would do.
+/// Result of a purge or of its estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
-    /// Forgotten snapshots that were purged.
+    /// Number of forgotten snapshots that were purged.
     pub snapshots: u64,
-    /// The newest commit that trashed something at a time in the future.
+    /// The newest generation that trashed something at a time in the future.
     pub ahead_by: Option<Generation>,
-    /// The oldest commit whose expired snapshots stay because somebody holds an older commit.
+    /// The oldest generation at which a hold kept expired snapshots.
     pub awaited: Option<Generation>,
 }
 
 impl Pool {
-    /// Purges all expired snapshots, durable on return. Makes leftovers of dead sessions visible to
-    /// garbage collection first.
+    /// Purges all expired snapshots. Durable on return. First enters leftovers of dead sessions, so
+    /// that garbage collection sees them.
     pub fn purge(&self, _permit: &GcPermit, expiry: &SnapshotExpiry) -> Result<Purged> {
         self.enter_leftovers()?;
         let survey = Survey::of(self, expiry)?;
@@ -33,7 +34,7 @@ impl Pool {
         }
         let session = self.begin_for(Purpose::Collect, LaneOptions::metadata())?;
         self.commit_collected(self.next_sequence(Purpose::Collect), |base| {
-            // One that was taken back meanwhile is not there any more.
+            // A snapshot that was taken back meanwhile is not in this trash any more.
             let (forgotten, _) = self.trash_of(base.record.catalog)?;
             let expired = forgotten.iter().filter(|f| survey.is_expired(self, f));
             let edits: Vec<_> = expired
@@ -48,7 +49,7 @@ impl Pool {
         Ok(purged)
     }
 
-    /// What [`Pool::purge`] would do now. Changes nothing.
+    /// Returns what [`Pool::purge`] would do now. Changes nothing.
     pub fn estimate_purge(&self, expiry: &SnapshotExpiry) -> Result<Purged> {
         Ok(Survey::of(self, expiry)?.purged)
     }
@@ -57,7 +58,8 @@ impl Pool {
 /// The trash at one moment.
 struct Survey {
     expiry: SnapshotExpiry,
-    /// Only what this commit has forgotten is purged: holds that begin later hold it or a later one.
+    /// Only snapshots that this commit has in the trash are purged: later holds have this or a
+    /// later generation.
     seen: Generation,
     held: Option<Generation>,
     purged: Purged,
@@ -78,7 +80,7 @@ impl Survey {
                 ahead_by: ahead.map(|since| since.by).max(),
                 ..Purged::default()
             },
-            // After the commit above was chosen.
+            // After the generation above was chosen.
             held: pool.held_oldest(),
         };
         let waiting = forgotten
@@ -97,7 +99,7 @@ impl Survey {
     }
 }
 
-/// True when nobody held a commit from before the snapshot was forgotten.
+/// Returns true if no hold is older than the commit that forgot the snapshot.
 pub(super) fn is_unheld(held: Option<Generation>, forgotten: &Forgotten) -> bool {
     held.is_none_or(|held| held >= forgotten.since.by)
 }

@@ -1,10 +1,15 @@
-//! Copying what is live out of one region, in three parts: it is read, looked into, packed.
+//! Copies the live chunks of one region, in three parts: read, check, pack. `copy` calls this.
 //!
-//! Invariant: nothing is sealed again that was not compared with its fingerprints after it was
-//! read. A region of which all is live goes as it is stored, and its payload is compared once more,
-//! by checksum, in the place from which it is sealed; of others the live chunks are packed anew.
-//! What was found damaged goes only by the second way. Looking into a region asks neither device
-//! nor pool, so that another thread may do it. Called by copying.
+//! ```text
+//! SourceRegion --read--> ReadRegion --look (any thread)--> LookedRegion --pack--> lane
+//!   all live: in its stored form     otherwise: the live chunks, packed again
+//! ```
+//!
+//! Invariant: bytes are sealed again only after they were compared with their fingerprints since
+//! they were read. A region that is completely live is copied in its stored form, and the checksum
+//! of its payload is compared once more in the buffer from which it is sealed. A region in
+//! quarantine never goes this way. Checking accesses neither device nor pool, so another thread may
+//! do it.
 
 use super::CachedChunks;
 use super::lanes::FINE_REGION_BYTES;
@@ -17,35 +22,35 @@ use chunk_store::{Result, StoreError};
 use format::container::{ContainerClass, region_sectors};
 use units::Fingerprint;
 
-/// A region, what its container says of it, and which chunks of it are to be copied.
+/// A region, its directory entry, and which of its chunks must be copied.
 pub(super) struct SourceRegion {
     pub place: RegionPlace,
     pub class: ContainerClass,
     pub stored_bytes: u32,
-    /// Names and lengths of all.
+    /// Fingerprints and lengths of all its chunks.
     pub chunks: Vec<(Fingerprint, u32)>,
-    /// Numbers of those that are live.
+    /// Numbers of the live chunks.
     pub wanted: Vec<usize>,
 }
 
-/// The same, and its stored bytes, not yet checked.
+/// A region with its stored bytes, not checked yet.
 pub(super) struct ReadRegion {
     of: SourceRegion,
     read: Read,
 }
 
 enum Read {
-    /// All that is wanted was in memory: nothing was read.
+    /// All wanted chunks were in memory, so nothing was read.
     Cached,
     Fetched {
         region: FetchedRegion,
-        /// It may go as it is stored.
+        /// It may be copied in its stored form.
         is_whole: bool,
     },
     Failed(StoreError),
 }
 
-/// The same, checked.
+/// A region after its check.
 pub(super) struct LookedRegion {
     of: SourceRegion,
     found: Found,
@@ -53,28 +58,28 @@ pub(super) struct LookedRegion {
 
 enum Found {
     Cached,
-    /// To go as it is stored; all of its chunks are what they are called.
+    /// May be copied in its stored form: all of its chunks match their fingerprints.
     Proven(ProvenRegion),
-    /// The chunks of its directory, of which those that are wanted are what they are called.
+    /// Raw bytes of the region. The wanted chunks match their fingerprints.
     Chunks(Vec<u8>),
-    /// They are something else.
+    /// A chunk does not match its fingerprint.
     Misnamed,
     Failed(StoreError),
 }
 
-/// Plain bytes that were copied.
+/// Length of copied chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopiedBytes {
-    /// In all.
+    /// All, bytes.
     pub bytes: u64,
-    /// ... that were in memory.
+    /// Part of `bytes` that was in memory.
     pub cached_bytes: u64,
-    /// ... that are packed as they were.
+    /// Part of `bytes` that was copied in its stored form.
     pub as_stored_bytes: u64,
 }
 
 impl SourceRegion {
-    /// Reads it, unless what is wanted of it is in memory.
+    /// Reads the region, unless all wanted chunks are in memory.
     pub fn read(self, pool: &Pool, cached: &dyn CachedChunks) -> Result<ReadRegion> {
         if self.wanted_chunks().all(|(name, _)| cached.holds(&name)) {
             let read = Read::Cached;
@@ -96,7 +101,7 @@ impl SourceRegion {
         self.wanted.iter().filter_map(chunk)
     }
 
-    /// The chunks that are wanted, in the bytes of all.
+    /// Returns the wanted chunks within the raw bytes.
     fn wanted_spans<'a>(&self, raw: &'a [u8]) -> Vec<(Fingerprint, &'a [u8])> {
         let mut start = 0;
         let mut spans = Vec::with_capacity(self.chunks.len());
@@ -117,7 +122,7 @@ impl SourceRegion {
         }
     }
 
-    /// What parity makes of a region that could not be read; its chunks are looked at.
+    /// Restores an unreadable region by parity and checks its chunks.
     fn restored(&self, containers: &ContainerReader, why: StoreError) -> Found {
         let is_damage = why.is_corruption();
         match containers.opened_restored(self.place).filter(|_| is_damage) {
@@ -136,7 +141,7 @@ impl SourceRegion {
 }
 
 impl ReadRegion {
-    /// Bytes that were read.
+    /// Returns how many bytes were read.
     pub fn len(&self) -> usize {
         match &self.read {
             Read::Fetched { region, .. } => region.bytes_read(),
@@ -144,7 +149,7 @@ impl ReadRegion {
         }
     }
 
-    /// Checks it, opens its seal, and compares what is wanted of it with its fingerprints.
+    /// Checks the region, opens its seal, and compares the wanted chunks with their fingerprints.
     pub fn look(self, containers: &ContainerReader) -> LookedRegion {
         let Self { of, read } = self;
         let found = match read {
@@ -161,12 +166,12 @@ impl ReadRegion {
 }
 
 impl LookedRegion {
-    /// How many chunks are to be copied.
+    /// Returns how many chunks must be copied.
     pub fn chunks_wanted(&self) -> usize {
         self.of.wanted.len()
     }
 
-    /// Packs what is wanted of it.
+    /// Packs the wanted chunks.
     pub fn pack(
         self,
         pool: &Pool,
@@ -194,7 +199,7 @@ impl LookedRegion {
                 lane.store_proven(of.class, &of.wanted_spans(&raw))?;
                 pool.containers().reuse_bytes(raw);
             }
-            // Another copy may do, though it was not the one to be kept.
+            // Another copy may be sound, although it was not the one to keep.
             Found::Failed(e) if e.is_corruption() => {
                 pool.chunks().set_aside(of.place);
                 for (name, _) in of.wanted_chunks() {
@@ -211,7 +216,8 @@ impl LookedRegion {
     }
 }
 
-/// True when a region of which all is to be copied is worth its header, and nobody has any of it elsewhere.
+/// Returns true if a completely live region is large enough to stay as it is, and the pool has none
+/// of its chunks elsewhere.
 fn may_stay_packed(lane: &mut Lane, of: &SourceRegion, opened: &OpenedRegion) -> Result<bool> {
     if (opened.raw_bytes() as usize) < lane.region_bytes(of.class).min(FINE_REGION_BYTES) {
         return Ok(false);
@@ -224,7 +230,7 @@ fn may_stay_packed(lane: &mut Lane, of: &SourceRegion, opened: &OpenedRegion) ->
     Ok(true)
 }
 
-/// Plain bytes that were still in memory.
+/// Copies chunks from memory, or else from wherever they are. Returns the bytes from memory.
 fn copy_cached(
     pool: &Pool,
     cached: &dyn CachedChunks,
@@ -243,8 +249,8 @@ fn copy_cached(
     Ok(in_memory)
 }
 
-/// One chunk, wherever it is. Who reads it verified it when it came into memory, which may be long
-/// ago.
+/// Copies one chunk from wherever it is. The reader verified it when it was cached, perhaps long
+/// ago, so this compares it again.
 fn copy_found(pool: &Pool, lane: &mut Lane, of: &SourceRegion, name: &Fingerprint) -> Result<()> {
     let chunk = pool.reader().chunk(name)?;
     if !pool.containers().is_called(&[(*name, &chunk)]) {

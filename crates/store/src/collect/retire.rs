@@ -1,7 +1,8 @@
-//! Retired containers: nothing new refers to them, until they are in the trash or taken back.
+//! Retired containers: no new reference to them is made until they are in the trash or taken back.
+//! Garbage collection calls this.
 //!
 //! Invariant: a retired container that no commit puts into the trash is taken back when this is
-//! dropped, whatever ended the run. Called by garbage collection.
+//! dropped, however the run ended.
 
 use super::GcPermit;
 use crate::pool::Pool;
@@ -44,7 +45,8 @@ impl Retired {
         }
     }
 
-    /// The commit that puts them into the trash begins: it may stand, whatever is told of it.
+    /// Stops tracking them: the commit that trashes them begins, and it may stand even if it
+    /// reports an error.
     pub(super) fn give_up(&mut self, ids: &[ContainerId]) {
         ids.iter().for_each(|id| {
             self.containers.remove(id);

@@ -1,4 +1,4 @@
-//! Memory that fails while a region is copied: no damage is sealed as good data.
+//! Memory errors while a region is copied: damage is never sealed as good data.
 
 use super::CopyCounts;
 use crate::pool::Pool;
@@ -60,7 +60,8 @@ fn collect(pool: &Pool, strike: Option<When>) -> CopyCounts {
     whole_run::collect(pool, None, small::LANE, before_copying)
 }
 
-/// Every second pair of chunks is still needed: regions of two, each live as a whole or not at all.
+/// Every second pair of chunks is still needed. Regions have two chunks, so each is live completely
+/// or not at all.
 #[test]
 fn a_bit_that_flips_between_read_and_seal_is_not_sealed() {
     let mut noise = vec![0; 24 * CHUNK];
@@ -89,7 +90,7 @@ fn a_bit_that_flips_between_read_and_seal_is_not_sealed() {
                 counts.containers_kept_back > 0,
                 "{when:?} {with:?}: {counts:?}"
             );
-            // The original is there, and the next run copies it.
+            // The original still exists, and the next run copies it.
             let counts = collect(&pool, None);
             assert_eq!(
                 counts.containers_kept_back, 0,

@@ -1,6 +1,7 @@
-//! What the collector asks open volumes, which stand above this room.
+//! Traits through which garbage collection asks open volumes, which are in a higher layer.
+//! `volumes` implements [`OpenVolumes`], [`Mark`](super::Mark) calls it.
 //!
-//! Invariant: nothing here but words. Implemented by `volumes`, called by [`Mark`](super::Mark).
+//! Invariant: declarations only.
 
 use crate::pool::Pool;
 use chunk_store::Result;
@@ -9,17 +10,17 @@ use units::Fingerprint;
 
 /// The open volumes of a pool.
 pub trait OpenVolumes {
-    /// The pool below.
+    /// Returns the pool below.
     fn pool(&self) -> &Pool;
 
-    /// Tells what volumes refer to and no root says yet. A chunk that was stored or found for a volume
-    /// before the call is told, unless a commit or a later write has made it needless; and then that
-    /// commit or write is durable when the call returns. So what is not told, and no root reaches,
-    /// nobody needs, after a crash either.
+    /// Reports everything that volumes refer to and that no root names yet. A chunk that was stored
+    /// or found for a volume before the call is reported, unless a commit or a later write has
+    /// replaced it; that commit or write is then durable when the call returns. So a chunk that is
+    /// neither reported nor reached by a root is not needed, after a crash either.
     fn visit_unfolded(&self, needed: &mut dyn Needed) -> Result<()>;
 }
 
-/// Told what is needed.
+/// Receives what is needed.
 pub trait Needed {
     /// A whole object.
     fn object(&mut self, root: &ObjectRoot);

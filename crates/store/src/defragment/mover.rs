@@ -1,8 +1,8 @@
-//! Copying the chunks of ranges forward, each range side by side into one container.
+//! Copies the chunks of ranges forward, each range contiguously into one container. `maintenance`
+//! calls this.
 //!
-//! Invariant: what is copied is compared with its fingerprint as it is packed, and is found in its
-//! new place when the commit is durable; until then, and after a crash before it, where it was.
-//! Called by maintenance.
+//! Invariant: a chunk is compared with its fingerprint while it is packed. Readers find the copy
+//! once the commit is durable; until then, and after a crash before it, they find the old place.
 
 use crate::collect::CachedChunks;
 use crate::pool::{Pool, Purpose};
@@ -13,43 +13,43 @@ use format::recipe::ObjectRoot;
 use std::ops::{ControlFlow, Range};
 use units::Fingerprint;
 
-/// What was copied.
+/// Counts of copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MoveCounts {
-    /// Chunks.
+    /// Chunks copied.
     pub chunks: u64,
-    /// Their plain bytes.
+    /// Their length, bytes.
     pub bytes: u64,
-    /// ... of them, those that were in memory.
+    /// Part of `bytes` that was in memory.
     pub cached_bytes: u64,
-    /// Stored bytes that a commit has added: containers, with what describes them.
+    /// Size of the containers that the commit added, bytes.
     pub stored_bytes: u64,
 }
 
-/// See the module's head. Dropped without a commit, it leaves containers that the next one takes up.
+/// See the module's head. Without a commit it leaves containers that the next session adopts.
 pub struct Mover {
     session: WriteSession,
     moved: FingerprintSet,
     counts: MoveCounts,
-    /// Of the last chunk that was in memory.
+    /// Buffer for a chunk from memory.
     bytes: Vec<u8>,
 }
 
-/// Chunks that are being copied side by side.
+/// Chunks that are being copied contiguously.
 pub struct Copying {
-    /// With their lengths.
+    /// Remaining chunks with their lengths.
     left: std::vec::IntoIter<(Fingerprint, u64)>,
 }
 
 impl Copying {
-    /// Nothing of them is left.
+    /// Returns true if nothing is left to copy.
     pub fn is_done(&self) -> bool {
         self.left.len() == 0
     }
 }
 
 impl Mover {
-    /// Begins; one at a time for each pool. `lane` says how what is copied is packed.
+    /// Begins copying; one mover at a time for each pool. `lane` has the options for packing.
     pub fn begin(pool: &Pool, lane: LaneOptions) -> Result<Self> {
         Ok(Self {
             session: pool.begin_for(Purpose::Defragment, lane)?,
@@ -59,13 +59,13 @@ impl Mover {
         })
     }
 
-    /// What was copied so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> MoveCounts {
         self.counts
     }
 
-    /// Copies the chunks of these ranges of an object side by side, those left out that were copied before.
-    /// `Corruption` when one of them cannot be read: those before it are copied.
+    /// Copies the chunks of these ranges of an object contiguously, except those copied before.
+    /// Fails with `Corruption` if one cannot be read; those before it are copied.
     pub fn move_parts(
         &mut self,
         pool: &Pool,
@@ -77,7 +77,7 @@ impl Mover {
         self.go_on(pool, memory, &mut copying, &mut |_| false)
     }
 
-    /// Looks which chunks these ranges of an object consist of, those left out that were copied before.
+    /// Lists the chunks of these ranges of an object, except those copied before.
     pub fn begin_parts(
         &mut self,
         pool: &Pool,
@@ -104,16 +104,16 @@ impl Mover {
         Ok(copying)
     }
 
-    /// What another has begun, and has committed some of: the rest will lie side by side.
+    /// Continues a list that another mover began and partly committed: the rest will be contiguous.
     pub fn take_over(&mut self, copying: &Copying) -> Result<()> {
         let bytes: u64 = copying.left.as_slice().iter().map(|(_, len)| len).sum();
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.session.main().begin_run(bytes)
     }
 
-    /// Copies chunks until they are all copied, or until so much was copied that `is_enough`: one at least. What it
-    /// copied is told. `Corruption` when one of them cannot be read: those before it are copied. They lie
-    /// side by side unless something else is begun before they are all copied.
+    /// Copies chunks until none is left or `is_enough` accepts the copied bytes; at least one.
+    /// Returns the counts of this call. Fails with `Corruption` if a chunk cannot be read; those
+    /// before it are copied. The chunks are contiguous unless another list is begun before the end.
     pub fn go_on(
         &mut self,
         pool: &Pool,
@@ -144,7 +144,7 @@ impl Mover {
         fingerprint: &Fingerprint,
     ) -> Result<()> {
         let lane = self.session.main();
-        // What is in memory may have changed there: then the device has it.
+        // A chunk in memory may have changed there. Then the device has it.
         let is_cached = memory.copy(fingerprint, &mut self.bytes)
             && lane.store_again(fingerprint, &self.bytes)?.is_none();
         let len = match is_cached {
@@ -164,7 +164,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Enters the copies; durable on return. From then on they are what is read.
+    /// Commits the copies. Durable on return. From then on readers use them.
     pub fn commit(mut self, pool: &Pool) -> Result<MoveCounts> {
         let stored = self.session.seal_data()?;
         let Self { session, moved, .. } = self;

@@ -1,10 +1,13 @@
-//! Whom moving chunks would hurt: others who have them too, and have them well placed.
+//! Estimates how much each move would fragment other objects that share the chunks. `maintenance`
+//! calls this.
 //!
-//! A move hurts another owner when something that he reads at once would lie in more pieces after it: a
-//! range that the trace has of him, or, without a trace, a window of 128 KiB of a disk or a segment of a stream. An owner who has the same
-//! chunks side by side moves along and is not hurt.
+//! A move hurts another owner if a range that this owner reads at once would be in more pieces
+//! after it. Such a range comes from the trace or, without a trace, is a window of 128 KiB of a
+//! disk or a segment of a stream. An owner that has the same chunks contiguously moves along and is
+//! not hurt.
 //!
-//! Invariant: a move that hurts more requests than it serves is not made. Called by maintenance.
+//! Invariant: a move counts as fair only if it serves more requests than it hurts
+//! ([`Move::is_fair`]).
 
 use super::places::{Extent, Finder, runs};
 use crate::pool::Pool;
@@ -16,34 +19,34 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// What is to be moved to one place.
+/// Ranges of an object whose chunks will be moved together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Of which object: its key.
+    /// Key of the object.
     pub object: u64,
-    /// Bytes of it, ascending and apart.
+    /// The ranges, bytes, ascending and not adjacent.
     pub parts: Vec<Range<u64>>,
     /// Weight of the requests for them.
     pub weight: u64,
-    /// Runs of regions that they lie in.
+    /// Number of runs of adjacent regions in which they are now.
     pub runs: u64,
-    /// Weight of other owners' requests, for each run that they would lie in besides.
+    /// Weight of other owners' requests, for each additional run.
     pub hurts: u64,
 }
 
 impl Move {
-    /// Its first byte in the object.
+    /// Returns the first byte in the object.
     pub fn start(&self) -> u64 {
         self.parts.first().map_or(0, |part| part.start)
     }
 
-    /// How many bytes of the object they are.
+    /// Returns the total length of the ranges, bytes.
     pub fn bytes(&self) -> u64 {
         let bytes = |part: &Range<u64>| part.end.saturating_sub(part.start);
         self.parts.iter().map(bytes).sum()
     }
 
-    /// True when it is worth what it costs others.
+    /// Returns true if it serves more than it hurts.
     pub fn is_fair(&self) -> bool {
         let serves = self.weight.saturating_mul(self.runs.saturating_sub(1));
         self.hurts == 0 || serves > self.hurts
@@ -55,16 +58,16 @@ pub struct Moves {
     pool: Arc<Pool>,
     finder: Finder,
     moves: Vec<Move>,
-    /// Of each chunk that is moved: by which move.
+    /// For each moved chunk, the number of its move.
     chunks: FingerprintMap<usize>,
-    /// Nodes of recipes that were looked at.
+    /// Recipe nodes that were visited.
     seen: FingerprintSet,
-    /// The root, and the end of the leaf, of which only the first windows were weighed.
+    /// The root and the end of the leaf of which only the first windows were weighed.
     open: Option<(Fingerprint, u64)>,
 }
 
 impl Moves {
-    /// Of no moves yet.
+    /// Creates an empty set.
     pub fn new(pool: &Arc<Pool>) -> Self {
         Self {
             pool: Arc::clone(pool),
@@ -76,7 +79,7 @@ impl Moves {
         }
     }
 
-    /// Takes a move of this object up, and reads which chunks it is of.
+    /// Adds a move of this object and reads which chunks it contains.
     pub fn add(&mut self, root: &ObjectRoot, one: Move) -> Result<()> {
         let (chunks, number) = (&mut self.chunks, self.moves.len());
         let visit = &mut |_, _, f: Fingerprint| {
@@ -94,17 +97,17 @@ impl Moves {
         Ok(())
     }
 
-    /// The moves so far.
+    /// Returns the moves so far.
     pub fn moves(&self) -> &[Move] {
         &self.moves
     }
 
-    /// What they came to.
+    /// Returns the moves with their weights.
     pub fn into_moves(self) -> Vec<Move> {
         self.moves
     }
 
-    /// An owner reads this range of an object at once, with this weight.
+    /// Records that an owner reads this range of an object at once, with this weight.
     pub fn weigh(&mut self, root: &ObjectRoot, range: Range<u64>, weight: u64) -> Result<()> {
         let mut window = Vec::new();
         let Range { start, end } = range;
@@ -116,8 +119,9 @@ impl Moves {
         self.weigh_window(&window, weight)
     }
 
-    /// An owner reads all windows of an object, with this weight; the one that begins at `at` is weighed, unless another
-    /// owner has the same leaf of the recipe and was asked. Where to go on.
+    /// Records that an owner reads all windows of an object, with this weight: weighs the window at
+    /// `at`, unless another owner has the same leaf of the recipe and was weighed. Returns where to
+    /// continue.
     pub fn weigh_next(&mut self, root: &ObjectRoot, at: u64, weight: u64) -> Result<u64> {
         let is_open = |(of, end): &(Fingerprint, u64)| *of == root.fingerprint && at < *end;
         let (next, leaf) = match self.open.take().filter(is_open) {
@@ -132,7 +136,7 @@ impl Moves {
         let end = window_end.min(leaf.end);
         let mut window = Vec::new();
         let visit = &mut |offset: u64, _, f| {
-            // Of the window before, otherwise.
+            // Earlier pieces belong to the window before.
             if offset >= leaf.start {
                 window.push(f);
             }
@@ -146,14 +150,15 @@ impl Moves {
         Ok(end)
     }
 
-    /// As [`Self::weigh_next`] for who was asked up to `asked` by an earlier process: only notes that. Reads no leaf.
+    /// Like [`Self::weigh_next`], for an owner that an earlier process weighed up to `asked`: only
+    /// records that. Reads no leaf.
     pub fn pass(&mut self, root: &ObjectRoot, at: u64, asked: u64) -> Result<u64> {
         let next = self.leaf(root, at)?.0;
         self.open = (asked < next).then_some((root.fingerprint, next));
         Ok(next.min(asked.max(at.saturating_add(1))))
     }
 
-    /// Bytes of the recipe's leaf under `at`, unless it was looked at, and where it ends.
+    /// Returns the end of the recipe's leaf at `at`, and its range unless it was visited before.
     fn leaf(&mut self, root: &ObjectRoot, at: u64) -> Result<(u64, Option<Range<u64>>)> {
         let mut fingerprint = root.fingerprint;
         let (mut from, mut to) = (0u64, root.len);
@@ -165,7 +170,7 @@ impl Moves {
             if level == 1 {
                 break;
             }
-            // Somebody else has begun with all that is below.
+            // Another owner has begun with everything below this node.
             if at == from && !self.seen.insert(fingerprint) {
                 return Ok((to.max(past), None));
             }
@@ -200,7 +205,7 @@ impl Moves {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut involved = Vec::new();
         for f in window.iter().filter(|f| !f.is_hole()) {
-            // What is damaged is read from nowhere.
+            // A damaged chunk has no place.
             let Some(extent) = self.finder.find(f)? else {
                 continue;
             };
@@ -228,7 +233,8 @@ impl Moves {
     }
 }
 
-/// What of an object is read at once where no trace says so: of streams and files segments, of disks windows.
+/// Returns how much of an object is read at once if no trace tells: segments of streams and files,
+/// windows of disks, bytes.
 pub fn read_at_once(root: &ObjectRoot) -> u64 {
     match root.layout {
         Layout::Variable => SEGMENT_BYTES,
@@ -236,7 +242,7 @@ pub fn read_at_once(root: &ObjectRoot) -> u64 {
     }
 }
 
-/// Stands for where a move puts its chunks: no place of anything else, adjacent to none.
+/// Returns a place for moved chunks that no real chunk has and that is adjacent to none.
 fn elsewhere(number: usize) -> Extent {
     Extent {
         container: ContainerId(u64::MAX - number as u64),

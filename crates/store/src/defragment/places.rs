@@ -1,9 +1,10 @@
-//! Where the bytes of an object lie: regions of containers, as FragPicker wants to know it.
+//! Finds where the bytes of an object are: regions of containers, in the form that FragPicker
+//! needs. `maintenance` calls this.
 //!
-//! Regions that follow each other in one container are one piece: the device reads them in one go. The order
-//! of chunks within them costs nothing, since a region is decoded as a whole.
+//! Adjacent regions in one container count as one piece: the device reads them at once. The order
+//! of chunks within a region costs nothing, because a region is decoded completely.
 //!
-//! Invariant: the places are those that a reader is told. Called by maintenance.
+//! Invariant: the places are those that readers use.
 
 use crate::pool::Pool;
 use chunk_store::chunk_map::{ChunkMap, ChunkPlace, Near};
@@ -17,7 +18,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Sectors of a region, in its container.
+/// Sectors of a region in its container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Extent {
     pub container: ContainerId,
@@ -36,7 +37,7 @@ impl Extent {
     }
 }
 
-/// In how many runs of adjacent regions these lie.
+/// Returns the number of runs of adjacent regions.
 pub(super) fn runs(extents: &mut Vec<Extent>) -> u64 {
     extents.sort_unstable();
     extents.dedup();
@@ -47,18 +48,18 @@ pub(super) fn runs(extents: &mut Vec<Extent>) -> u64 {
     breaks.count() as u64 + u64::from(!extents.is_empty())
 }
 
-/// What a range costs whoever reads it.
+/// Cost of reading a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes of its chunks, without holes.
+    /// Length of its chunks without holes, bytes.
     pub bytes: u64,
-    /// Regions that hold them.
+    /// Number of their regions.
     pub regions: u64,
-    /// Runs of adjacent regions: device reads, at best.
+    /// Number of runs of adjacent regions: the minimum of device reads.
     pub runs: u64,
 }
 
-/// Looks chunks up, those of one object after the other.
+/// Looks chunks up. Chunks of one object should come in order.
 pub(super) struct Finder {
     chunks: Arc<ChunkMap>,
     near: RefCell<Near>,
@@ -72,7 +73,7 @@ impl Finder {
         }
     }
 
-    /// `None`: the chunk is nowhere.
+    /// Returns the region of a chunk, or `None` if the chunk is nowhere.
     pub fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Extent>> {
         let mut near = self.near.borrow_mut();
         let place = self.chunks.locate(fingerprint, &mut near)?;
@@ -86,17 +87,17 @@ pub struct Places<'a> {
     container_bytes: u64,
     objects: &'a BTreeMap<u64, ObjectRoot>,
     finder: Finder,
-    /// Regions of the pieces that were told last: the upper bits of a place are a number in here.
+    /// Regions of the pieces returned last: the upper bits of a place are an index into it.
     extents: RefCell<Vec<Extent>>,
-    /// Bytes of them, within the range that was asked for.
+    /// Length of these pieces within the requested range, bytes.
     bytes: Cell<u64>,
 }
 
-/// Bits of a place that say where in its region.
+/// Number of bits of a place for the offset in its region.
 const OFFSET_BITS: u32 = 44;
 
 impl<'a> Places<'a> {
-    /// Of these objects. A copy is closed with its container at `container_bytes`.
+    /// Creates places for these objects. A container of copies is closed at `container_bytes`.
     pub fn new(
         pool: &'a Pool,
         objects: &'a BTreeMap<u64, ObjectRoot>,
@@ -117,13 +118,13 @@ impl<'a> Places<'a> {
         root.ok_or_else(|| StoreError::corruption("object", object, "not among those"))
     }
 
-    /// What reading a range costs now.
+    /// Returns the cost of reading a range now.
     pub fn cost(&self, object: u64, range: Range<u64>) -> Result<Cost> {
         self.pieces(object, range)?;
         Ok(self.cost_of_last())
     }
 
-    /// The same for the range whose pieces were told last.
+    /// Returns the cost of the range whose pieces were returned last.
     pub fn cost_of_last(&self) -> Cost {
         let mut extents = self.extents.borrow().clone();
         let runs = runs(&mut extents);
@@ -134,8 +135,8 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Looks the chunks of a range up, until that was enough: who asks for them next finds directories in memory. Where
-    /// it ended.
+    /// Looks up the chunks of a range until `is_enough` returns true, so that the directories are
+    /// in memory for the next caller. Returns where it stopped.
     pub fn prepare(
         &self,
         object: u64,
@@ -161,7 +162,7 @@ impl<'a> Places<'a> {
         Ok(reached)
     }
 
-    /// True when these ranges lie in no more runs of adjacent regions than they need.
+    /// Returns true if these ranges are in no more runs of adjacent regions than necessary.
     pub fn are_together(&self, object: u64, parts: &[Range<u64>]) -> Result<bool> {
         let (mut all, mut bytes) = (Vec::new(), 0);
         for part in parts {
@@ -172,7 +173,8 @@ impl<'a> Places<'a> {
         Ok(runs(&mut all) <= self.pieces_needed(bytes))
     }
 
-    /// The chunks of a range and where they lie, holes left out. `Corruption` when one lies nowhere.
+    /// Returns the chunks of a range and their places, without holes. Fails with `Corruption` if a
+    /// chunk is nowhere.
     pub fn spots(&self, object: u64, range: Range<u64>) -> Result<Vec<Spot>> {
         let root = self.root(object)?;
         let mut spots = Vec::new();
@@ -200,7 +202,7 @@ impl<'a> Places<'a> {
         extent.ok_or_else(|| StoreError::corruption("chunk", chunk, found))
     }
 
-    /// Bytes of a range of an object that are no holes.
+    /// Returns the length of a range of an object without holes, bytes.
     pub fn mapped_bytes(&self, object: u64, range: Range<u64>) -> Result<u64> {
         let root = self.root(object)?;
         let Range { start, end } = range;

@@ -1,4 +1,4 @@
-//! Places that the index has let go, and an index that is damaged under writers.
+//! Places that the index has dropped, and an index that is damaged during writes.
 
 use super::Pool;
 use crate::read_path::Reader;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint, WriterId};
 
-/// Copies that others begin before and after one is stored.
+/// Number of copies that other sessions begin before and after a chunk is stored.
 const BEGUN: [(u64, u64); 9] = [
     (0, 0),
     (0, 3),
@@ -33,17 +33,17 @@ fn chunk(n: u64) -> Vec<u8> {
     bytes
 }
 
-/// A pool with so many chunks, committed.
+/// Creates a pool with `count` chunks, committed.
 fn stored(count: u64) -> (Arc<SimDisk>, Pool, Vec<Fingerprint>) {
     stored_after(count, 0)
 }
 
-/// The same after so many copies of each were begun by others.
+/// Creates the same pool after other sessions began `copies` copies of each chunk.
 fn stored_after(count: u64, copies: u64) -> (Arc<SimDisk>, Pool, Vec<Fingerprint>) {
     let disk = SimDisk::new();
     let pool = make(&disk);
     if copies > 0 {
-        // Keys come of the same seed: the chunks have the same fingerprints in every pool.
+        // Keys come from the same seed, so the chunks have the same fingerprints in every pool.
         begin_copies(&pool, &stored(count).2, 0..copies);
     }
     let mut session = pool.begin(LANE).expect("session");
@@ -53,7 +53,7 @@ fn stored_after(count: u64, copies: u64) -> (Arc<SimDisk>, Pool, Vec<Fingerprint
     (disk, pool, chunks)
 }
 
-/// Copies that somebody else began to store: places in containers that do not exist, or not yet.
+/// Inserts copies that other sessions began to store: places in containers that do not exist.
 fn begin_copies(pool: &Pool, chunks: &[Fingerprint], copies: Range<u64>) {
     let index = &pool.chunks().index;
     for copy in copies {
@@ -65,7 +65,7 @@ fn begin_copies(pool: &Pool, chunks: &[Fingerprint], copies: Range<u64>) {
             };
             index.insert(fingerprint, location).expect("insert");
         }
-        // Each is merged into the file by some commit.
+        // A commit merges each of them into the file.
         index.commit(&BTreeMap::new()).expect("merge");
     }
 }
@@ -96,7 +96,7 @@ fn a_search_is_made_once_for_a_chunk() {
     drop(pool);
     let pool = open(&disk);
     begin_copies(&pool, &chunks, 0..9);
-    // Directories are read again and again, as if there were many.
+    // Directories are read again each time, as if there were many.
     let map = pool.chunks();
     let locate = |fingerprint: &Fingerprint| {
         map.forget_directories();
@@ -109,7 +109,7 @@ fn a_search_is_made_once_for_a_chunk() {
     let first = locate(&chunks[7]);
     let again = locate(&chunks[7]);
     assert!(first >= containers, "{first} of {containers} directories");
-    // Those that do not exist count as reads.
+    // Containers that do not exist count as reads too.
     assert!(again <= 5, "{again} directories for a chunk that was found");
 }
 
@@ -142,7 +142,7 @@ fn a_damaged_index_loses_nothing_that_is_being_written() {
     drop(pool);
     let pool = open(&disk);
     let mut session = pool.begin(LANE).expect("session");
-    // Regions are closed and in the index; their container is open.
+    // The regions are closed and in the index. Their container is still open.
     let new: Vec<_> = (100..106)
         .map(|n| session.main().store_chunk(&chunk(n)).expect("store"))
         .collect();

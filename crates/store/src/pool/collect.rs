@@ -1,6 +1,6 @@
-//! What the collector needs of a pool.
+//! Access of garbage collection to a pool.
 //!
-//! Invariant: nothing here decides; who calls it has proven what it may do. Called by the collector.
+//! Invariant: nothing here decides. The caller has proven that it may do what it asks for.
 
 use super::{Pool, Purpose};
 use crate::recovery::WRITERS;
@@ -28,27 +28,28 @@ impl Pool {
         &self.containers
     }
 
-    /// The newest commit, its number and its record.
+    /// Returns the newest generation and its record.
     pub(crate) fn newest(&self) -> (Generation, RootRecord) {
         let head = self.head();
         (head.generation, head.record.clone())
     }
 
-    /// The oldest commit that somebody holds, in this process or as a reader in another one.
+    /// Returns the oldest generation with a hold, in this process or of a reader in another one.
     pub fn held_oldest(&self) -> Option<Generation> {
         let readers = self.readers();
         let read = readers.iter().map(|reader| reader.generation);
         read.chain(self.holds.oldest()).min()
     }
 
-    /// True when volumes are open over this pool and have written.
+    /// Returns true if volumes over this pool have an open session.
     pub(crate) fn has_open_volumes(&self) -> bool {
         let head = self.head();
         let is_open = |purpose: Purpose| head.writers[purpose as usize].session.strong_count() > 0;
         is_open(Purpose::Volumes) || is_open(Purpose::Direct)
     }
 
-    /// A token for the only collector; `Invalid` while there is another one.
+    /// Returns a token for the only garbage collection run. Fails with `Invalid` while there is
+    /// another one.
     pub(crate) fn collect_alone(&self) -> Result<Arc<()>> {
         let mut collecting = self.collecting.lock();
         if collecting.strong_count() > 0 {
@@ -60,23 +61,24 @@ impl Pool {
         Ok(token)
     }
 
-    /// Removes the commits before this one, durable on return: a pool is never rewound to them.
+    /// Removes the roots below this generation, durable on return. The pool can then not be rewound
+    /// to them.
     pub fn forget_roots_below(&self, generation: Generation) -> Result<()> {
         forget_roots_below(&self.media, generation)
     }
 
-    /// How much room the pool's disk has; `None`: nobody knows.
+    /// Returns the space of the pool's disk, or `None` if it is unknown.
     pub fn room(&self) -> Option<Room> {
         self.media.disk.room()
     }
 
-    /// How much room there is, and how much of it only recovery and collection may use; `None`:
-    /// nobody knows.
+    /// Returns the free space, and how much of it only recovery and garbage collection may use.
+    /// `None` if it is unknown.
     pub fn reserved(&self) -> Option<Reserved> {
         self.media.blobs.reserved()
     }
 
-    /// Makes the reserve again as far as there is room; nothing of a pool that was opened for
+    /// Restores the reserve as far as space allows. Does nothing in a pool that was opened for
     /// reading.
     pub fn keep_reserve(&self) {
         if self.is_writable()
@@ -86,15 +88,15 @@ impl Pool {
         }
     }
 
-    /// The number that the next container of a writer gets.
+    /// Returns the number of a writer's next container.
     pub(crate) fn next_sequence(&self, purpose: Purpose) -> u64 {
         let head = self.head();
         let next = &head.writers[purpose as usize].next_sequence;
         next.load(Ordering::Relaxed)
     }
 
-    /// A commit of the collector, whose containers are those from this number on: they go with it
-    /// when it fails.
+    /// Makes a commit of garbage collection whose containers have numbers from `first` on. They are
+    /// removed if it fails.
     pub(crate) fn commit_collected(
         &self,
         first: u64,
@@ -108,8 +110,9 @@ impl Pool {
         committed
     }
 
-    /// Removes the containers of a writer from this number on, which no commit has entered and none
-    /// will: its session has ended. Whoever found a chunk there finds it where it was before.
+    /// Removes a writer's containers with numbers from `first` on. The caller knows that no commit
+    /// has entered them and none will: their session has ended. A reader that found a chunk there
+    /// finds its old place again.
     pub(crate) fn remove_uncommitted(&self, purpose: Purpose, first: u64) {
         let writer = WRITERS[purpose as usize];
         let numbers = first..self.next_sequence(purpose);
@@ -117,7 +120,7 @@ impl Pool {
         let quarantine = &self.chunks.quarantine;
         for id in &ids {
             quarantine.retired.note_going(*id);
-            // What stays is found by the next session, as after a crash.
+            // If it remains, the next session finds it as after a crash.
             let _ = self.media.blobs.discard(&container_name(*id));
             quarantine.forget(*id);
         }

@@ -1,6 +1,7 @@
-//! Looking at a whole pool: is it sound, and what takes how much.
+//! Examines a whole pool: is it sound, and what uses how much space? The program calls this, and so
+//! does repair.
 //!
-//! Invariant: changes nothing that is stored. Called by the program through `Pool`, and by repair.
+//! Invariant: changes nothing that is stored.
 
 use super::{Pool, SpaceCounts};
 use crate::check::{CheckDepth, CheckProgress, CheckReport, Checked};
@@ -14,7 +15,7 @@ use std::ops::ControlFlow;
 use units::{ContainerId, Fingerprint};
 
 impl Pool {
-    /// Verifies the pool. What opening noted is part of the report.
+    /// Verifies the pool. The report includes the findings of opening it.
     pub fn check(
         &self,
         depth: CheckDepth,
@@ -23,7 +24,7 @@ impl Pool {
         let mut report = self.check_stored(depth, progress)?;
         report.damage.extend(self.notes.damage.iter().cloned());
         report.notes.extend(self.notes.unpaired.iter().cloned());
-        // Containers that are gone, too: nobody sets them aside who cannot commit it.
+        // Also missing containers: a reader cannot commit the quarantine.
         report.bad.iter().for_each(|place| self.hints.note(*place));
         Ok(report)
     }
@@ -35,7 +36,7 @@ impl Pool {
     ) -> Result<CheckReport> {
         let record = self.record();
         let (mut snapshots, unreadable) = self.snapshots_readable()?;
-        // A damaged catalog is told by what comes out of it above.
+        // The damaged catalog is reported by `snapshots_readable` above.
         let volumes = match self.volumes_as_snapshots() {
             Err(e) if e.is_corruption() => Vec::new(),
             volumes => volumes?,
@@ -44,7 +45,7 @@ impl Pool {
         snapshots.extend(volumes);
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
         let noted = match read_set_aside(record.catalog, &mut load) {
-            // Told with the damage to the catalog.
+            // Reported with the damage of the catalog.
             Err(e) if e.is_corruption() => BTreeSet::new(),
             other => other?,
         };
@@ -65,12 +66,12 @@ impl Pool {
         Ok(report)
     }
 
-    /// Regions and containers that are set aside: damaged when they were last read.
+    /// Returns the regions and containers in quarantine: damaged when they were last read.
     pub fn set_aside(&self) -> Vec<RegionPlace> {
         self.chunks.quarantine.places().into_iter().collect()
     }
 
-    /// Adds up what is stored and what is live. Reads every directory and every recipe.
+    /// Sums up what is stored and what is live. Reads every directory and every recipe.
     pub fn space(&self) -> Result<SpaceCounts> {
         let record = self.record();
         let mut counts = SpaceCounts {
@@ -101,7 +102,7 @@ impl Pool {
                     counts.trash_bytes += self.containers.stored_len(id)?;
                     return Ok(ControlFlow::Continue(()));
                 }
-                // Of a chunk in its container, as marking counts them.
+                // Chunk numbers in the container, as marking counts them.
                 let mut numbers = 0..;
                 for region in &contents.directory.regions {
                     let numbers: Vec<u32> = numbers.by_ref().take(region.chunks.len()).collect();
@@ -121,7 +122,7 @@ impl Pool {
                         let is_of =
                             |map: &LiveMap| map.of(id).is_some_and(|live| live.holds(number));
                         let (is_live, is_kept) = (is_of(&live), is_of(&of_forgotten));
-                        // What is marked is the copy that stays.
+                        // Marks are on the copy that garbage collection keeps.
                         if !is_live && !is_kept && !self.is_kept_at(fingerprint, id, number)? {
                             counts.duplicate_bytes += len;
                             dead += len;
@@ -145,7 +146,8 @@ impl Pool {
         Ok(counts)
     }
 
-    /// What these snapshots reach, and the catalog's own nodes. Data that is gone is for check to tell.
+    /// Marks what these snapshots reach, and the nodes of the catalog. Ignores missing data: check
+    /// reports it.
     fn live_of(&self, snapshots: &[Snapshot], catalog: Option<Fingerprint>) -> Result<LiveMap> {
         let sources = Sources {
             chunks: &self.chunks,
@@ -170,7 +172,7 @@ impl Pool {
         Ok(live)
     }
 
-    /// True when the copy of a chunk that stays is this one.
+    /// Returns true if garbage collection keeps this copy of the chunk.
     fn is_kept_at(&self, fingerprint: &Fingerprint, id: ContainerId, number: u32) -> Result<bool> {
         let kept = self.chunks.keeper(fingerprint, &|_| true)?;
         Ok(kept.is_some_and(|kept| kept.directory.container == id && kept.number == number))

@@ -1,12 +1,17 @@
-//! What a process found damaged, left for the next writer: a reader cannot commit it, and a writer may end before
-//! it does.
+//! Damage hints: places that a process found damaged, left for the next writer. A reader cannot
+//! commit them, and a writer may end before it does. The chunk map calls this when a place is put
+//! into quarantine, and so does the pool.
 //!
-//! Invariant: a hint is only believed by who has read the place himself. It is lost, stale or forged at the cost of
-//! reads, [`PLACES_MAX`] places at most, never of data. Readers avoid hinted places as the last resort without reading
-//! them; a writer reads each before it deduplicates anything, and notes in the catalog what is damaged. A container
-//! that parity restores is hinted at as such: a writer puts it back, and nobody avoids it.
+//! ```text
+//! damage found -> hint file -> next writer reads the place -> damaged: quarantine, commit
+//!                                                            sound: hint dropped
+//! ```
 //!
-//! Called by the chunk map, when a place is set aside, and by the pool.
+//! Invariant: a writer trusts a hint only after it has read the place itself. A lost, stale or
+//! forged hint costs at most the reads of [`PLACES_MAX`] places, never data. Readers use hinted
+//! places last, without reading them first. A writer reads each place before it deduplicates
+//! anything, and commits the damaged ones. A container that parity restores has a special hint: a
+//! writer stores it again, and readers do not avoid it.
 
 use super::Pool;
 use super::records::RecordSlots;
@@ -24,7 +29,8 @@ use units::{ContainerId, Fingerprint, PoolId};
 
 const SLOTS: RecordSlots =
     RecordSlots::new(["cache/damage.0", "cache/damage.1"], DAMAGE_HINTS_BYTES_MAX);
-/// So many places are written at once, each when it is found; of more, whenever there are twice as many.
+/// Up to this number, each new place is written at once. Beyond it, the places are written whenever
+/// their number is a power of two.
 const AT_ONCE: usize = 8;
 
 /// The places that wait for a writer.
@@ -36,16 +42,16 @@ pub struct DamageHints {
 
 #[derive(Default)]
 struct State {
-    /// Found by this process, or hinted at when it began; no commit is known to say so.
+    /// Places that this process found or was hinted at; no commit is known to have them.
     places: BTreeSet<RegionPlace>,
-    /// Found and not written.
+    /// Some places are not written yet.
     is_dirty: bool,
-    /// Why they could not be written.
+    /// Cause of the last failed write.
     failure: Option<String>,
 }
 
 impl DamageHints {
-    /// With what earlier processes left.
+    /// Opens the hints that earlier processes left.
     pub(super) fn open(disk: &Arc<dyn Disk>, pool: PoolId) -> Arc<Self> {
         let hints = Self {
             disk: Arc::clone(disk),
@@ -57,7 +63,7 @@ impl DamageHints {
         Arc::new(hints)
     }
 
-    /// A place was found damaged.
+    /// Adds a damaged place.
     pub(crate) fn note(&self, place: RegionPlace) {
         let mut state = self.state.lock();
         if state.places.len() >= PLACES_MAX {
@@ -78,7 +84,8 @@ impl DamageHints {
         }
     }
 
-    /// Writes what is not written yet. Why that fails, if it does: nobody else will know of the damage.
+    /// Writes the places that are not written yet. Returns the cause if that failed: no other
+    /// process will know of the damage.
     pub fn flush(&self) -> Option<String> {
         let mut state = self.state.lock();
         if state.is_dirty {
@@ -87,7 +94,7 @@ impl DamageHints {
         state.failure.clone()
     }
 
-    /// What other processes have left since this was last looked at.
+    /// Returns the places that other processes have added since the last look.
     pub(super) fn news(&self) -> BTreeSet<RegionPlace> {
         let newest = self.newest();
         let mut state = self.state.lock();
@@ -95,20 +102,20 @@ impl DamageHints {
         places_of(&newest).filter(is_news).collect()
     }
 
-    /// What waits.
+    /// Returns the places that wait.
     pub(super) fn places(&self) -> BTreeSet<RegionPlace> {
         self.state.lock().places.clone()
     }
 
-    /// Containers that are damaged, as far as anybody knows, and whose parity restores them.
+    /// Returns the containers that are known to be damaged and that parity restores.
     pub(super) fn restorable(&self) -> BTreeSet<ContainerId> {
         let state = self.state.lock();
         let places = state.places.iter().filter(|place| is_restorable(place));
         places.map(|place| place.container).collect()
     }
 
-    /// These wait no longer: a commit says so, or they are whole.
-    /// False when none of them waited.
+    /// Removes places that wait no longer: a commit has them, or they are sound. Returns false if
+    /// none of them waited.
     pub(super) fn settle(&self, settled: &BTreeSet<RegionPlace>) -> bool {
         let mut state = self.state.lock();
         let before = state.places.len();
@@ -120,7 +127,8 @@ impl DamageHints {
         is_less
     }
 
-    /// Over what others have written meanwhile; `settled` are not theirs any more.
+    /// Writes the places together with those that others wrote meanwhile, without the `settled`
+    /// ones.
     fn write(&self, state: &mut State, settled: &BTreeSet<RegionPlace>) {
         let newest = self.newest();
         let mut all: BTreeSet<_> = places_of(&newest)
@@ -150,12 +158,12 @@ impl DamageHints {
 
 impl Drop for DamageHints {
     fn drop(&mut self) {
-        // Who wants to know has asked before.
+        // A caller that needs the result has called `flush` before.
         let _ = self.flush();
     }
 }
 
-/// Of a dying disk: whole containers take less.
+/// Replaces places by whole containers, which are fewer on a dying disk.
 fn as_containers(places: &BTreeSet<RegionPlace>) -> BTreeSet<RegionPlace> {
     let whole = |place: &RegionPlace| match is_restorable(place) {
         true => *place,
@@ -164,7 +172,7 @@ fn as_containers(places: &BTreeSet<RegionPlace>) -> BTreeSet<RegionPlace> {
     places.iter().map(whole).collect()
 }
 
-/// Hints at a container that is damaged and whose parity restores it.
+/// Returns the hint of a damaged container that parity restores.
 pub(super) fn restorable(container: ContainerId) -> RegionPlace {
     RegionPlace {
         container,
@@ -184,18 +192,20 @@ fn places_of(record: &DamageHintsRecord) -> impl Iterator<Item = RegionPlace> {
 }
 
 impl Pool {
-    /// Where this process leaves what it finds damaged, and whether it can.
+    /// Returns the damage hints of this process.
     pub fn damage_hints(&self) -> &Arc<DamageHints> {
         &self.hints
     }
 
-    /// Before anything else is done with the pool: a reader avoids what is hinted at, a writer looks at it.
+    /// Applies the hints before anything else is done with the pool: a reader avoids the places, a
+    /// writer reads them.
     pub(super) fn take_up_hints(&self) {
         self.take_up(self.hints.places());
     }
 
-    /// Takes up what processes beside this one, which only read, have found. A session does so when it begins; who
-    /// decides before what has to be read again does so earlier. Nothing in a pool that is open for reading.
+    /// Applies hints that other processes, which only read, have left since. A session does so when
+    /// it begins; a caller that decides earlier what must be read again calls this earlier. Does
+    /// nothing in a pool that was opened for reading.
     pub fn take_up_news(&self) {
         if self.lock.is_some() {
             self.take_up(self.hints.news());
@@ -206,13 +216,13 @@ impl Pool {
         let mut settled = BTreeSet::new();
         for place in hinted {
             if is_restorable(&place) {
-                // Put back with the next commit, or by who verifies; to readers parity gives it.
+                // The next commit stores it again, or scrub does. Readers get it by parity.
                 continue;
             }
-            // What is set aside already goes with the next commit.
+            // The next commit includes what is in quarantine already.
             let is_known = self.lock.is_none() || self.chunks.quarantine.names(place);
             if !is_known {
-                // What parity puts back is no damage any more; what it cannot, stays.
+                // If parity restores the container, the place is not damaged any more.
                 let _ = self.restore_container(place.container);
             }
             let is_damaged = is_known || self.is_hint_right(place);
@@ -228,7 +238,8 @@ impl Pool {
         }
     }
 
-    /// A container that was hinted at as restorable is not: it went, or more of it is damaged by now.
+    /// Drops the hint of a container that parity cannot restore: it was deleted, or more of it is
+    /// damaged now. Puts it into quarantine if it is damaged.
     pub(super) fn is_not_restorable(&self, container: ContainerId) {
         let whole = RegionPlace::whole(container);
         if self.hints.settle(&BTreeSet::from([restorable(container)])) && self.is_hint_right(whole)
@@ -237,7 +248,7 @@ impl Pool {
         }
     }
 
-    /// What this process finds damaged from now on is hinted at.
+    /// From now on adds hints for everything that this process finds damaged.
     pub(super) fn tell_of_damage(&self) {
         let hints = Arc::clone(&self.hints);
         self.chunks.tell_of_damage(move |place| hints.note(place));
@@ -246,13 +257,13 @@ impl Pool {
             .tell_of_restored(move |id| hints.note(restorable(id)));
     }
 
-    /// Hints at containers that are damaged and that parity restores.
+    /// Adds hints for damaged containers that parity restores.
     pub fn note_restorable(&self, containers: impl IntoIterator<Item = ContainerId>) {
         let places = containers.into_iter().map(restorable);
         places.for_each(|place| self.hints.note(place));
     }
 
-    /// Reads the place. What cannot be read at all is no place to refer to either.
+    /// Reads the place and returns true if it is damaged. An unreadable place counts as damaged.
     fn is_hint_right(&self, place: RegionPlace) -> bool {
         let is_known = self.inventory_of(place.container);
         if is_known.as_ref().is_ok_and(Option::is_none) {
@@ -275,7 +286,7 @@ impl Pool {
         })
     }
 
-    /// After a commit: what the catalog says needs no hint.
+    /// After a commit: drops the hints that the catalog now has.
     pub(super) fn settle_hints(&self, catalog: Option<Fingerprint>) -> Result<()> {
         if self.hints.places().is_empty() {
             return Ok(());
@@ -319,11 +330,11 @@ mod tests {
         let writer = open(&disk);
         assert_eq!(writer.places(), [at(1, 5), at(2, 6), at(3, 7)].into());
         assert!(writer.news().is_empty());
-        // What is found while it looks stays.
+        // A place that is found meanwhile stays.
         open(&disk).note(at(4, 8));
         writer.settle(&[at(1, 5), at(2, 6), at(3, 7)].into());
         assert_eq!(open(&disk).places(), [at(4, 8)].into());
-        // Another pool's, or torn: none.
+        // Hints that are torn or of another pool are ignored.
         assert!(
             DamageHints::open(&disk, PoolId([2; 16]))
                 .places()

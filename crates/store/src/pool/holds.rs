@@ -1,9 +1,9 @@
-//! Who may refer to what the catalog said some commits ago.
+//! Holds: which past generations are still in use in this process. The pool and its sessions take
+//! them; garbage collection asks for the oldest.
 //!
-//! Invariant: whoever reads names of the catalog and will refer to what they reach, or deduplicates,
-//! holds the commit that was the newest when it began. What came into the trash by a later commit
-//! stays as long. Volumes hold nothing: what they refer to and have not committed is asked of them.
-//! Called by pool and sessions; the collector asks for the oldest.
+//! Invariant: a session that deduplicates, and a caller that reads names from the catalog and will
+//! use what they reach, holds the generation that was the newest when it began. What a later commit
+//! trashed stays until then. Volumes take no hold: garbage collection asks them what they need.
 
 use super::Pool;
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ struct State {
     held: BTreeMap<u64, Generation>,
 }
 
-/// Keeps what the catalog named when it was taken, until it is dropped.
+/// Prevents deletion of everything that the catalog named when it was taken, until it is dropped.
 pub struct Hold {
     holds: Arc<Holds>,
     number: u64,
@@ -39,7 +39,7 @@ impl Holds {
         }
     }
 
-    /// The oldest commit that somebody holds; `None` when nobody holds any.
+    /// Returns the oldest held generation, or `None` without holds.
     pub fn oldest(&self) -> Option<Generation> {
         self.0.lock().held.values().min().copied()
     }
@@ -52,7 +52,7 @@ impl Drop for Hold {
 }
 
 impl Pool {
-    /// Holds the newest commit. Taken before its names are read.
+    /// Holds the newest generation. Take it before reading names from the catalog.
     pub fn hold(&self) -> Hold {
         let head = self.head();
         self.holds.take(head.generation)

@@ -1,6 +1,6 @@
-//! Key slots of a pool: listed, added, removed.
+//! Lists, adds and removes key slots of a pool. The program calls this.
 //!
-//! Invariant: a pool that is encrypted keeps one slot at least. Called by the program.
+//! Invariant: an encrypted pool keeps at least one slot.
 
 use super::Pool;
 use chunk_store::superblock::{
@@ -11,7 +11,7 @@ use format::config::Seal;
 use media::Barrier;
 
 impl Pool {
-    /// Readable key slots, oldest first, and the one that opened the pool.
+    /// Returns the readable key slots, oldest first, and the one that opened the pool.
     pub fn keys(&self) -> Result<(Vec<SlotInfo>, Option<SlotInfo>)> {
         Ok((
             list_slots(&self.media, self.config.pool, &mut Notes::new())?,
@@ -19,7 +19,8 @@ impl Pool {
         ))
     }
 
-    /// The key slot that `secret` opens; `WrongKey` when there is none. `None` without encryption.
+    /// Returns the key slot that `secret` opens. Fails with `WrongKey` if there is none. Returns
+    /// `None` without encryption.
     pub fn slot_of(&self, secret: &SecretKey) -> Result<Option<SlotInfo>> {
         if self.config.seal == Seal::None {
             return Ok(None);
@@ -28,7 +29,7 @@ impl Pool {
         Ok(Some(slot))
     }
 
-    /// Adds a key slot, durable on return. `Invalid` without encryption.
+    /// Adds a key slot, durable on return. Fails with `Invalid` without encryption.
     pub fn add_key(&self, new: &NewSecret<'_>) -> Result<SlotInfo> {
         self.key_change_allowed()?;
         add_slot(
@@ -40,7 +41,7 @@ impl Pool {
         )
     }
 
-    /// Removes a key slot by name; the last one stays.
+    /// Removes a key slot by name. Fails with `Invalid` on the last one.
     pub fn remove_key(&self, name: &str) -> Result<()> {
         self.key_change_allowed()?;
         remove_slot(&self.media, self.config.pool, name)

@@ -1,7 +1,7 @@
-//! What is known of damage, without looking for it.
+//! Summarizes the known damage without searching for more. `server::findings` calls this.
 //!
-//! Invariant: reads directories of containers at most, never data; what it cannot tell counts as lost. Called by the
-//! program's `status`.
+//! Invariant: reads at most directories of containers, never data. A place whose loss is uncertain
+//! counts as lost.
 
 use super::{Pool, Purpose};
 use crate::write_path::LaneOptions;
@@ -12,23 +12,23 @@ use chunk_store::{Result, StoreError};
 use std::collections::BTreeSet;
 use units::Fingerprint;
 
-/// Directories of so many places are read; the others count as lost.
+/// Maximum number of places whose directories are read. Others count as lost.
 const PLACES_READ_MAX: u64 = 256;
 
-/// Places that were found damaged and are still in the pool.
+/// Counts of damaged places that are still in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownDamage {
-    /// Regions, and containers that were set aside as a whole.
+    /// Regions and whole containers in quarantine.
     pub places: u64,
-    /// ... of them, those that hold a chunk which lies in no other region, as far as index and directories say, or of
-    /// which nobody knows what they held, unless a repair has found since that nothing is lost.
+    /// Part of `places` with a chunk that no other region is known to have, or with unknown chunks,
+    /// unless a repair found later that nothing is lost.
     pub lost: u64,
-    /// Containers that are damaged and that their parity restores: nothing of them is lost.
+    /// Damaged containers that parity restores: nothing of them is lost.
     pub restorable: u64,
 }
 
 impl Pool {
-    /// See [`KnownDamage`].
+    /// Counts the known damage, see [`KnownDamage`].
     pub fn known_damage(&self) -> Result<KnownDamage> {
         let mut known = KnownDamage {
             restorable: self.hints.restorable().len() as u64,
@@ -42,7 +42,7 @@ impl Pool {
         };
         for place in self.set_aside() {
             if self.inventory_of(place.container)?.is_none() {
-                // It went, or no commit ever needed it.
+                // It was deleted, or no commit ever needed it.
                 continue;
             }
             known.places += 1;
@@ -55,8 +55,8 @@ impl Pool {
         Ok(known)
     }
 
-    /// Notes that what is set aside has taken nothing with it that anybody needs; for who has just looked. Commits
-    /// nothing when that is noted.
+    /// Records that no damage in quarantine affects anything that is needed; the caller has just
+    /// verified that. Makes no commit if that is recorded already.
     pub(super) fn note_harmless(&self) -> Result<()> {
         let catalog = self.record().catalog;
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
@@ -73,7 +73,7 @@ impl Pool {
         Ok(())
     }
 
-    /// True when another region is known for each chunk of this one.
+    /// Returns true if each chunk of this region has a place elsewhere.
     fn is_all_elsewhere(&self, place: RegionPlace, near: &mut Near) -> Result<bool> {
         let or_false = |e: StoreError| if e.is_corruption() { Ok(false) } else { Err(e) };
         let contents = match self.containers.contents(place.container) {

@@ -1,8 +1,8 @@
-//! Which chunks have newer copies: read when a pool is opened, written after each commit of
-//! defragmentation.
+//! Stores the filter of moved chunks: reads it when a pool is opened, writes it after each commit
+//! of defragmentation. The pool and defragmentation call this.
 //!
-//! Invariant: a cache; lost or torn, a writer makes it anew from the directories of those containers, and
-//! a reader does without. Called by pool and defragmentation.
+//! Invariant: a cache. If it is lost or torn, a writer rebuilds it from the directories of
+//! defragmentation's containers, and a reader works without it.
 
 use super::Pool;
 use super::records::{read_record, write_record};
@@ -16,11 +16,11 @@ use std::ops::ControlFlow;
 use units::{Fingerprint, WriterId};
 
 const PATH: &str = "cache/moved";
-/// Whose containers hold chunks that lie elsewhere too, on purpose.
+/// The writer whose containers are copies on purpose: defragmentation.
 const WRITER: WriterId = FORWARD_WRITERS[1];
 
 impl Pool {
-    /// Brings the filter up to date with the containers that there are.
+    /// Loads the filter and adds the containers that it does not cover.
     pub(super) fn load_moved(&self) -> Result<()> {
         let next = self.moved_sequence();
         if next == 0 {
@@ -51,8 +51,8 @@ impl Pool {
         MovedRecord::decode(&bytes, self.config.pool).ok()
     }
 
-    /// Enters what the containers from this number on hold. Those that are gone or damaged have nothing
-    /// that anybody would read there.
+    /// Adds the chunks of containers with numbers from `from` on. Skips deleted and damaged ones:
+    /// readers will not find a chunk there.
     fn enter_moved(&self, from: u64) -> Result<()> {
         let others = WRITERS.iter().filter(|writer| **writer != WRITER);
         let mut range: BTreeMap<_, _> = others.map(|writer| (*writer, u64::MAX)).collect();
@@ -73,7 +73,7 @@ impl Pool {
         })
     }
 
-    /// These chunks were moved by a commit.
+    /// Adds the chunks that a commit has moved.
     pub(crate) fn note_moved<'f>(
         &self,
         chunks: impl Iterator<Item = &'f Fingerprint>,
@@ -85,7 +85,7 @@ impl Pool {
             self.enter_moved(0)?;
         }
         let record = moved.record(self.moved_sequence());
-        // What cannot be written costs the next opening some reads.
+        // A failed write costs the next open some reads.
         let bytes = record.encode(self.config.pool);
         let _ = write_record(self.cache_files(), PATH, &bytes);
         Ok(())

@@ -1,11 +1,12 @@
-//! Snapshots that clients of this process have open: NBD exports and open files of mounts.
+//! Snapshots that clients of this process have open: NBD exports and open files of mounts. Front
+//! ends, garbage collection and `status` call this.
 //!
 //! Invariant: a snapshot that [`Pool::open_snapshot`] returned stays readable until the returned
-//! [`OpenSnapshot`] is dropped, even if it is forgotten and purged meanwhile. The table holds extra
-//! roots for the collector. A client enters its root first and only then looks for the snapshot in
-//! the newest catalog; the collector chooses the commit that it marks first and only then reads the
-//! table. So either the collector sees the root, or the commit that it marks names the snapshot.
-//! Called by front ends, the collector and `status`.
+//! [`OpenSnapshot`] is dropped, even if it is forgotten and purged meanwhile. The table has
+//! additional roots for garbage collection. A client first enters its root and then looks for the
+//! snapshot in the newest catalog. Garbage collection first chooses the commit that it marks and
+//! then reads the table. So either garbage collection sees the root, or the commit that it marks
+//! names the snapshot.
 
 use super::Pool;
 use chunk_store::catalog::forgotten_tag_of;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use units::{SnapshotId, UnixNanos};
 
-/// What kind of client has a snapshot open.
+/// Kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HolderKind {
     /// Connections to an NBD export.
@@ -26,10 +27,10 @@ pub enum HolderKind {
 }
 
 impl HolderKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Nbd, Self::Mount];
 
-    /// Its name in JSON and metrics.
+    /// Returns its name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nbd => "nbd",
@@ -41,7 +42,7 @@ impl HolderKind {
 /// The part of a snapshot's record that opening it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotRoot {
-    /// Which snapshot.
+    /// Id of the snapshot.
     pub id: SnapshotId,
     /// When it was taken: part of its catalog key.
     pub taken: UnixNanos,
@@ -51,7 +52,7 @@ pub struct SnapshotRoot {
     pub is_tree: bool,
 }
 
-/// What the catalog tells snapshots apart by.
+/// Key by which the catalog distinguishes snapshots.
 pub(crate) type SnapshotName = (UnixNanos, SnapshotId);
 
 impl SnapshotRoot {
@@ -71,18 +72,18 @@ impl From<&Snapshot> for SnapshotRoot {
     }
 }
 
-/// Who has which snapshot open.
+/// A client and the snapshot that it has open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotHolder {
-    /// Which snapshot.
+    /// Id of the snapshot.
     pub snapshot: SnapshotId,
-    /// What kind of client.
+    /// Kind of client.
     pub kind: HolderKind,
     /// Name of the export, or path of the mount.
     pub name: String,
     /// When the first of its connections or files opened the snapshot.
     pub since: UnixNanos,
-    /// How many connections, or open files and directories.
+    /// Number of connections, or of open files and directories.
     pub opens: u64,
 }
 
@@ -93,7 +94,7 @@ pub(super) struct OpenSnapshots(Mutex<BTreeMap<SnapshotName, Entry>>);
 struct Entry {
     root: ObjectRoot,
     is_tree: bool,
-    /// The catalog named the snapshot at some time since this entry was made.
+    /// The catalog has named the snapshot since this entry was made.
     is_proven: bool,
     holders: BTreeMap<HolderKey, Opens>,
 }
@@ -105,7 +106,7 @@ struct Opens {
     count: u64,
 }
 
-/// Keeps a snapshot readable until it is dropped.
+/// Prevents the deletion of a snapshot's contents until it is dropped.
 pub struct OpenSnapshot {
     table: Arc<OpenSnapshots>,
     snapshot: SnapshotName,
@@ -113,7 +114,8 @@ pub struct OpenSnapshot {
 }
 
 impl OpenSnapshots {
-    /// Enters one open. True when the entry is proven: another client has the snapshot open.
+    /// Adds one open. Returns true if the catalog is known to have named the snapshot since the
+    /// entry exists.
     fn enter(
         self: &Arc<Self>,
         snapshot: &SnapshotRoot,
@@ -149,7 +151,7 @@ impl OpenSnapshots {
 }
 
 impl OpenSnapshot {
-    /// Which snapshot it keeps.
+    /// Returns the snapshot that it protects.
     pub fn snapshot(&self) -> SnapshotId {
         self.snapshot.1
     }
@@ -174,10 +176,10 @@ impl Drop for OpenSnapshot {
 }
 
 impl Pool {
-    /// Keeps everything that a snapshot reaches until the result is dropped, for a client called
-    /// `name`. `None` when nobody can promise that: the snapshot was purged, or this process has
-    /// the pool open for reading only (then the process holds what it reads, see `readers`). Where
-    /// damage hides the snapshot's entry in the catalog, what is still there is kept.
+    /// Protects everything that a snapshot reaches until the result is dropped, for a client called
+    /// `name`. Returns `None` if that is impossible: the snapshot was purged, or this process has
+    /// the pool open for reading only (the process then holds what it reads, see `readers`). If
+    /// damage hides the snapshot's catalog entry, everything that still exists is protected.
     pub fn open_snapshot(
         &self,
         snapshot: &SnapshotRoot,
@@ -199,12 +201,12 @@ impl Pool {
                 Some(open)
             }
             Ok(false) => None,
-            // A collection that meets the same damage deletes nothing.
+            // Garbage collection that meets the same damage deletes nothing.
             Err(_) => Some(open),
         }
     }
 
-    /// True when the newest catalog lists the snapshot or has it in the trash.
+    /// Returns true if the newest catalog lists the snapshot or has it in the trash.
     fn names(&self, snapshot: &SnapshotRoot) -> chunk_store::Result<bool> {
         let (_, record) = self.newest();
         let key = snapshot_key(snapshot.taken, snapshot.id);
@@ -212,15 +214,16 @@ impl Pool {
             || self.has_key(record.catalog, &forgotten_tag_of(key))?)
     }
 
-    /// All roots that clients of this process have open. For the collector, which reads them after
-    /// it has chosen the commit that it marks.
+    /// Returns all roots that clients of this process have open. Garbage collection reads them
+    /// after it has chosen the commit that it marks.
     pub(crate) fn open_roots(&self) -> BTreeMap<SnapshotName, (ObjectRoot, bool)> {
         let table = self.open_snapshots.0.lock();
         let roots = table.iter().map(|(name, e)| (*name, (e.root, e.is_tree)));
         roots.collect()
     }
 
-    /// Who has snapshots open in this process, oldest snapshot first. No I/O.
+    /// Lists the clients that have snapshots open in this process, by snapshot, oldest first. No
+    /// I/O.
     pub fn snapshot_holders(&self) -> Vec<SnapshotHolder> {
         let table = self.open_snapshots.0.lock();
         let mut holders = Vec::new();

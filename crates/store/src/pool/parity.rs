@@ -1,9 +1,9 @@
-//! What parity restores is put back; how much parity new containers get.
+//! Stores containers again that parity restores, and sets the parity of new containers. Scrub,
+//! repair, every commit and the server call this.
 //!
-//! Invariant: a container is replaced only by itself as it was written, all of whose sectors,
-//! regions and checksums fit, and in one step: file, sync, rename. Whatever fails leaves what was
-//! there. A container that the collector deletes meanwhile stays deleted. Called by scrub, repair,
-//! every commit, and the server.
+//! Invariant: a container is replaced only by its own original bytes, of which all sectors, regions
+//! and checksums were verified, and atomically: file, sync, rename. A failure leaves the old blob.
+//! A container that garbage collection deletes meanwhile stays deleted.
 
 use super::hints::restorable;
 use super::{Pool, Purpose};
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::ContainerId;
 
-/// Containers that are being replaced, by name; true when they were deleted meanwhile.
+/// Containers that are being replaced, by name. True: deleted meanwhile.
 #[derive(Default)]
 pub(super) struct Replacing(Mutex<BTreeMap<String, bool>>);
 
 impl Replacing {
-    /// To be called before a blob is deleted.
+    /// Records a deletion. The caller does this before it deletes a blob.
     pub fn is_going(&self, name: &str) {
         if let Some(is_deleted) = self.0.lock().get_mut(name) {
             *is_deleted = true;
@@ -33,8 +33,9 @@ impl Replacing {
 }
 
 impl Pool {
-    /// Puts a container back as it was written; durable on return. How many of its sectors (4 KiB)
-    /// were damaged; `Corruption` says why it cannot be. The pool must be open for writing.
+    /// Stores a container again as it was written, durable on return. Returns how many of its
+    /// sectors (4 KiB) were damaged. Fails with `Corruption` if parity cannot restore it. The pool
+    /// must be open for writing.
     pub fn restore_container(&self, id: ContainerId) -> Result<u32> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";
@@ -44,7 +45,7 @@ impl Pool {
         let is_another = {
             let mut replacing = self.replacing.0.lock();
             let is_another = replacing.contains_key(&name);
-            // Not over what the collector has told the other thread.
+            // Do not overwrite a deletion that was recorded for the other thread.
             replacing.entry(name.clone()).or_insert(false);
             is_another
         };
@@ -73,7 +74,7 @@ impl Pool {
         Ok(damaged)
     }
 
-    /// What was set aside of it counts again, as far as it is as it was written.
+    /// Takes the restored container's places out of quarantine, as far as they are sound.
     fn release_restored(&self, id: ContainerId) {
         let quarantine = &self.chunks.quarantine;
         let places = quarantine.places();
@@ -84,8 +85,8 @@ impl Pool {
         }
     }
 
-    /// Puts back what was restored for readers, here and in earlier processes; how many containers. What fails is found again
-    /// by its next reader, or by scrub.
+    /// Stores containers again that were restored for readers, here and in earlier processes.
+    /// Returns how many. The next reader or scrub finds those that fail.
     pub fn put_back_restored(&self) -> u64 {
         if self.lock.is_none() {
             return 0;
@@ -104,23 +105,24 @@ impl Pool {
         put_back
     }
 
-    /// Containers that were put back since the pool was opened, because readers had found them damaged.
+    /// Returns how many containers were stored again since the pool was opened because readers had
+    /// found them damaged.
     pub fn restored_for_readers(&self) -> u64 {
         self.restored.load(Ordering::Relaxed)
     }
 
-    /// How many containers readers found damaged and parity restored, without those that were put back since; also
-    /// for who asks when the pool is closed.
+    /// Returns the count of containers that readers found damaged, that parity restored, and that
+    /// were not stored again since. It can be read after the pool was closed.
     pub fn found_restorable(&self) -> Arc<AtomicU64> {
         self.containers.restored_count()
     }
 
-    /// Parity of new containers, percent of their data; 0: none.
+    /// Returns the parity of new containers, percent of their data; 0: none.
     pub fn parity(&self) -> u8 {
         self.parity_percent.load(Ordering::Relaxed)
     }
 
-    /// Sets it, durable on return. Containers that are there stay as they are.
+    /// Sets the parity of new containers, durable on return. Existing containers stay as they are.
     pub fn set_parity(&self, percent: u8) -> Result<()> {
         if percent > PARITY_PERCENT_MAX {
             let why = format!("parity: at most {PARITY_PERCENT_MAX} percent");

@@ -1,14 +1,18 @@
-//! Processes that read a pool without its lock, and what they hold.
+//! Processes that read a pool without its lock, and what they hold. `Pool` calls this.
 //!
-//! A reader makes a file of its own below `readers/`, locks it, and only then looks for the newest
-//! commit; until it has found one its file says that it holds every commit, afterwards that one. The
-//! collector asks for holds with [`Pool::held_oldest`] when the commit by which something came into
-//! the trash is there already. So either it sees the reader, or the reader sees that commit and needs
-//! nothing of what is in the trash by it.
+//! A reader creates a file of its own below `readers/`, locks it, and only then looks for the
+//! newest commit. Until it has found one, its file holds every commit, afterwards that one. Garbage
+//! collection calls [`Pool::held_oldest`] only after the commit that trashed something. So either
+//! it sees the reader, or the reader sees that commit and needs nothing that it trashed.
 //!
-//! Invariant: a hold lives as long as the lock on its file, which goes with the process however that
-//! ends; times decide nothing. Only the pool's one writer, which has the pool's lock, tries the locks of
-//! others and removes files that nobody has locked. Called by `Pool`.
+//! ```text
+//! reader: create and lock the file -> look for the newest root -> narrow the hold
+//! writer: commit to the trash      -> look at the readers      -> delete
+//! ```
+//!
+//! Invariant: a hold lives as long as the lock on its file, which ends with the process in any
+//! case. Times decide nothing. Only the pool's one writer, which has the pool's lock, tries the
+//! locks of readers and removes files that no process has locked.
 
 use super::Pool;
 use chunk_store::{Result, StoreError};
@@ -18,39 +22,39 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use units::{Generation, PoolId, UnixNanos};
 
-/// The directory of the files.
+/// Directory of the files.
 const READERS: &str = "readers";
-/// Random bytes of a name.
+/// Number of random bytes of a name.
 const NAME_BYTES: usize = 8;
-/// Names that a reader tries: it loses one only when the writer looks in the instant between making
-/// and locking it.
+/// Number of names that a reader tries. It loses one only if the writer looks between its creation
+/// and its lock.
 const ATTEMPTS: usize = 16;
 
-/// A reader that lives.
+/// A living reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReaderSeen {
-    /// The commit that it reads; 0 when that is not known: then everything is held.
+    /// The generation that it reads. 0: unknown, so it holds everything.
     pub generation: Generation,
-    /// Since when; 0 when that is not known.
+    /// Start of the hold. 0: unknown.
     pub since: UnixNanos,
-    /// Who it is.
+    /// Name of the reader.
     pub label: String,
 }
 
-/// What stays in the trash while a reader lives.
+/// Counts of the trash that a reader keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
-    /// Who needs it.
+    /// The reader.
     pub reader: ReaderSeen,
-    /// Containers that came into the trash after the commit that it reads.
+    /// Containers that were trashed after the generation that it reads.
     pub containers: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Snapshots that were forgotten after that commit.
+    /// Snapshots that were forgotten after that generation.
     pub snapshots: u64,
 }
 
-/// Keeps what one commit reaches, for a process that reads, until it is dropped.
+/// The hold of a process that reads; it ends on drop.
 pub(super) struct ReadersHold {
     disk: Arc<dyn Disk>,
     path: String,
@@ -61,7 +65,7 @@ pub(super) struct ReadersHold {
 }
 
 impl ReadersHold {
-    /// Holds every commit. An error when the pool cannot be written to by this process.
+    /// Holds every commit. Fails if this process cannot write in the pool's directory.
     pub fn take(media: &Media, pool: PoolId, label: &str) -> Result<Self> {
         let disk = &media.disk;
         disk.make_dir(READERS)?;
@@ -97,13 +101,13 @@ impl ReadersHold {
         Err(StoreError::from(lost))
     }
 
-    /// From now on holds this commit only.
+    /// From now on holds only this generation.
     pub fn narrow(&mut self, generation: Generation) {
         self.said.generation = generation;
         self.write();
     }
 
-    /// What cannot be written holds everything: the file is locked, and that is what counts.
+    /// A failed write leaves a hold on everything: the lock on the file counts.
     fn write(&self) {
         let _ = self.file.write_at(0, &self.said.encode(self.pool));
     }
@@ -111,13 +115,13 @@ impl ReadersHold {
 
 impl Drop for ReadersHold {
     fn drop(&mut self) {
-        // Before the lock goes: the name is nobody else's.
+        // Remove it before the lock ends: until then the name is ours.
         let _ = self.disk.remove(&self.path);
     }
 }
 
-/// A new file, locked, and proof that its name still leads to it: the writer removes only what it has
-/// locked itself, so from here on it cannot.
+/// Creates and locks a new file, and opens it by its name. The writer removes only files that it
+/// has locked itself, so from here on the name stays.
 fn locked(
     disk: &dyn Disk,
     path: &str,
@@ -127,7 +131,7 @@ fn locked(
     Ok((lock, file))
 }
 
-/// The writer took the name for one that a dead process had left.
+/// Returns true if the writer mistook the name for one of a dead process.
 fn is_passing(error: &MediaError) -> bool {
     matches!(
         error.kind,
@@ -136,13 +140,13 @@ fn is_passing(error: &MediaError) -> bool {
 }
 
 impl Pool {
-    /// Why this process, which reads, holds nothing; `None` when it does, or has the pool's lock.
+    /// Returns why this reading process has no hold. `None` if it has one, or has the pool's lock.
     pub fn unheld(&self) -> Option<&str> {
         self.unheld.as_deref()
     }
 
-    /// Readers in other processes, and those of this one that read past its own pool. Empty unless
-    /// this process has the pool's lock: nobody else may ask.
+    /// Returns the readers in other processes, and those of this one that read past its own pool.
+    /// Empty unless this process has the pool's lock: other processes may not ask.
     pub fn readers(&self) -> Vec<ReaderSeen> {
         if !self.is_writable() {
             return Vec::new();
@@ -164,7 +168,7 @@ impl Pool {
             .collect()
     }
 
-    /// Readers that keep something in the trash, whether its time there is over or not.
+    /// Returns the readers that keep anything in the trash, expired or not.
     pub fn held_back_by_readers(&self) -> Result<Vec<HeldBack>> {
         let readers = self.readers();
         if readers.is_empty() {
@@ -184,12 +188,12 @@ impl Pool {
         Ok(held.filter(|h| h.containers + h.snapshots > 0).collect())
     }
 
-    /// The reader that has this file; removes it when there is none.
+    /// Returns the reader that has this file locked. Removes the file if there is none.
     fn seen(&self, path: &str) -> Option<ReaderSeen> {
         let disk = &*self.media.disk;
         match disk.lock(path) {
             Ok(_lock) => {
-                // Its process is gone. If the file cannot be removed, the next run tries again.
+                // Its process has ended. If the file cannot be removed, the next run tries again.
                 let _ = disk.remove(path);
                 None
             }
@@ -198,7 +202,7 @@ impl Pool {
                 Some(seen.unwrap_or_else(|| unknown(format!("a process that has {path} locked"))))
             }
             Err(e) if e.kind == MediaErrorKind::NotFound => None,
-            // Another user's, for one: it may live.
+            // For example another user's file. Its process may live.
             Err(e) => Some(unknown(e.to_string())),
         }
     }
@@ -223,5 +227,6 @@ fn unknown(label: String) -> ReaderSeen {
     }
 }
 
-/// Taken while one thread tries the locks of readers: a second one would take the first for a reader.
+/// Locked while one thread tries the locks of readers: a second one would mistake the first for a
+/// reader.
 pub(super) type Probing = Mutex<()>;

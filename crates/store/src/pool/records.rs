@@ -1,14 +1,17 @@
-//! Records of background work in small files below `cache`, and two such files written in turn.
+//! Records of background work in small files below `cache`, and pairs of such files that are
+//! written alternately. Scrub, defragmentation, garbage collection, damage hints and traces keep
+//! state here that a restart may lose.
 //!
-//! Invariant: nothing is synced. A record that is torn, damaged, of another pool or of another version is
-//! none; of two slots the newest that can be read counts, so a torn one leaves its predecessor. Called by
-//! whoever remembers what a restart may forget: scrub, defragmentation, collections and the trace of what is read.
+//! Invariant: nothing is synced. A record that is torn, damaged, of another pool or of another
+//! version counts as absent. Of two slots the newest readable one counts, so a torn record leaves
+//! its predecessor.
 
 use media::{Disk, MediaError};
 
 const DIRECTORY: &str = "cache";
 
-/// The bytes of a file that has so many at most; none if it cannot be read.
+/// Returns the bytes of a file with at most `bytes_max` bytes, or `None` if it is longer or
+/// unreadable.
 pub(crate) fn read_record(disk: &dyn Disk, path: &str, bytes_max: u64) -> Option<Vec<u8>> {
     let file = disk.open_read(path).ok()?;
     let len = file.len().ok().filter(|len| *len <= bytes_max)?;
@@ -17,31 +20,32 @@ pub(crate) fn read_record(disk: &dyn Disk, path: &str, bytes_max: u64) -> Option
     Some(bytes)
 }
 
-/// Writes a file below `cache`; nothing of what it held before stays behind a shorter record.
+/// Writes a file below `cache`. Nothing of its old contents remains after a shorter record.
 pub(crate) fn write_record(disk: &dyn Disk, path: &str, bytes: &[u8]) -> Result<(), MediaError> {
     disk.make_dir(DIRECTORY)?;
-    // Truncates.
+    // This truncates the file.
     let file = disk.open(path, true)?;
     file.write_at(0, bytes)
 }
 
-/// Two files for the records of one kind, which are numbered and written in turn.
+/// Two files for numbered records of one kind, written alternately.
 #[derive(Debug)]
 pub struct RecordSlots {
-    /// Below `cache`: of even numbers and of odd ones.
+    /// Paths below `cache`: of even and of odd numbers.
     paths: [&'static str; 2],
-    /// Of a record.
+    /// Maximum size of a record, bytes.
     bytes_max: u64,
 }
 
 impl RecordSlots {
-    /// Files below `cache`, for records of even and of odd numbers; larger files are not read.
+    /// Creates slots with two paths below `cache`, for even and odd numbers. Larger files are not
+    /// read.
     pub const fn new(paths: [&'static str; 2], bytes_max: u64) -> Self {
         Self { paths, bytes_max }
     }
 
-    /// The record with the highest sequence number, of those that can be read and that `decode` accepts
-    /// and gives with their numbers.
+    /// Returns the record with the highest sequence number, among those that are readable and that
+    /// `decode` accepts and returns with their numbers.
     pub fn newest<R>(
         &self,
         disk: &dyn Disk,
@@ -55,7 +59,7 @@ impl RecordSlots {
         newest.map(|(_, record)| record)
     }
 
-    /// Writes the record of this number over the one before its predecessor. Nothing is synced.
+    /// Writes the record with this number over the one two numbers before. Nothing is synced.
     pub fn write(&self, disk: &dyn Disk, sequence: u64, bytes: &[u8]) -> Result<(), MediaError> {
         let [even, odd] = self.paths;
         let path = if sequence & 1 == 0 { even } else { odd };
@@ -72,7 +76,7 @@ mod tests {
     const BYTES_MAX: u64 = 64;
     const SLOTS: RecordSlots = RecordSlots::new(["cache/test.0", "cache/test.1"], BYTES_MAX);
 
-    /// A number, and as many bytes of it as `bytes` says, with their count before them.
+    /// Encodes a record of `bytes` bytes: its length, then copies of the sequence number.
     fn encode(sequence: u8, bytes: usize) -> Vec<u8> {
         let mut record = vec![bytes as u8];
         record.resize(bytes, sequence);
@@ -95,7 +99,7 @@ mod tests {
         for (sequence, bytes) in [(1, 60), (2, 30), (3, 20), (4, 10), (5, 64)] {
             let record = encode(sequence, bytes);
             SLOTS.write(&*disk, sequence.into(), &record).unwrap();
-            // Also where a longer one was.
+            // Also over a longer one.
             assert_eq!(newest(&disk), Some(sequence));
         }
         disk.damage("cache/test.1", &Damage::FlipBit(80)).unwrap();

@@ -1,11 +1,12 @@
-//! Rehearsal: a pool open for writing whose changes stay in memory and go with it.
+//! A pool for dry runs: open for writing, but its changes stay in memory and are dropped with it.
+//! The dry runs of copy and repair call this.
 //!
-//! A dry run runs the code of the real run on it, so it cannot decide or count otherwise.
+//! A dry run executes the code of the real run on it, so it cannot decide or count differently.
 //!
-//! Invariant: nothing below is created, written, renamed, locked or deleted. What was stored reads
-//! back as it would from the real pool, except payloads of new data containers, which are dropped:
-//! of those only header, directory and footer are kept. Memory: about 100 bytes for each new chunk,
-//! and what the index would write. Called by the dry runs of copy and repair.
+//! Invariant: nothing below is created, written, renamed, locked or deleted. Reads return what the
+//! real pool would return after the same writes, except payloads of new data containers, which are
+//! dropped: only header, directory and footer are kept. Memory: about 100 bytes for each new chunk,
+//! and the index's writes.
 
 mod blobs;
 mod files;
@@ -22,8 +23,8 @@ use std::sync::Arc;
 use units::ContainerId;
 
 impl Pool {
-    /// Opens the pool once more, for writing, with all changes in memory. Takes no lock. `self` must
-    /// stay open: it keeps what both read from being deleted.
+    /// Opens the pool once more, for writing, with all changes in memory. Takes no lock. `self`
+    /// must stay open: it prevents the deletion of what both read.
     pub fn rehearse(&self, memory_bytes: usize) -> Result<Self> {
         let below = &self.media;
         let blobs = Arc::new(RehearsedBlobs::new(Arc::clone(&below.blobs)));
@@ -42,7 +43,7 @@ impl Pool {
         Self::open_unlocked(media, unlocked, OpenMode::Write, memory_bytes)
     }
 
-    /// Leaves for the next writer what a rehearsal of this pool found damaged, as every reader does.
+    /// Leaves hints for the damage that a dry run on this pool found, as every reader does.
     pub fn note_damage_of(&self, rehearsal: &Self) {
         let known = self.chunks.quarantine.places();
         let found = rehearsal.chunks.quarantine.places();
@@ -51,7 +52,8 @@ impl Pool {
         }
     }
 
-    /// True for one that [`Pool::rehearse`] made: payloads of new data containers cannot be read.
+    /// Returns true if [`Pool::rehearse`] made this pool: payloads of new data containers cannot be
+    /// read.
     pub fn is_rehearsal(&self) -> bool {
         self.rehearsed().is_some()
     }
@@ -60,7 +62,7 @@ impl Pool {
         self.lock.as_ref()?.downcast_ref()
     }
 
-    /// True for a container of a rehearsal that has no payload to look at.
+    /// Returns true for a container of a dry run whose payload was dropped.
     pub(super) fn is_described_only(&self, id: ContainerId) -> bool {
         let rehearsed = self.rehearsed();
         rehearsed.is_some_and(|rehearsed| rehearsed.0.is_kept_in_part(&container_name(id)))

@@ -1,9 +1,9 @@
-//! Repair: sets aside what is damaged, stores anew what can still be read of it, and takes back
-//! what was set aside and is whole.
+//! Repair: puts damaged places into quarantine, stores again what is still readable of them, and
+//! takes sound places out of quarantine. The program calls this.
 //!
-//! Invariant: nothing is ever removed; a repair that is wrong, or is interrupted, costs space and
-//! no data. What a snapshot needs and no region holds stays lost until the same bytes are backed up
-//! again: then they are stored anew, and the snapshot is whole. Called by the program.
+//! Invariant: nothing is ever removed. A wrong or interrupted repair costs space and no data. A
+//! chunk that a snapshot needs and no region has stays lost until the same bytes are backed up
+//! again: they are then stored, and the snapshot is complete.
 
 use super::Pool;
 use crate::check::{CheckDepth, CheckProgress, CheckReport};
@@ -14,27 +14,26 @@ use chunk_store::{Result, StoreError, StoreErrorKind};
 use format::container::ContainerClass;
 use std::ops::ControlFlow;
 
-/// What a repair found and did.
+/// Result of a repair.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// What was there before.
+    /// State before the repair.
     pub found: CheckReport,
-    /// Regions and containers that are set aside from now on.
+    /// Number of regions and containers put into quarantine.
     pub set_aside: u64,
-    /// Those that were set aside and count again.
+    /// Number of places taken out of quarantine.
     pub taken_back: u64,
-    /// Containers that were put back as they were written, with their parity.
+    /// Number of containers that parity restored and that were stored again.
     pub restored: u64,
-    /// Chunks that were stored anew, because their containers are set aside as a whole, and what
-    /// that took.
+    /// Counts of chunks that were stored again because their whole container is in quarantine.
     pub salvaged: WriteCounts,
-    /// What is still wrong: reads the structure only.
+    /// Damage that remains. Covers only the structure.
     pub remaining: CheckReport,
 }
 
 impl Pool {
-    /// Verifies the pool as [`Pool::check`] does and commits what follows from it; durable on
-    /// return. Commits nothing when nothing is wrong. The pool must be open for writing.
+    /// Verifies the pool as [`Pool::check`] does and commits the consequences, durable on return.
+    /// Makes no commit if nothing is wrong. The pool must be open for writing.
     pub fn repair(
         &self,
         depth: CheckDepth,
@@ -50,7 +49,7 @@ impl Pool {
         for id in &found.restorable {
             match self.restore_container(*id) {
                 Ok(_) => restored += 1,
-                // It stays damaged, and the look at the end says so.
+                // It stays damaged, and the check at the end reports that.
                 Err(e) if e.is_corruption() => {}
                 Err(e) => return Err(e),
             }
@@ -91,7 +90,7 @@ impl Pool {
         })
     }
 
-    /// Stores anew what can be read of a container that is set aside as a whole.
+    /// Stores again what is readable of a container that is in quarantine as a whole.
     pub(super) fn salvage(&self, place: RegionPlace, session: &mut WriteSession) -> Result<()> {
         let contents = match self.containers.contents(place.container) {
             Err(e) if e.is_corruption() => return Ok(()),
@@ -117,7 +116,8 @@ impl Pool {
         Ok(())
     }
 
-    /// What is wrong now: the structure, and the small blobs that every commit heals, read again.
+    /// Returns the current damage: checks the structure, and reads again the small blobs that every
+    /// commit repairs.
     pub fn look_again(&self) -> Result<CheckReport> {
         let mut report =
             self.check_stored(CheckDepth::Structure, &mut |_, _| ControlFlow::Continue(()))?;

@@ -1,8 +1,14 @@
-//! Verification of one container after the other, in pieces, for a scrub.
+//! Verifies one container after the other, in bounded steps. The scrubber in `maintenance` calls
+//! this.
 //!
-//! Invariant: what check would find in a container this finds too; a region that is damaged is set
-//! aside at once, before anybody is told, so that nothing new is deduplicated against it. A container
-//! that is gone from the inventory meanwhile is nobody's damage. Called by maintenance.
+//! ```text
+//! begin: header, directory, footer, parity -> runs of regions -> verify each
+//!   damaged -> parity restores and stores it again, or quarantine
+//! ```
+//!
+//! Invariant: it finds everything that check would find in a container. A damaged region is put
+//! into quarantine before it is reported, so that nothing new is deduplicated against it. A
+//! container that leaves the inventory meanwhile is not damage.
 
 use super::Pool;
 use crate::check::Checked;
@@ -22,21 +28,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use units::{ContainerId, Fingerprint};
 
-/// Stored bytes of what describes a container, about: header, directory, footer.
+/// Approximate stored size of header, directory and footer, bytes.
 const DESCRIPTION_BYTES: u64 = 3 * HEADER_BYTES as u64;
 
-/// Stored bytes that are read at once.
+/// Maximum size of one read, bytes.
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
 
-/// Regions that lie one after the other.
+/// Adjacent regions.
 struct Run {
     regions: usize,
-    /// From the begin of the first to the end of the last.
+    /// From the beginning of the first region to the end of the last one.
     bytes: usize,
 }
 
-/// The regions from the first on that nobody has verified, and that have no gap between them: about
-/// `bytes_max`, or one.
+/// Returns the run of adjacent regions, starting with the first, that no reader has verified: at
+/// most `bytes_max` bytes, or one region.
 fn run_of(
     regions: &[DirectoryRegion],
     bytes_max: u64,
@@ -71,71 +77,72 @@ pub struct Verification {
     next: usize,
     /// Stored bytes that were read.
     pub read_bytes: u64,
-    /// Stored bytes that somebody else had verified.
+    /// Stored bytes that readers had verified.
     pub cached_bytes: u64,
-    /// What is damaged in it.
+    /// Damage found in it.
     pub damaged: Vec<Damaged>,
-    /// Places that were set aside and are as they were written: they count again.
+    /// Places in quarantine that are sound and were taken out of it.
     pub taken_back: Vec<RegionPlace>,
     is_sound: bool,
     tail: Option<Tail>,
 }
 
-/// A place that was found damaged.
+/// A damaged place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damaged {
     /// A region, or a whole container.
     pub place: RegionPlace,
-    /// In words.
+    /// Description of the damage.
     pub why: String,
-    /// Chunks that lie there; 0 for a whole container.
+    /// Number of its chunks; 0 for a whole container.
     pub chunks: u64,
-    /// ... of them, those that lie intact somewhere else too: reads go there from now on.
+    /// Part of `chunks` that are intact elsewhere: reads use these copies from now on.
     pub chunks_elsewhere: u64,
-    /// The catalog said so already.
+    /// True if the catalog has it in quarantine already.
     pub is_known: bool,
-    /// Sectors (4 KiB) that parity restored: the container is as it was written again. 0: it is not.
+    /// Number of sectors (4 KiB) that parity restored: the container is then stored again as it was
+    /// written. 0: it is not.
     pub restored_sectors: u32,
 }
 
 impl Damaged {
-    /// True when nothing is lost with it.
+    /// Returns true if nothing is lost.
     pub fn is_repaired(&self) -> bool {
         self.is_restored() || self.chunks > 0 && self.chunks_elsewhere == self.chunks
     }
 
-    /// True when it was put back as it was written.
+    /// Returns true if it was stored again as it was written.
     pub fn is_restored(&self) -> bool {
         self.restored_sectors > 0
     }
 }
 
 impl Verification {
-    /// Which container.
+    /// Returns the container.
     pub fn container(&self) -> ContainerId {
         self.container
     }
 
-    /// Nothing is left to do.
+    /// Returns true if nothing is left to verify.
     pub fn is_done(&self) -> bool {
         self.next >= self.regions.len()
     }
 }
 
 impl Pool {
-    /// Where maintenance hears which regions readers have just verified (`Space::Containers`, the
-    /// region's sector as the page). The first one stays.
+    /// Sets the table that receives an event for each region that readers verify
+    /// (`Space::Containers`, page number: the region's sector). Only the first call has an effect.
     pub fn tell_of_reads(&self, duet: &Arc<Duet>) {
         self.reader.tell(duet);
     }
 
-    /// Where files lie that may be lost: below `cache`.
+    /// Returns the disk of files that may be lost: those below `cache`.
     pub fn cache_files(&self) -> &dyn media::Disk {
         &*self.media.disk
     }
 
-    /// The first container after this one, of those that the newest commit names. What of the catalog
-    /// cannot be read is passed over: the containers that hold it are verified like all others.
+    /// Returns the first container after this one in the newest commit. Skips unreadable parts of
+    /// the catalog: the containers with these parts are verified like all others.
     pub fn container_after(&self, after: Option<ContainerId>) -> Result<Option<ContainerId>> {
         let from = match after.map(|id| id.0.checked_add(1)) {
             Some(None) => return Ok(None),
@@ -163,7 +170,7 @@ impl Pool {
         Ok(self.inventory_from(id)?.filter(|entry| entry.id == id))
     }
 
-    /// Reads what describes a container.
+    /// Begins a verification: reads header, directory and footer, and checks the parity.
     pub fn begin_verification(&self, id: ContainerId) -> Result<Verification> {
         let mut verification = Verification {
             container: id,
@@ -198,7 +205,7 @@ impl Pool {
             }
             Ok(Vec::new())
         };
-        // What is remembered of earlier damage is not what is there now.
+        // Forget earlier findings: the device may have other bytes now.
         self.containers.forget_damage(id);
         verification.regions = describe(&mut trouble)?;
         verification.read_bytes = DESCRIPTION_BYTES;
@@ -227,8 +234,8 @@ impl Pool {
         Ok(verification)
     }
 
-    /// Reads and verifies the next regions, about `budget_bytes` of them, those left out of which
-    /// `is_verified` says that somebody has just done it.
+    /// Reads and verifies the next regions, about `budget_bytes`. Skips regions for which
+    /// `is_verified` returns true.
     pub fn go_on_verifying(
         &self,
         verification: &mut Verification,
@@ -251,7 +258,8 @@ impl Pool {
                 verification.cached_bytes += bytes;
             } else {
                 if verification.next >= ahead_to {
-                    // What is left is for less than a run: a lone region costs as much of a disk.
+                    // The rest of the budget is too small for a run. A lone region would cost a
+                    // disk as much.
                     if left < budget_bytes / 2 {
                         break;
                     }
@@ -281,7 +289,8 @@ impl Pool {
                     Some(why) => {
                         let chunks = &region.chunks;
                         let restored = self.put_back(place, why.clone(), chunks.len())?;
-                        // Read again: what was ahead is what was there before.
+                        // Read it again: the bytes that were read ahead are from before the
+                        // restore.
                         let is_sound = |restored: &Damaged| {
                             let again = self.verify(None, restored.place, region);
                             again.is_ok_and(|why| why.is_none())
@@ -317,7 +326,7 @@ impl Pool {
         }
     }
 
-    /// True when it was set aside.
+    /// Takes a place out of quarantine. Returns true if it was in it.
     fn take_back(&self, place: RegionPlace) -> bool {
         let quarantine = &self.chunks.quarantine;
         let was_set_aside = quarantine.names(place);
@@ -327,14 +336,15 @@ impl Pool {
         was_set_aside
     }
 
-    /// Why a region is damaged; `None` when it is as its directory says.
+    /// Returns why a region is damaged, or `None` if it has the chunks of its directory.
     pub(super) fn verify(
         &self,
         ahead: Option<&Ahead>,
         place: RegionPlace,
         region: &DirectoryRegion,
     ) -> Result<Option<String>> {
-        // What the system remembers of a file is not what the device has; and nobody needs a copy.
+        // Past the system's page cache: the cache does not prove what the device has, and no reader
+        // needs a copy.
         let read = self.containers.region_of(ahead, place, region.stored_bytes);
         match read {
             Ok(decoded) => {
@@ -349,7 +359,7 @@ impl Pool {
         }
     }
 
-    /// Puts a container back that its parity restores; `None` when it does not.
+    /// Stores a container again if parity restores it. Returns `None` if it does not.
     fn put_back(&self, place: RegionPlace, why: String, chunks: usize) -> Result<Option<Damaged>> {
         let quarantine = &self.chunks.quarantine;
         let is_known = quarantine.names(place);
@@ -360,10 +370,11 @@ impl Pool {
                 chunks: chunks as u64,
                 chunks_elsewhere: 0,
                 is_known,
-                // It was read whole this time, if there are none.
+                // With 0 damaged sectors this read succeeded completely, unlike the earlier one.
                 restored_sectors: sectors.max(1),
             })),
-            // No parity, too much damage, or nobody may write: it is treated as damage always was.
+            // No parity, too much damage, or a pool opened for reading: it is treated as damage
+            // without parity.
             Err(_) => Ok(None),
         }
     }
@@ -375,7 +386,7 @@ impl Pool {
         chunks: &[(Fingerprint, u32)],
     ) -> Result<Damaged> {
         let is_known = match self.has_key(self.record().catalog, &set_aside_key(place)) {
-            // Its damage is found where it lies.
+            // Reading the damaged container of the catalog reports that damage.
             Err(e) if e.is_corruption() => false,
             is_known => is_known?,
         };
@@ -395,7 +406,8 @@ impl Pool {
         })
     }
 
-    /// True when a region that is not set aside holds the chunk: it is read and verified.
+    /// Returns true if a region outside of quarantine has the chunk. Reads and verifies that
+    /// region.
     fn is_intact_elsewhere(&self, fingerprint: &Fingerprint, near: &mut Near) -> Result<bool> {
         let place = match self.chunks.locate(fingerprint, near) {
             Ok(Some(place)) => place,
@@ -417,8 +429,8 @@ impl Pool {
         }
     }
 
-    /// Notes in the pool what is set aside and what is not any more, and stores anew what can be
-    /// read of `whole` containers; durable on return. The pool must be open for writing.
+    /// Commits the current quarantine, and stores again what is readable of the `whole` containers.
+    /// Durable on return. The pool must be open for writing.
     pub fn note_damage(&self, whole: &[RegionPlace], options: LaneOptions) -> Result<WriteCounts> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";

@@ -1,7 +1,9 @@
-//! Sessions of a pool: one at a time for each purpose, and what one leaves that did not commit.
+//! Sessions of a pool: one at a time for each purpose, and the leftovers of sessions that did not
+//! commit. The program calls this through `Pool`, and so do volumes, garbage collection and
+//! defragmentation.
 //!
-//! Invariant: commits follow each other, each on top of the newest root; a container number is given once in a process; after a session that did not commit
-//! nothing is believed but what is stored. Called by the program through `Pool`.
+//! Invariant: commits follow each other, each on top of the newest root. Each container number is
+//! used once in a process. After a session that did not commit, only what is stored counts.
 
 use super::Pool;
 use super::holds::Hold;
@@ -18,23 +20,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use units::{Generation, SnapshotId};
 
-/// Whose session: an index into the pool's writers.
+/// Purpose of a session: an index into the pool's writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Backups, imports and all short commits.
     Snapshots = 0,
-    /// Checkpoints of volumes; lives as long as they are open.
+    /// Checkpoints of volumes. The session lives as long as the volumes are open.
     Volumes = 1,
-    /// Large writes to volumes; likewise.
+    /// Large writes to volumes. The session lives as long as the volumes are open.
     Direct = 2,
-    /// What the collector copies, and its commits.
+    /// Copies and commits of garbage collection.
     Collect = 3,
-    /// What defragmentation copies, and its commits.
+    /// Copies and commits of defragmentation.
     Defragment = 4,
 }
 
 impl Purpose {
-    /// In the order of the pool's writers.
+    /// All purposes, in the order of the pool's writers.
     const ALL: [Self; WRITERS.len()] = [
         Self::Snapshots,
         Self::Volumes,
@@ -44,22 +46,22 @@ impl Purpose {
     ];
 }
 
-/// A writer that is a session's own from now on.
+/// A writer that now belongs to one session.
 struct Claim {
     purpose: Purpose,
     token: Arc<Option<Hold>>,
-    /// True when the writer's last session did not commit.
+    /// True if the writer's last session did not commit.
     recover: bool,
 }
 
 impl Pool {
-    /// Starts a session. One at a time; the pool must be open for writing. What it stores is new:
-    /// `NoSpace` before it takes what is kept for recovery.
+    /// Begins a session for new data; one at a time. The pool must be open for writing. Puts fail
+    /// with `NoSpace` before they use the reserve.
     pub fn begin(&self, options: LaneOptions) -> Result<WriteSession> {
         self.begin_with(Purpose::Snapshots, options, Need::New)
     }
 
-    /// Starts one that may take of the reserve what its purpose needs.
+    /// Begins a session that may use the part of the reserve that its purpose allows.
     pub fn begin_for(&self, purpose: Purpose, options: LaneOptions) -> Result<WriteSession> {
         let need = match purpose {
             Purpose::Snapshots => Need::Deletion,
@@ -80,15 +82,15 @@ impl Pool {
             self.take_up_news();
         }
         let claim = {
-            // Whoever enters leftovers is no session that another one is refused for: claimed
-            // before that thread looks for writers without a session, or after it has ended.
+            // `enter_leftovers` claims writers for a moment. With this lock a session is claimed
+            // before that thread looks for writers without a session, or after it has finished.
             let _entering = self.entering.lock();
             self.claim(purpose)?
         };
         self.begin_now(claim, options, need)
     }
 
-    /// Makes a writer this session's own.
+    /// Claims a writer for a session.
     fn claim(&self, purpose: Purpose) -> Result<Claim> {
         if self.lock.is_none() {
             let why = "the pool was opened for reading";
@@ -140,7 +142,7 @@ impl Pool {
         )
     }
 
-    /// Finds what a session of this process left that did not commit, as after a crash.
+    /// Finds the leftovers of a session of this process that did not commit, as after a crash.
     fn recover(&self, purpose: Purpose) -> Result<()> {
         let _committing = self.committing.lock();
         self.catch_up()?;
@@ -161,7 +163,7 @@ impl Pool {
     /// Takes over a root that a failed commit put and could not make durable.
     fn catch_up(&self) -> Result<()> {
         let (media, pool) = (&self.media, self.config.pool);
-        // All puts are visible then; fails for ever when one of them failed.
+        // Makes all puts visible. Always fails after one of them has failed.
         media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
         let notes = &mut Notes::new();
         let newest = newest_root(media, pool, self.sealing(), None, notes)?;
@@ -180,14 +182,15 @@ impl Pool {
         self.chunks.enter_from(&known.next_sequence)
     }
 
-    /// True when a crashed session of this kind left containers that no commit has entered yet.
+    /// Returns true if a crashed session with this purpose left containers that no commit has
+    /// entered yet.
     pub fn has_adopted(&self, purpose: Purpose) -> bool {
         !self.head().writers[purpose as usize].adopted.is_empty()
     }
 
-    /// Enters into the inventory what sessions of this process and of dead ones left that did not commit, so that the
-    /// collector sees it: it counts only what the inventory names. Passes over writers whose session is open: their
-    /// commit enters theirs. One commit for each writer that left something, and none if nobody did.
+    /// Enters the leftovers of dead sessions into the inventory, because garbage collection counts
+    /// only containers in the inventory. Skips writers with an open session: the commit of that
+    /// session enters them. Makes one commit for each writer with leftovers.
     pub(crate) fn enter_leftovers(&self) -> Result<()> {
         let _entering = self.entering.lock();
         for purpose in Purpose::ALL {
@@ -209,7 +212,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Makes one commit on top of the newest root, whoever made that.
+    /// Makes one commit on top of the newest root, whichever session made that one.
     pub fn commit_with(
         &self,
         purpose: Purpose,
@@ -217,7 +220,7 @@ impl Pool {
     ) -> Result<Committed> {
         self.put_back_restored();
         let _committing = self.committing.lock();
-        // Checkpoints wait for who commits: no turns of maintenance now.
+        // Checkpoints wait for this commit, so it must not wait for I/O grants of maintenance.
         let is_maintenance = Asker::current().origin.is_maintenance();
         let _asking = is_maintenance.then(|| Asker::UNKNOWN.begin());
         if self.head().uncertain {
@@ -242,25 +245,26 @@ impl Pool {
         state.adopted.clear();
         state.uncommitted = false;
         drop(head);
-        // The commit stands whatever becomes of hints.
+        // The commit is durable even if the hints cannot be updated.
         let _ = self.settle_hints(committed.record.catalog);
         Ok(committed)
     }
 
-    /// True when a commit that failed is known not to stand: no root came after this one.
+    /// Returns true if a failed commit is known not to have taken effect: no root is newer than
+    /// this generation.
     pub(crate) fn is_still_at(&self, generation: Generation) -> bool {
         let _committing = self.committing.lock();
         self.catch_up().is_ok() && self.head().generation == generation
     }
 
-    /// A fresh random id for a snapshot.
+    /// Returns a new random snapshot id.
     pub fn new_snapshot_id(&self) -> SnapshotId {
         let mut id = SnapshotId::default();
         self.media.random.fill(&mut id.0);
         id
     }
 
-    /// Now, by the pool's clock.
+    /// Returns the time of the pool's clock.
     pub fn now(&self) -> units::UnixNanos {
         self.media.clock.now()
     }
@@ -297,7 +301,7 @@ impl Pool {
 }
 
 impl LaneOptions {
-    /// For commits that store no user data.
+    /// Returns options for commits without user data.
     pub fn metadata() -> Self {
         Self {
             compression: Compression::Zstd(1),

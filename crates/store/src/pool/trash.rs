@@ -1,7 +1,7 @@
-//! Forgetting snapshots, and taking them back.
+//! Forgets snapshots and takes them back. The program calls this.
 //!
-//! Invariant: a snapshot is in the list, or in the trash, or gone; each step is one commit, made
-//! against the newest catalog. Only the collector removes from the trash. Called by the program.
+//! Invariant: a snapshot is either in the list, in the trash, or deleted. Each step is one commit
+//! against the newest catalog. Only garbage collection removes from the trash.
 
 use super::{Pool, Purpose};
 use crate::write_path::{Committed, LaneOptions};
@@ -14,8 +14,8 @@ use std::collections::BTreeSet;
 use units::{Fingerprint, SnapshotId};
 
 impl Pool {
-    /// Moves snapshots from the list to the trash, durable on return. Those that are not in the
-    /// list any more are passed over.
+    /// Moves snapshots from the list to the trash, durable on return. Skips those that are not in
+    /// the list any more.
     pub fn forget(&self, snapshots: &[Snapshot]) -> Result<Committed> {
         let session = self.begin_for(Purpose::Snapshots, LaneOptions::metadata())?;
         self.commit_with(Purpose::Snapshots, |base| {
@@ -37,8 +37,8 @@ impl Pool {
         })
     }
 
-    /// Takes forgotten snapshots back into the list, durable on return. `NotFound` when one of them
-    /// is not in the trash: then nothing changes.
+    /// Takes forgotten snapshots back into the list, durable on return. Fails with `NotFound` and
+    /// changes nothing if one of them is not in the trash.
     pub fn undelete(&self, ids: &[SnapshotId]) -> Result<Vec<Snapshot>> {
         let session = self.begin_for(Purpose::Snapshots, LaneOptions::metadata())?;
         let mut back = Vec::new();
@@ -66,7 +66,7 @@ impl Pool {
         Ok(back)
     }
 
-    /// Forgotten snapshots, oldest first, and containers that nothing new refers to.
+    /// Returns the forgotten snapshots, oldest first, and the containers in the trash.
     pub fn trash(&self) -> Result<(Vec<Forgotten>, Vec<TrashedContainer>)> {
         self.trash_of(self.record().catalog)
     }
@@ -78,7 +78,7 @@ impl Pool {
         read_trash(catalog, &mut |f: &Fingerprint| self.reader.map_node(f))
     }
 
-    /// True when the catalog with this root has an entry of that key.
+    /// Returns true if the catalog with this root has an entry with this key.
     pub fn has_key(&self, catalog: Option<Fingerprint>, key: &[u8]) -> Result<bool> {
         holds_key(catalog, key, &mut |f: &Fingerprint| self.reader.map_node(f))
     }

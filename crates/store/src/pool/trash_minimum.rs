@@ -1,8 +1,8 @@
-//! The minimum trash period: collections keep forgotten snapshots for so long, whatever they are told.
+//! The minimum trash period: garbage collection keeps forgotten snapshots at least this long,
+//! whatever its options say. The program sets it; garbage collection reads it.
 //!
-//! Invariant: raising it is anybody's who writes; lowering it takes a recovery key that was there when
-//! it was first set. A recovery key that somebody with a password adds later lowers nothing. Called
-//! by the program; the collector asks.
+//! Invariant: every writer may raise it. Lowering it needs a recovery key that existed when it was
+//! first set. A recovery key that the owner of a password adds later lowers nothing.
 
 use super::{Pool, Purpose};
 use crate::read_path::node_error;
@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use units::Fingerprint;
 
 impl Pool {
-    /// What is set; nothing is as good as 0 seconds.
+    /// Returns the setting; 0 seconds if there is none.
     pub fn trash_minimum(&self) -> Result<TrashMinimum> {
         self.trash_minimum_of(self.record().catalog)
     }
@@ -36,8 +36,9 @@ impl Pool {
         Ok(found.unwrap_or_default())
     }
 
-    /// Sets it, durable on return; `by` is the key that the caller has shown. `WrongKey` for less than
-    /// before without a recovery key that may; `Invalid` where no key could ever lower it again.
+    /// Sets it, durable on return. `by` is the key that the caller has shown. Fails with `WrongKey`
+    /// for a shorter period without an entitled recovery key, and with `Invalid` if no key could
+    /// ever lower it again.
     pub fn set_trash_minimum(&self, seconds: u64, by: Option<&SlotInfo>) -> Result<()> {
         if self.config.seal == Seal::None {
             let why = "a minimum trash period needs a recovery key, and a pool that is not \

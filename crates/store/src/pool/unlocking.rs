@@ -1,9 +1,9 @@
-//! Before a pool is opened: its settings and its master key, from what the caller gave.
+//! Reads the settings and the master key of a pool before it is opened, from the caller's secret.
+//! `pool` and the program call this.
 //!
-//! Invariant: nothing on disk decides whether a key is needed. Who gives a secret never gets a pool
-//! that is not encrypted; and the settings are those that the key slot was made with. Takes no lock
-//! and changes nothing, so that a caller may leave it to a thread and not wait for its end. Called
-//! by `pool` and by the program.
+//! Invariant: nothing on disk decides whether a key is needed. A caller with a secret never gets an
+//! unencrypted pool, and the settings are those with which the key slot was made. Takes no lock and
+//! changes nothing, so a caller may run it in a thread and not wait for its end.
 
 use super::{Pool, unfinished};
 use chunk_store::superblock::{
@@ -14,7 +14,7 @@ use chunking::SPLITTER_NUMBER;
 use format::config::{Config, Seal};
 use media::Media;
 
-/// A pool's settings and key, ready to be opened.
+/// Settings and key of a pool, ready to be opened.
 pub struct Unlocked {
     pub(super) config: Config,
     pub(super) master: MasterKey,
@@ -23,16 +23,16 @@ pub struct Unlocked {
 }
 
 impl Unlocked {
-    /// Settings of the pool.
+    /// Returns the settings of the pool.
     pub fn config(&self) -> &Config {
         &self.config
     }
 }
 
 impl Pool {
-    /// Settings and key of a pool. `None` opens pools that are not encrypted, a secret those that
-    /// are; else `WrongKey`. Stretching a password takes a second, and with slots that somebody
-    /// forged half a minute.
+    /// Returns settings and key of a pool. Without a secret only unencrypted pools open, with a
+    /// secret only encrypted ones; otherwise this fails with `WrongKey`. Stretching a password
+    /// takes a second, and up to half a minute with forged slots.
     pub fn unlock(media: &Media, secret: Option<&SecretKey>) -> Result<Unlocked> {
         let mut notes = Notes::new();
         let mut config = read_config(&*media.blobs, &mut notes)?;
@@ -40,7 +40,7 @@ impl Pool {
             let why = format!("splitter {}", config.splitter);
             return Err(StoreError::new(StoreErrorKind::Unsupported, why));
         }
-        // Before anybody is asked for a key, or told that the keys are damaged.
+        // Check this before the user is asked for a key or sees that the keys are damaged.
         if is_empty(&*media.blobs)? {
             return Err(unfinished());
         }

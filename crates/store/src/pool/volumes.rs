@@ -1,6 +1,7 @@
-//! What volumes need of a pool: their records, and whether a chunk is stored.
+//! Access of volumes to a pool: their records, and whether a chunk is stored. The `volumes` crate
+//! and check call this.
 //!
-//! Invariant: nothing here writes. Called by the `volumes` room and by check.
+//! Invariant: nothing here writes.
 
 use super::Pool;
 use crate::read_path::node_error;
@@ -13,8 +14,8 @@ use std::ops::ControlFlow;
 use units::{Fingerprint, SnapshotId};
 
 impl Pool {
-    /// The catalog's volumes, by name. `Corruption` when part of it cannot be read: a volume that
-    /// is passed over would lose its journal.
+    /// Returns the catalog's volumes by name. Fails with `Corruption` if a part of it cannot be
+    /// read: a skipped volume would lose its journal.
     pub fn volumes(&self) -> Result<Vec<VolumeRecord>> {
         let catalog = self.head().record.catalog;
         let at = catalog.unwrap_or_default();
@@ -31,8 +32,8 @@ impl Pool {
         Ok(volumes)
     }
 
-    /// The folded contents of volumes in the shape of snapshots, for who walks everything that is
-    /// live. What the journal holds is not in them.
+    /// Returns the contents of volumes in the form of snapshots, for walks over everything that is
+    /// live. Writes in the journal that are not yet applied are not included.
     pub(super) fn volumes_as_snapshots(&self) -> Result<Vec<Snapshot>> {
         let as_snapshot = |volume: VolumeRecord| Snapshot {
             id: SnapshotId(volume.id.0),
@@ -58,14 +59,14 @@ impl Pool {
         Ok(self.volumes()?.into_iter().map(as_snapshot).collect())
     }
 
-    /// True when a chunk is in a container; looks everywhere before it says no.
+    /// Returns true if a chunk is in a container. Searches everywhere before it returns false.
     pub fn holds_chunk(&self, fingerprint: &Fingerprint) -> Result<bool> {
         let place = self.chunks.locate(fingerprint, &mut Near::default())?;
         Ok(place.is_some())
     }
 }
 
-/// The number of a volume or snapshot in traces: the start of its id.
+/// Returns the number of a volume or snapshot in traces: the first eight bytes of its id.
 pub fn trace_key(id: &[u8; 16]) -> u64 {
     u64::from_le_bytes(id.first_chunk().copied().unwrap_or_default())
 }

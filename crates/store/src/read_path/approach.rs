@@ -1,9 +1,16 @@
-//! From a fingerprint to a decoded region: through a directory, or straight to where the index says
-//! (DDFS, ATC'18: a random read needs no container directory).
+//! Reads the region of a chunk: through a directory, or directly where the index points (DDFS,
+//! ATC'18: a random read needs no container directory). The reader calls this, and volumes with a
+//! cache of their own do.
 //!
-//! Invariant: what the index alone says is believed once the region's bytes have been verified and
-//! one of its chunks has the fingerprint; whatever else is found there is nobody's damage, and the
-//! directories are asked. Called by the reader, and by volumes with a cache of their own.
+//! ```text
+//! cache -> index hint -> region -> verified chunk
+//!      \-> directory  -> region -> verified chunk
+//!                        damaged: quarantine, then every other place
+//! ```
+//!
+//! Invariant: a hint of the index counts only after the region's bytes were verified and one of its
+//! chunks has the fingerprint. Any other result of a hint is not treated as damage, and the
+//! directories are asked.
 
 use super::Reader;
 use super::cache::{ChunkRef, DecodedRegion};
@@ -16,27 +23,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use units::Fingerprint;
 
-/// Times that a chunk may move while one reads it.
+/// Number of times that garbage collection may move a chunk while one thread reads it.
 const MOVES_MAX: usize = 8;
 
-/// What is asked first.
+/// Selects which lookup comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
-    /// Directories: who reads on finds the next chunks there.
+    /// Directories: a sequential reader finds the next chunks there too.
     #[default]
     Directory,
     /// The index alone, then the region itself.
     Region,
 }
 
-/// How regions are come by.
+/// Options of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Approach {
-    /// What is asked first.
+    /// Selects which lookup comes first.
     pub route: Route,
-    /// Whoever needs a region that is being read waits for it.
+    /// Single-flight: a thread that needs a region that is being read waits for it.
     pub shares: bool,
-    /// Whether the system keeps copies of what is read.
+    /// Selects whether the system's page cache keeps copies.
     pub copies: Copies,
 }
 
@@ -50,20 +57,20 @@ impl Default for Approach {
     }
 }
 
-/// A cache of who asks, above the reader's.
+/// A caller's cache above the reader's.
 pub trait Keep {
-    /// True when the chunk is there by now.
+    /// Returns true if the caller's cache has the chunk now.
     fn has(&self, fingerprint: &Fingerprint) -> bool;
 
-    /// True when nothing but the chunk that is asked for is kept.
+    /// Returns true if the cache keeps only the requested chunk.
     fn takes_one(&self) -> bool;
 
-    /// A region was read for this chunk: called before anybody else is let through to it. False
-    /// when it cannot be kept there.
+    /// Called with a chunk whose region was read, before other threads may read it. Returns false
+    /// if the caller's cache cannot keep it.
     fn keep(&self, fingerprint: &Fingerprint, chunk: &ChunkRef) -> bool;
 }
 
-/// There is none: the region stays in the reader's cache.
+/// No cache of the caller: the region stays in the reader's cache.
 struct Nowhere;
 
 impl Keep for Nowhere {
@@ -80,24 +87,24 @@ impl Keep for Nowhere {
     }
 }
 
-/// What a load found.
+/// Result of a load.
 pub enum Loaded {
-    /// The chunk, in its region.
+    /// The chunk in its region.
     Chunk(ChunkRef),
-    /// Nothing was read: the caller's cache has it by now.
+    /// Nothing was read: the caller's cache has the chunk now.
     Kept,
 }
 
-/// Who says that a region is at a place.
+/// Source of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Belief {
-    /// The index alone: what fails there is worth no repair.
+    /// The index alone. A failure there does not justify a repair.
     Hint,
     /// A directory.
     Proof,
 }
 
-/// Who asks, and what for.
+/// A request: the chunk, the options and the caller's cache.
 #[derive(Clone, Copy)]
 struct Errand<'a> {
     fingerprint: &'a Fingerprint,
@@ -106,7 +113,7 @@ struct Errand<'a> {
 }
 
 impl Reader {
-    /// A node of a recipe, or whatever else stays in the reader's own cache.
+    /// Returns a recipe node, or another chunk that stays in the reader's cache.
     pub fn node(&self, fingerprint: &Fingerprint, approach: Approach) -> Result<ChunkRef> {
         let errand = Errand {
             fingerprint,
@@ -119,7 +126,8 @@ impl Reader {
         }
     }
 
-    /// A chunk that the caller keeps itself. `Corruption` when it is nowhere intact.
+    /// Returns a chunk that the caller's cache keeps. Fails with `Corruption` if no sound copy
+    /// exists.
     pub fn load(
         &self,
         fingerprint: &Fingerprint,
@@ -133,7 +141,7 @@ impl Reader {
         })
     }
 
-    /// Takes the memory of a chunk's region for the next one, if nobody else reads it.
+    /// Takes the memory of a chunk's region into the buffer pool, if no other thread uses it.
     pub fn reuse(&self, chunk: ChunkRef) {
         if let Some(region) = chunk.into_region() {
             self.containers.reuse(region);
@@ -167,7 +175,7 @@ impl Reader {
                     return Some(found);
                 }
                 Ok(None) => self.chunks.deny_hint(),
-                // The hint may be wrong, or the region damaged: directories tell the two apart.
+                // The hint may be wrong or the region damaged. The directories distinguish the two.
                 Err(_) => {}
             }
             count(&self.hints_denied);
@@ -175,8 +183,8 @@ impl Reader {
         None
     }
 
-    /// A container that is being collected may go between the look-up and the read: then the chunk is
-    /// elsewhere by now.
+    /// Garbage collection may delete the container between the lookup and the read. The chunk then
+    /// has another place.
     fn by_directory(&self, errand: Errand<'_>) -> Result<Loaded> {
         for _ in 0..MOVES_MAX {
             if let Some(found) = self.where_it_is_now(errand)? {
@@ -186,7 +194,7 @@ impl Reader {
         Err(nowhere(errand.fingerprint))
     }
 
-    /// `None` when what was looked up has gone meanwhile.
+    /// Returns `None` if the place that was looked up has been deleted meanwhile.
     fn where_it_is_now(&self, errand: Errand<'_>) -> Result<Option<Loaded>> {
         let fingerprint = errand.fingerprint;
         let mut near = std::mem::take(&mut *self.near.lock());
@@ -223,7 +231,7 @@ impl Reader {
         })
     }
 
-    /// `None` when the region is sound and holds no such chunk.
+    /// Returns `None` if the region is sound and does not have the chunk.
     fn at_place(
         &self,
         errand: Errand<'_>,
@@ -240,7 +248,7 @@ impl Reader {
                 Boarding::Lead(leader) => break Some(leader),
                 Boarding::Shared(region) => {
                     let chunk = ChunkRef::within(&region, fingerprint);
-                    // Who took one chunk may not have looked at this one.
+                    // A leader that needed one chunk may not have verified this one.
                     if chunk.is_some() || region.is_whole() {
                         count(&self.shared_reads);
                         return Ok(chunk.map(Loaded::Chunk));
@@ -248,7 +256,7 @@ impl Reader {
                 }
             }
         };
-        // Who read it before may have kept it between the caller's look and the boarding.
+        // An earlier leader may have cached it between the caller's lookup and this point.
         if let Some(chunk) = self.cache.get(fingerprint) {
             return Ok(Some(Loaded::Chunk(chunk)));
         }
@@ -271,12 +279,12 @@ impl Reader {
         let region = Arc::new(DecodedRegion::new(region));
         let chunk = ChunkRef::within(&region, fingerprint);
         if let Some(chunk) = &chunk {
-            // All its stored bytes were verified, and it holds what somebody said it holds. Of those that
-            // the system remembered this says nothing about the device.
+            // All stored bytes were verified, and the region has the expected chunk. Bytes from the
+            // system's page cache prove nothing about the device.
             if let Some(duet) = told.filter(|_| by.is_from_device) {
                 duet.record(&page_of(place), Events::ADDED);
             }
-            // Decoding a long one again for the next chunk costs more than its memory.
+            // Decoding a long region again for its next chunk would cost more than its memory.
             let is_long = region.raw_bytes() > PART_BYTES_MAX;
             if !errand.keep.keep(fingerprint, chunk) || is_long {
                 let evicted = self.cache.insert(Arc::clone(&region));
@@ -292,7 +300,7 @@ impl Reader {
     }
 }
 
-/// What maintenance calls a region.
+/// Returns the page that represents a region in maintenance events.
 fn page_of(place: RegionPlace) -> Page {
     Page {
         space: Space::Containers,

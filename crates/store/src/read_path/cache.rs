@@ -1,10 +1,11 @@
-//! Decoded regions in memory, found by the chunks they hold: a duplicate is a hit.
+//! Cache of decoded regions, found by the fingerprints of their chunks: a duplicate chunk is a hit.
+//! The reader calls this.
 //!
-//! What maintenance goes through has the memory that nobody else needs, and a quarter of it in any case; what
-//! clients have read of late stays, or they would read it again after each task.
+//! Regions that only maintenance uses may fill the memory that clients do not need, and always a
+//! quarter of the budget. So maintenance does not evict what clients have used recently.
 //!
-//! Invariant: only verified regions are inserted; the bytes of all regions stay within the budget
-//! (one region more while it is in use). Eviction is CLOCK over regions, those of maintenance on a ring of their own.
+//! Invariant: only verified regions are inserted. The regions stay within the budget (one more
+//! while it is in use). Eviction is CLOCK over regions, with a separate ring for maintenance.
 
 use chunk_store::chunk_map::{FingerprintMap, PASSING_SHARE};
 use chunk_store::container::Region;
@@ -17,10 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use units::Fingerprint;
 
 const SHARDS: usize = 32;
-/// Memory of a cached chunk besides its bytes, bytes: table slots and its place in the region.
+/// Memory of a cached chunk besides its bytes: table slots and its place in the region, bytes.
 const CHUNK_OVERHEAD: usize = 160;
 
-/// A verified region, alone or in the cache.
+/// A verified region, inside or outside of the cache.
 pub(super) struct DecodedRegion {
     region: Region,
     used: AtomicBool,
@@ -38,18 +39,18 @@ impl DecodedRegion {
         self.region.raw.capacity() + self.region.chunks.len() * CHUNK_OVERHEAD
     }
 
-    /// False when some of its chunks are not told.
+    /// Returns false if some of its chunks were not verified and are not listed.
     pub fn is_whole(&self) -> bool {
         self.region.is_whole
     }
 
-    /// Bytes of all chunks.
+    /// Returns the length of all chunks, bytes.
     pub fn raw_bytes(&self) -> usize {
         self.region.raw.len()
     }
 }
 
-/// A chunk's verified bytes; keeps its region alive.
+/// A chunk's verified bytes. It keeps its region in memory.
 #[derive(Clone)]
 pub struct ChunkRef {
     region: Arc<DecodedRegion>,
@@ -57,7 +58,7 @@ pub struct ChunkRef {
 }
 
 impl ChunkRef {
-    /// The chunk of that fingerprint in a region, when it is there.
+    /// Returns the chunk with this fingerprint if the region has it.
     pub(super) fn within(region: &Arc<DecodedRegion>, fingerprint: &Fingerprint) -> Option<Self> {
         let is_it = |(_, (f, _, _)): &(u32, &(Fingerprint, u32, u32))| f == fingerprint;
         let (number, _) = (0u32..).zip(&region.region.chunks).find(is_it)?;
@@ -67,7 +68,8 @@ impl ChunkRef {
         })
     }
 
-    /// The chunk of that fingerprint, when it is the next one of the same region or anywhere in it.
+    /// Returns the chunk with this fingerprint if the same region has it. Tries the next chunk
+    /// first.
     pub fn beside(&self, fingerprint: &Fingerprint) -> Option<Self> {
         let number = self.number + 1;
         match self.region.region.chunks.get(number as usize) {
@@ -79,24 +81,24 @@ impl ChunkRef {
         }
     }
 
-    /// Bytes of the region in memory.
+    /// Returns the memory of the region, bytes.
     pub(super) fn region_bytes(&self) -> u64 {
         self.region.bytes() as u64
     }
 
-    /// True when both are of one region in memory.
+    /// Returns true if both chunks share one region in memory.
     pub(super) fn is_beside(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.region, &other.region)
     }
 
-    /// All chunks of the region but this one.
+    /// Returns all other chunks of the region.
     pub fn others(&self) -> impl Iterator<Item = (&Fingerprint, &[u8])> {
         let chunks = self.region.region.chunks.iter().enumerate();
         let others = chunks.filter(|(number, _)| *number != self.number as usize);
         others.map(|(number, (f, _, _))| (f, self.region.region.chunk(number)))
     }
 
-    /// The region's memory, if nobody else reads it.
+    /// Returns the region's memory if no other thread uses it.
     pub(super) fn into_region(self) -> Option<Region> {
         Arc::into_inner(self.region).map(|decoded| decoded.region)
     }
@@ -138,9 +140,9 @@ impl Ring {
 
 #[derive(Default)]
 struct Rings {
-    /// What was read for users, or used by them since.
+    /// Regions that were read for users, or used by them later.
     stays: Ring,
-    /// What maintenance has read.
+    /// Regions that maintenance has read.
     passes: Ring,
 }
 
@@ -149,7 +151,8 @@ impl Rings {
         self.stays.bytes + self.passes.bytes
     }
 
-    /// Makes room: the next victim, if one was not used.
+    /// Evicts one region. Returns `None` if there is none, and `Some(None)` if the candidate was
+    /// used and stays.
     fn evict(&mut self, passing_max: usize) -> Option<Option<Arc<DecodedRegion>>> {
         let is_passing = self.passes.bytes > passing_max || self.stays.regions.is_empty();
         let (oldest, was_used) = match is_passing {
@@ -172,7 +175,7 @@ impl Rings {
     }
 }
 
-/// The cache.
+/// The cache of decoded regions.
 pub(super) struct ReadCache {
     shards: Vec<Mutex<FingerprintMap<ChunkRef>>>,
     rings: Mutex<Rings>,
@@ -188,13 +191,13 @@ impl ReadCache {
         }
     }
 
-    /// Its budget.
+    /// Returns the budget, bytes.
     pub fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
     fn shard(&self, fingerprint: &Fingerprint) -> MutexGuard<'_, FingerprintMap<ChunkRef>> {
-        // The map hashes by the first bytes; the last one is independent of them.
+        // The map hashes by the first bytes. The last one is independent of them.
         let [.., last] = fingerprint.0;
         self.shards[usize::from(last) % SHARDS].lock()
     }
@@ -207,12 +210,12 @@ impl ReadCache {
         Some(chunk)
     }
 
-    /// Takes the region of a chunk in again.
+    /// Inserts the region of a chunk again.
     pub(super) fn keep(&self, chunk: &ChunkRef) {
         drop(self.insert(Arc::clone(&chunk.region)));
     }
 
-    /// Keeps a region. Returns the regions that made room, unless somebody still reads them.
+    /// Inserts a region. Returns the evicted regions that no thread uses.
     pub fn insert(&self, cached: Arc<DecodedRegion>) -> Vec<Region> {
         for (number, (fingerprint, _, _)) in (0u32..).zip(&cached.region.chunks) {
             let chunk = ChunkRef {
@@ -223,7 +226,8 @@ impl ReadCache {
         }
         let mut rings = self.rings.lock();
         let mut victims = Vec::new();
-        // Before it is there itself: among others that are all used it would be the first to go.
+        // Evict before inserting: if all other regions are in use, the new one would be evicted
+        // first.
         let bytes = cached.bytes();
         let is_passing = Asker::current().origin.is_maintenance();
         let passing_max = match is_passing {
@@ -247,7 +251,7 @@ impl ReadCache {
         evicted.collect()
     }
 
-    /// Memory of all regions.
+    /// Returns the memory of all regions, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.rings.lock().bytes()
     }
@@ -281,7 +285,7 @@ mod tests {
         (fingerprint, Arc::new(DecodedRegion::new(region)))
     }
 
-    /// Among others that are all used a new region must not be the first to go: it was read for somebody.
+    /// If all other regions are in use, the new one must not be evicted first: a reader needs it.
     #[test]
     fn a_new_region_stays_and_the_oldest_goes() {
         let cache = ReadCache::new(3 * (1000 + CHUNK_OVERHEAD));
@@ -298,7 +302,7 @@ mod tests {
         assert_eq!(cache.memory_bytes(), 3 * (1000 + CHUNK_OVERHEAD));
     }
 
-    /// Whether the region is still there, asked by a client or by a task.
+    /// Returns true if the region is still cached, for the current I/O origin.
     fn has(cache: &ReadCache, n: u8) -> bool {
         cache.get(&Fingerprint([n; 32])).is_some()
     }
@@ -327,7 +331,7 @@ mod tests {
             "clients would read it again"
         );
         assert!(cache.memory_bytes() <= 8 * (1000 + CHUNK_OVERHEAD));
-        // What a task has read and a client uses is the client's.
+        // A region that a task has read and a client uses counts as the client's.
         assert!(has(&cache, u8::MAX));
         let _task = Asker::of(Origin::Collect).begin();
         (FIRST_OF_TASKS..FIRST_OF_TASKS + 20).for_each(|n| drop(cache.insert(region(n).1)));

@@ -1,7 +1,8 @@
-//! What changed between states, piece by piece, for front ends.
+//! Reports which ranges changed between two states of an object, for front ends. Read-only volumes
+//! call this, and writable ones for changes that are applied to their recipe.
 //!
-//! Invariant: what is not told as changed is equal. What cannot be compared counts as changed: whoever
-//! copies it finds out why. Called by read-only volumes and by writable ones for what is folded.
+//! Invariant: a range that is reported as unchanged is equal. A range that cannot be compared
+//! counts as changed: the client that copies it gets the error.
 
 use super::Reader;
 use format::recipe::{Layout, ObjectRoot};
@@ -9,19 +10,20 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use volume::{Change, Changes, RequestContext, VolumeError};
 
-/// Bytes that are compared at a time, so that the differences of a petabyte are not collected at once.
+/// Size of the range that is compared at a time, so that the differences of a petabyte are not
+/// collected at once.
 const BYTES_STEP: u64 = 1 << 30;
 
-/// Other states of an object, by the names that front ends see.
+/// Earlier states of an object, by the names that front ends use.
 pub trait History: Send + Sync {
-    /// Names, newest first, at most `count_max`.
+    /// Returns the names, newest first, at most `count_max`.
     fn names(&self, count_max: usize) -> Vec<String>;
 
-    /// The state of this name, which [`History::names`] may not have listed.
+    /// Returns the state with this name, even if [`History::names`] did not list it.
     fn root(&self, name: &str) -> Option<ObjectRoot>;
 }
 
-/// The ranges of `within`, ascending, in which two states may differ.
+/// Returns the ranges of `within`, ascending, in which two states may differ.
 pub fn changed_ranges(
     reader: &Reader,
     before: &ObjectRoot,
@@ -39,14 +41,14 @@ pub fn changed_ranges(
     }
 }
 
-/// True if chunks of the two states can be compared.
+/// Returns true if chunks of the two states can be compared.
 pub fn is_comparable(before: &ObjectRoot, after: &ObjectRoot) -> bool {
     let same = before.layout == after.layout && before.layout != Layout::Variable;
     same || before.len.min(after.len) == 0
 }
 
-/// Tells all of a range, step by step, until `visit` has enough. `changed` gives what may have changed in
-/// a step, ascending by first bytes and maybe overlapping.
+/// Reports a whole range, step by step, until `visit` breaks. `changed` returns the ranges of a
+/// step that may have changed, ascending by start and perhaps overlapping.
 pub fn tell_changes(
     (offset_bytes, len_bytes): (u64, u64),
     visit: &mut dyn FnMut(Change) -> ControlFlow<()>,
@@ -65,7 +67,7 @@ pub fn tell_changes(
     telling.finish();
 }
 
-/// Tells pieces without gaps, neighbours of one kind as one.
+/// Reports pieces without gaps. Adjacent pieces of one kind are joined.
 struct Telling<'a> {
     run: Option<Change>,
     visit: &'a mut dyn FnMut(Change) -> ControlFlow<()>,
@@ -76,7 +78,7 @@ impl<'a> Telling<'a> {
         Self { run: None, visit }
     }
 
-    /// Tells all of `within`, of which `changed`, ascending and maybe overlapping, has changed.
+    /// Reports all of `within`. `changed`, ascending and perhaps overlapping, has changed.
     fn tell(&mut self, within: Range<u64>, changed: &[Range<u64>]) -> ControlFlow<()> {
         let mut at = within.start;
         for range in changed {
@@ -112,7 +114,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// The last one.
+    /// Reports the last piece.
     fn finish(self) {
         if let Some(run) = self.run {
             let _ = (self.visit)(run);
@@ -120,7 +122,7 @@ impl<'a> Telling<'a> {
     }
 }
 
-/// Between two states that both stay what they are.
+/// The changes between two states that are both immutable.
 pub(crate) struct StateChanges {
     pub reader: Arc<Reader>,
     pub before: ObjectRoot,

@@ -1,10 +1,10 @@
-//! Regions that are being read and decoded right now: who needs one of them waits for it and shares
-//! it, instead of doing the same again (DDFS, ATC'18: requests that need the same recipe node are
-//! serialised, all others run in parallel).
+//! Single-flight for regions: one thread reads and decodes a region, the others that need it wait
+//! and share it (DDFS, ATC'18: requests for the same recipe node are serialized, all others run in
+//! parallel). The reader calls this.
 //!
-//! Invariant: one leader for each region at a time; a leader that fails, or panics, leaves nothing
-//! behind, and those who waited try for themselves. The lock of the table is never held across a
-//! read. Called by the reader.
+//! Invariant: each region has at most one leader at a time. A leader that fails or panics leaves no
+//! entry, and the waiting threads try again themselves. The lock of the table is never held across
+//! a read.
 
 use super::cache::DecodedRegion;
 use chunk_store::container::RegionPlace;
@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How a flight ended: `None` while it is under way.
+/// Result of a leader; `None` while it is reading.
 type Landing = Option<Option<Arc<DecodedRegion>>>;
 
 #[derive(Default)]
@@ -25,15 +25,15 @@ struct Flight {
 #[derive(Default)]
 pub(super) struct Flights(Mutex<HashMap<RegionPlace, Arc<Flight>>>);
 
-/// What one who comes for a region gets.
+/// Role of a thread that needs a region.
 pub(super) enum Boarding<'a> {
-    /// Nobody reads it: this caller does, and calls [`Leader::land`].
+    /// No other thread reads it: this one must, and then call [`Leader::land`].
     Lead(Leader<'a>),
-    /// Somebody else has read it meanwhile.
+    /// Another thread has read it meanwhile.
     Shared(Arc<DecodedRegion>),
 }
 
-/// The one who reads a region.
+/// The thread that reads a region.
 pub(super) struct Leader<'a> {
     flights: &'a Flights,
     place: RegionPlace,
@@ -42,7 +42,8 @@ pub(super) struct Leader<'a> {
 }
 
 impl Flights {
-    /// Leads, or waits for who does. Who waited for a leader that failed leads next.
+    /// Returns a leader, or waits for the current one. A thread whose leader failed tries to lead
+    /// next.
     pub fn board(&self, place: RegionPlace) -> Boarding<'_> {
         loop {
             let mut flights = self.0.lock();
@@ -70,7 +71,7 @@ impl Flights {
 }
 
 impl Leader<'_> {
-    /// Hands the region to all who wait.
+    /// Passes the region to all waiting threads.
     pub fn land(mut self, region: &Arc<DecodedRegion>) {
         self.region = Some(Arc::clone(region));
     }
@@ -132,7 +133,7 @@ mod tests {
                 });
             }
             started.wait();
-            // All wait by now, likely; who does not leads after the landing.
+            // All are probably waiting now. A late one leads after the landing.
             std::thread::sleep(Duration::from_millis(50));
             assert_eq!(led.load(Ordering::Relaxed), 0, "two leaders at a time");
             assert!(matches!(flights.board(at(2)), Boarding::Lead(_)));

@@ -1,8 +1,13 @@
-//! Reading an object from begin to end: regions come in the order in which they lie, not in which they are needed (forward
-//! assembly: Lillibridge, Eshghi, Bhagwat, FAST'13).
+//! Reads an object from beginning to end: regions are read in the order of their places on the
+//! device, not in the order of need (forward assembly: Lillibridge, Eshghi, Bhagwat, FAST'13).
+//! Restore, dump and export call this.
 //!
-//! Invariant: what is read ahead takes three quarters of the cache at most, and costs nothing but time when it is
-//! wrong: who needs a chunk asks for it, and is told what is wrong with it. Called by who restores, dumps and exports.
+//! ```text
+//! pieces of a segment -> expected regions -> sorted by place -> read into the cache -> visit
+//! ```
+//!
+//! Invariant: read-ahead uses at most three quarters of the cache. A wrong guess costs only time:
+//! the caller reads each chunk itself and gets its error.
 
 use super::{Approach, ChunkRef, Reader, Route};
 use chunk_store::Result;
@@ -13,7 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use units::Fingerprint;
 
-/// Pieces that are looked up together at most: some MiB for them.
+/// Maximum number of pieces in a segment: some MiB of memory.
 const PIECES_MAX: usize = 1 << 16;
 
 const STRAIGHT: Approach = Approach {
@@ -22,22 +27,22 @@ const STRAIGHT: Approach = Approach {
     copies: Copies::InSystem,
 };
 
-/// What is read together.
+/// Pieces whose regions are read together.
 #[derive(Default)]
 struct Segment {
     /// Offset, length and chunk of each piece.
     pieces: Vec<(u64, u64, Fingerprint)>,
-    /// Where regions are expected; one chunk of each, and its stored bytes.
+    /// Expected regions: one chunk of each, and its stored bytes.
     regions: BTreeMap<RegionPlace, (Fingerprint, u64)>,
-    /// One chunk of each region that is in memory already.
+    /// One chunk of each region that is already in memory.
     present: Vec<(Fingerprint, ChunkRef)>,
-    /// Of the object.
+    /// Length of the pieces, bytes.
     bytes: u64,
-    /// Of the regions, as they are stored.
+    /// Stored size of the expected regions, bytes.
     stored_bytes: u64,
 }
 
-/// How much larger regions are in memory than as they are stored, by those that were read.
+/// Ratio between the memory and the stored size of regions, from those that were read.
 #[derive(Clone, Copy)]
 struct Growth {
     raw: u64,
@@ -53,8 +58,8 @@ impl Growth {
 }
 
 impl Reader {
-    /// As [`Self::visit_pieces`], for who then reads each piece: what a segment needs is in memory when its first piece
-    /// is visited.
+    /// Like [`Self::visit_pieces`], for callers that then read each piece: the regions of a segment
+    /// are in memory when its first piece is visited.
     pub fn visit_pieces_forward(
         &self,
         root: &ObjectRoot,
@@ -102,7 +107,7 @@ impl Reader {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Looks up where a piece's region may be, by what is in memory: no directory is read for it.
+    /// Looks up the expected region of a piece in memory. Reads no directory.
     fn expect(&self, segment: &mut Segment, len: u64, fingerprint: &Fingerprint) {
         if fingerprint.is_hole() {
             return;
@@ -126,7 +131,8 @@ impl Reader {
         }
     }
 
-    /// What cannot be read is left to who needs it.
+    /// Reads the expected regions in order. Failures are ignored: the reader of the chunk gets
+    /// them.
     fn fetch_in_order(&self, segment: &Segment, room: u64, growth: &mut Growth) {
         let mut read = 0;
         for (fingerprint, stored_bytes) in segment.regions.values() {
@@ -137,11 +143,11 @@ impl Reader {
                 read += chunk.region_bytes();
                 growth.raw += chunk.region_bytes();
                 growth.stored += stored_bytes;
-                // It is needed soon: what was read before goes first.
+                // Mark it as used: earlier regions must be evicted first.
                 let _ = self.cache.get(fingerprint);
             }
         }
-        // Those were the oldest, and may have made room for the others.
+        // These were the oldest, so the reads may have evicted them.
         for (fingerprint, chunk) in &segment.present {
             if self.cache.get(fingerprint).is_none() {
                 self.cache.keep(chunk);

@@ -1,6 +1,8 @@
-//! An object of the pool as a read-only disk.
+//! Serves an object of the pool as a read-only volume. Exports, mounts and views of snapshots call
+//! this through `Volume`.
 //!
-//! Invariant: what is served was verified; damage is an I/O error of the range it hits.
+//! Invariant: every served byte was verified. Damage is an I/O error of exactly the range that it
+//! affects.
 
 use super::changes::{History, StateChanges, is_comparable};
 use super::{Approach, ChunkRef, Reader, expect_len, node_error};
@@ -17,22 +19,23 @@ use volume::{
     VolumeError, VolumeErrorKind, VolumeInfo,
 };
 
-/// A snapshot of an image, stream or file, served in place.
+/// A snapshot of an image, stream or file, served from the pool.
 pub struct ImageVolume {
     reader: Arc<Reader>,
     root: ObjectRoot,
     description: String,
     history: Option<Arc<dyn History>>,
-    /// Decoded nodes of an object in variable layout, for look-ups by offset.
+    /// Decoded nodes of an object in variable layout, for lookups by offset.
     nodes: Mutex<HashMap<Fingerprint, Arc<NodeEnds>>>,
 }
 
-/// Nodes that stay decoded: at 40 bytes a child, about 20 MiB at most.
+/// Maximum number of decoded nodes: at 40 bytes a child, about 20 MiB.
 const NODES_MAX: usize = 256;
-/// Longer requests go to a thread anyway: asking for each chunk would cost as much as reading.
+/// Number of chunks that [`ImageVolume::is_known`] looks at. Longer requests go to a worker thread
+/// anyway: checking each chunk would cost as much as reading.
 const KNOWN_CHUNKS_MAX: usize = 4;
 
-/// A node of variable layout: where each child ends, counted from the node's first byte.
+/// A node in variable layout. `ends` are offsets from the node's first byte.
 struct NodeEnds {
     level: u8,
     ends: Vec<u64>,
@@ -40,7 +43,7 @@ struct NodeEnds {
 }
 
 impl ImageVolume {
-    /// Over `root`; `description` is one line for humans.
+    /// Serves `root`. `description` is one line for humans.
     pub fn new(reader: Arc<Reader>, root: ObjectRoot, description: String) -> Self {
         Self {
             reader,
@@ -51,7 +54,7 @@ impl ImageVolume {
         }
     }
 
-    /// Can tell what changed since these states.
+    /// Adds earlier states, so that changes since them can be reported.
     pub fn comparable_with(mut self, history: Arc<dyn History>) -> Self {
         self.history = Some(history);
         self
@@ -80,13 +83,13 @@ impl ImageVolume {
         Ok(())
     }
 
-    /// The object that is served.
+    /// Returns the served object.
     pub fn root(&self) -> &ObjectRoot {
         &self.root
     }
 
-    /// The chunk or hole that holds byte `at`, which is below the end; what is found out about its
-    /// neighbours in fixed layout stays in `leaves`.
+    /// Returns the chunk or hole at byte `at`, which must be below the end. In fixed layout
+    /// `leaves` keeps the node for lookups nearby.
     pub fn piece(
         &self,
         at: u64,
@@ -111,7 +114,7 @@ impl ImageVolume {
         self.variable_leaf(at, &mut |node| self.node_ends(node, approach))
     }
 
-    /// In variable layout a look-up is one binary search per level.
+    /// Finds a leaf in variable layout, with one binary search for each level.
     fn variable_leaf(
         &self,
         at: u64,
@@ -183,8 +186,8 @@ impl ImageVolume {
         Ok(node)
     }
 
-    /// True when nodes in memory say what `[from, to)` holds, and that is holes and chunks that
-    /// are `here` or in the reader's cache. Looks at a few chunks at most.
+    /// Returns true if nodes in memory prove that `[from, to)` consists of holes and of chunks that
+    /// are in the reader's cache, or for which `here` returns true. Looks at few chunks.
     pub fn is_known(&self, from: u64, to: u64, here: &dyn Fn(&Fingerprint) -> bool) -> bool {
         let mut at = from;
         for _ in 0..KNOWN_CHUNKS_MAX {
@@ -203,7 +206,7 @@ impl ImageVolume {
         false
     }
 
-    /// The chunk or hole that holds byte `at`, when the nodes above it are in memory.
+    /// Returns the chunk or hole at byte `at` if the nodes above it are in memory.
     fn known_piece(&self, at: u64) -> Option<Leaf> {
         let miss = || StoreError::new(StoreErrorKind::NotFound, String::new());
         let Layout::Fixed(log2) = self.root.layout else {
@@ -221,7 +224,7 @@ impl ImageVolume {
     }
 }
 
-/// What a front end hears of a store error.
+/// Converts a store error for front ends.
 fn volume_error(e: StoreError) -> VolumeError {
     VolumeError::new(VolumeErrorKind::Io, e)
 }
@@ -296,7 +299,7 @@ impl Volume for ImageVolume {
         visit: &mut dyn FnMut(Extent) -> ControlFlow<()>,
     ) -> std::result::Result<(), VolumeError> {
         let end = offset_bytes.saturating_add(len_bytes);
-        // Neighbours of one kind are joined, so that clients see runs, not chunks.
+        // Adjacent pieces of one kind are joined, so that clients see runs and not chunks.
         let mut run: Option<Extent> = None;
         let mut stopped = false;
         self.reader

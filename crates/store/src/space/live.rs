@@ -1,20 +1,20 @@
-//! Which of the stored chunks are live: one bit each, and up to two more for nodes and directories.
+//! Marks of live chunks: one bit for each, and up to two more for nodes and directories. Marking
+//! and garbage collection call this.
 //!
-//! Invariant: bits are by place (container, number of the chunk in it), so a chunk that is stored
-//! twice is live in one place. Containers in which nothing is live take no memory. Called by marking
-//! and the collector.
+//! Invariant: a bit belongs to a place (container, number of the chunk in it), so of a chunk that
+//! is stored twice only one copy is live. Containers without live chunks use no memory.
 
 use chunk_store::chunk_map::{Kept, LoadedDirectory};
 use format::container::ContainerClass;
 use std::collections::HashMap;
 use units::ContainerId;
 
-/// One bit for each chunk of a container; no memory before the first is set.
+/// One bit for each chunk of a container. Uses no memory before the first bit is set.
 #[derive(Default)]
 struct Bits(Box<[u64]>);
 
 impl Bits {
-    /// Sets a bit; true when it was not.
+    /// Sets a bit. Returns true if it was clear.
     fn set(&mut self, number: u32, count: usize) -> bool {
         if self.0.is_empty() {
             self.0 = vec![0; count.div_ceil(64)].into_boxed_slice();
@@ -40,18 +40,18 @@ impl Bits {
     }
 }
 
-/// What is live of one container.
+/// Marks of one container.
 pub(crate) struct LiveContainer {
-    /// What it holds.
+    /// Kind of its contents.
     pub class: ContainerClass,
     live: Bits,
-    /// Nodes whose children are marked.
+    /// Nodes whose children were queued.
     nodes: Bits,
-    /// Roots of directories whose entries are marked.
+    /// Roots of directories whose entries were queued.
     directories: Bits,
-    /// Plain bytes of the live chunks.
+    /// Length of the live chunks, bytes.
     pub live_bytes: u64,
-    /// Plain bytes of all chunks.
+    /// Length of all chunks, bytes.
     pub plain_bytes: u64,
 }
 
@@ -67,16 +67,16 @@ impl LiveContainer {
         }
     }
 
-    /// True when the chunk of this number is live here.
+    /// Returns true if the chunk with this number is live here.
     pub fn holds(&self, number: u32) -> bool {
         self.live.get(number)
     }
 }
 
-/// What a chunk was seen as.
+/// Role in which a chunk was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Bytes of something.
+    /// A chunk of data.
     Chunk,
     /// A recipe node.
     Node,
@@ -88,14 +88,14 @@ pub(crate) enum Seen {
 #[derive(Default)]
 pub(crate) struct LiveMap {
     containers: HashMap<ContainerId, LiveContainer>,
-    /// Live chunks.
+    /// Number of live chunks.
     pub chunks: u64,
-    /// Their plain bytes.
+    /// Their length, bytes.
     pub bytes: u64,
 }
 
 impl LiveMap {
-    /// Marks a chunk; true when it was not seen as this before.
+    /// Marks a chunk. Returns true if it was not reached in this role before.
     pub fn mark(&mut self, kept: &Kept, seen: Seen) -> bool {
         let directory: &LoadedDirectory = &kept.directory;
         let at = self.containers.entry(directory.container);
@@ -114,23 +114,23 @@ impl LiveMap {
         }
     }
 
-    /// What is live in a container; `None`: nothing.
+    /// Returns the marks of a container, or `None` if nothing in it is live.
     pub fn of(&self, container: ContainerId) -> Option<&LiveContainer> {
         self.containers.get(&container)
     }
 
-    /// How many containers hold something live.
+    /// Returns how many containers have live chunks.
     pub fn containers(&self) -> u64 {
         self.containers.len() as u64
     }
 
-    /// True when a chunk is live at its place.
+    /// Returns true if a chunk is live at its place.
     pub fn holds(&self, kept: &Kept) -> bool {
         self.of(kept.directory.container)
             .is_some_and(|live| live.holds(kept.number))
     }
 
-    /// Bytes of the bits, without what each container takes.
+    /// Returns the memory of the bits, bytes.
     pub fn bit_bytes(&self) -> usize {
         let bytes = |c: &LiveContainer| c.live.bytes() + c.nodes.bytes() + c.directories.bytes();
         self.containers.values().map(bytes).sum()

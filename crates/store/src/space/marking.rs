@@ -1,14 +1,20 @@
-//! Marking what is live, in bounded steps: every unique recipe node, directory and chunk once, however
-//! many objects share it (physical garbage collection, FAST'17, section 4).
+//! Marks live chunks in bounded steps: every unique recipe node, directory and chunk once, however
+//! many objects share it (physical garbage collection, FAST'17, section 4). Garbage collection,
+//! check and `stats` call this.
 //!
-//! Nodes wait in one queue for each level. The lowest queue that is full is worked on first, else the
-//! highest that is not empty: level by level, and what waits stays bounded. The nodes of a batch are
-//! read in the order in which they are stored.
+//! ```text
+//! snapshots -> directories -> queue of each level -> batch by place -> read nodes -> level below
+//!                              level 0: mark chunks
+//! ```
 //!
-//! Invariant: when [`Marking::is_done`], everything that the pushed objects reach is marked; what
-//! cannot be found or read ends the marking with its error, because what lies below is not known. Only
-//! callers that delete nothing ([`Marking::past_damage`]), or to whom the objects pushed from then on are no
-//! promise below damage ([`Marking::go_past_damage`]), go on past it. Called by the collector, check and `stats`.
+//! There is one queue for each level. The lowest queue that is full is processed first, otherwise
+//! the highest that is not empty. So marking proceeds level by level and the queues stay bounded.
+//! The nodes of a batch are read in the order of their places.
+//!
+//! Invariant: when [`Marking::is_done`], everything that the pushed objects reach is marked. An
+//! object that cannot be found or read ends the marking with its error, because its children are
+//! unknown. Only callers that delete nothing ([`Marking::past_damage`]), or that have pushed all
+//! objects that must survive ([`Marking::go_past_damage`]), continue past damage.
 
 use super::below;
 use super::live::{LiveMap, Seen};
@@ -22,7 +28,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::mem::take;
 use units::{ContainerId, Fingerprint};
 
-/// Items of a queue that is worked on before it grows.
+/// Length from which a queue counts as full and is processed before it grows.
 const BATCH: usize = 16 << 10;
 const LEVELS: usize = LEVEL_MAX as usize + 1;
 
@@ -32,20 +38,21 @@ struct Waiting {
     layout: Layout,
 }
 
-/// Nodes of one level.
+/// The queue of one level.
 #[derive(Default)]
 struct Level {
     waiting: Vec<Waiting>,
-    /// Those whose turn it is, the first last. Places of nodes were looked up: they are to be read.
+    /// The batch in processing, the first item last. Nodes in it are marked already and must be
+    /// read.
     batch: Vec<Waiting>,
 }
 
-/// What marking did.
+/// Counts of marking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkCounts {
-    /// Recipe nodes that were read, each once.
+    /// Recipe nodes read, each once.
     pub nodes: u64,
-    /// Directories that were read, each once.
+    /// Directories read, each once.
     pub directories: u64,
     /// References to chunks and nodes that were followed.
     pub references: u64,
@@ -58,33 +65,33 @@ pub(crate) struct Marking {
     pub counts: MarkCounts,
     levels: [Level; LEVELS],
     directories: Vec<ObjectRoot>,
-    /// Chunks that may still be in nobody's container.
+    /// Uncommitted chunks, which may not be in any container yet.
     strays: Vec<Fingerprint>,
-    /// Nodes and directories in containers that no commit has entered yet: few.
+    /// Nodes and directories in containers that no commit has entered yet. They are few.
     unsettled: HashSet<(Fingerprint, bool)>,
-    /// What could not be followed, where that does not end the marking.
+    /// References that could not be followed; `None`: the first one ends the marking.
     damage: Option<BTreeMap<Fingerprint, Unfollowed>>,
 }
 
-/// Why a reference leads nowhere.
+/// Reason why a reference could not be followed.
 #[derive(Debug)]
 pub(crate) enum Unfollowed {
-    /// Data that is in no container that can be read.
+    /// A chunk of data that no readable container has.
     Missing,
-    /// A node or a directory that is not there or cannot be read: what is below it is not marked.
+    /// A node or directory that is missing or unreadable. Nothing below it is marked.
     Unreadable(StoreError),
 }
 
-/// What marking looks into.
+/// Inputs of marking.
 pub(crate) struct Sources<'a> {
     pub chunks: &'a ChunkMap,
     pub reader: &'a Reader,
-    /// True for containers that a commit has entered.
+    /// Returns true for containers that a commit has entered.
     pub settled: &'a dyn Fn(ContainerId) -> bool,
 }
 
 impl Marking {
-    /// One that goes on past what cannot be followed, and remembers that.
+    /// Creates a marking that continues past damage and records it.
     pub fn past_damage() -> Self {
         Self {
             damage: Some(BTreeMap::new()),
@@ -92,17 +99,17 @@ impl Marking {
         }
     }
 
-    /// From now on goes on past what cannot be followed.
+    /// From now on continues past damage and records it.
     pub fn go_past_damage(&mut self) {
         self.damage.get_or_insert_default();
     }
 
-    /// What could not be followed, each once.
+    /// Returns the references that could not be followed, each once.
     pub fn into_damage(self) -> BTreeMap<Fingerprint, Unfollowed> {
         self.damage.unwrap_or_default()
     }
 
-    /// Remembers damage, or ends the marking with it.
+    /// Records damage, or ends the marking with it.
     fn pass(
         &mut self,
         at: Fingerprint,
@@ -118,7 +125,7 @@ impl Marking {
         }
     }
 
-    /// Adds an object; `is_tree` says that its bytes are a directory.
+    /// Adds an object. `is_tree`: its bytes are a directory.
     pub fn push(&mut self, root: &ObjectRoot, is_tree: bool) {
         if root.len == 0 || root.fingerprint.is_hole() {
             return;
@@ -129,13 +136,13 @@ impl Marking {
         }
     }
 
-    /// Adds a node of the catalog, without what is below.
+    /// Adds a node of the catalog without its children.
     pub fn push_catalog_node(&mut self, fingerprint: Fingerprint) {
         self.push_node(0, Layout::Variable, fingerprint);
     }
 
-    /// Adds a chunk that somebody stored or found and has not committed: where it is in no
-    /// container yet, there is nothing to keep.
+    /// Adds a chunk that a session stored or found and has not committed. If no settled container
+    /// has it, there is nothing to keep.
     pub fn push_stray(&mut self, fingerprint: Fingerprint) {
         if !fingerprint.is_hole() {
             self.strays.push(fingerprint);
@@ -153,19 +160,19 @@ impl Marking {
         }
     }
 
-    /// True when nothing waits.
+    /// Returns true if the queues are empty.
     pub fn is_done(&self) -> bool {
         let idle = |level: &Level| level.waiting.is_empty() && level.batch.is_empty();
         let none = self.directories.is_empty() && self.strays.is_empty();
         none && self.levels.iter().all(idle)
     }
 
-    /// True when so much waits that no more should be pushed.
+    /// Returns true if a queue is full, so that the caller should not push more.
     pub fn is_full(&self) -> bool {
         self.levels.iter().any(|level| level.waiting.len() >= BATCH)
     }
 
-    /// Marks about so many references.
+    /// Marks about `budget` references.
     pub fn step(&mut self, sources: &Sources<'_>, budget: u64) -> Result<()> {
         self.mark_strays(sources)?;
         let until = self.counts.references.saturating_add(budget);
@@ -179,7 +186,7 @@ impl Marking {
         Ok(())
     }
 
-    /// Marks what nobody has committed, where a settled container has it.
+    /// Marks uncommitted chunks that a settled container has.
     fn mark_strays(&mut self, sources: &Sources<'_>) -> Result<()> {
         let mut unsure = FingerprintSet::default();
         for stray in take(&mut self.strays) {
@@ -201,8 +208,8 @@ impl Marking {
             .search_settled(&unsure, sources.settled, &mut mark)
     }
 
-    /// The lowest level that is full or begun, else the highest with anything above the chunks, else
-    /// a directory (`None`), else chunks.
+    /// Returns the lowest level that is full or has a batch, otherwise the highest non-empty one
+    /// above 0, otherwise `None` for a directory, otherwise 0.
     fn next_level(&self) -> Option<usize> {
         let is_due = |level: &Level| level.waiting.len() >= BATCH || !level.batch.is_empty();
         let due = self.levels.iter().position(is_due);
@@ -219,7 +226,7 @@ impl Marking {
         }
     }
 
-    /// Marks one reference. Its place when it was not seen as this before.
+    /// Marks one reference. Returns its place if it was not reached in this role before.
     fn mark(
         &mut self,
         sources: &Sources<'_>,
@@ -245,13 +252,14 @@ impl Marking {
         Ok(new.then_some(kept.place.region))
     }
 
-    /// Marks one of the chunks whose turn it is.
+    /// Marks one chunk of the batch.
     fn mark_chunk(&mut self, sources: &Sources<'_>) -> Result<()> {
         let Some(level) = self.levels.first_mut() else {
             return Ok(());
         };
         if level.batch.is_empty() {
-            // In the order of the index's buckets, from the end on, and each once.
+            // Descending order, popped from the end: the order of the index's buckets, each chunk
+            // once.
             level.batch = take(&mut level.waiting);
             level
                 .batch
@@ -266,7 +274,7 @@ impl Marking {
         }
     }
 
-    /// Marks the nodes that wait, or reads one of those whose turn it is.
+    /// Marks the queued nodes as a new batch, or reads one node of the current batch.
     fn expand(&mut self, sources: &Sources<'_>, number: usize) -> Result<()> {
         let Some(level) = self.levels.get_mut(number) else {
             return Ok(());
@@ -310,7 +318,7 @@ impl Marking {
         Ok(())
     }
 
-    /// Reads one directory and adds what is in it, unless that was done.
+    /// Reads one directory and adds its entries, unless it was read before.
     fn list(&mut self, sources: &Sources<'_>) -> Result<()> {
         let Some(root) = self.directories.pop() else {
             return Ok(());

@@ -1,9 +1,9 @@
-//! An object in fixed chunks that a session builds in any order, over one that the pool has.
+//! An object in fixed chunks that a session builds in any order, on top of an existing one.
+//! Replication calls this: its chunks come in the order of places in memory.
 //!
-//! Invariant: the result is the root that building the whole object in order would give; a node that
-//! was stored and is replaced later is garbage, of which there is little: nodes over chunks are stored
-//! once when their chunks come together. Called by replication, whose chunks come as they lie in
-//! memory.
+//! Invariant: the result is the root that building the whole object in order would give. A node
+//! that is replaced after it was stored is garbage. There is little of it: nodes over chunks are
+//! stored once if their chunks come together.
 
 use super::lane::Lane;
 use crate::read_path::{Reader, node_error};
@@ -17,13 +17,13 @@ use units::Fingerprint;
 pub struct GrowingObject {
     root: ObjectRoot,
     len: u64,
-    /// Nodes over nodes that no commit has made readable yet: of those over chunks each is stored
-    /// once and not looked at again.
+    /// Nodes over nodes that no commit has made readable yet. Nodes over chunks are not kept: each
+    /// is stored once and not read again.
     unread: HashMap<Fingerprint, Vec<u8>>,
 }
 
 impl GrowingObject {
-    /// `len` bytes over `base`; what is longer is a hole.
+    /// Creates an object of `len` bytes on top of `base`. The space beyond `base` is a hole.
     pub fn over(base: ObjectRoot, len: u64) -> Self {
         Self {
             root: base,
@@ -32,16 +32,16 @@ impl GrowingObject {
         }
     }
 
-    /// `len` zero bytes in chunks of 2^`log2`.
+    /// Creates an object of `len` zero bytes in chunks of 2^`log2` bytes.
     pub fn empty(len: u64, log2: u8) -> Self {
         Self::over(hole(len, log2), len)
     }
 
-    /// Puts chunks in, which are stored; they may come in any order and do not overlap. `Invalid`
-    /// when the object is not in fixed chunks.
+    /// Adds stored chunks, in any order, not overlapping. Fails with `Invalid` unless the object is
+    /// in fixed layout.
     pub fn put(&mut self, runs: &mut [ChunkRun], reader: &Reader, lane: &mut Lane) -> Result<()> {
         runs.sort_unstable_by_key(|run| run.first);
-        // None is taken out when it is replaced: another part of the object may be alike.
+        // A replaced node stays in memory: another part of the object may be equal.
         let unread = &self.unread;
         let mut stored = Vec::new();
         let mut load = |at: &Fingerprint| match unread.get(at) {
@@ -60,17 +60,17 @@ impl GrowingObject {
         Ok(())
     }
 
-    /// The object as it is now.
+    /// Returns the object in its current state.
     pub fn root(&self) -> ObjectRoot {
         self.root
     }
 
-    /// Nodes in memory until a commit.
+    /// Returns the number of nodes in memory. A commit drops them.
     pub fn nodes_in_memory(&self) -> usize {
         self.unread.len()
     }
 
-    /// The session has committed: its nodes can be read.
+    /// Drops the nodes in memory: the session has committed, so they can be read.
     pub fn committed(&mut self) {
         self.unread.clear();
     }

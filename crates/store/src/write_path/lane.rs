@@ -1,5 +1,9 @@
-//! One thread's way into the pool: its own open regions and containers, nothing shared but the
-//! chunk map and the numbers.
+//! A lane: state with which one thread writes into the pool. It owns its open regions and
+//! containers. Sessions create lanes; the program's threads, volumes and garbage collection write
+//! with them.
+//!
+//! Invariant: a lane shares only the chunk map and the numbers of its session. A lane that is
+//! dropped with unfinished contents prevents the session's commit.
 
 use super::session_state::Shared;
 use chunk_store::catalog::InventoryEntry;
@@ -17,27 +21,28 @@ use units::{ContainerId, Fingerprint};
 
 use chunk_store::recipe::ObjectBuilder;
 
-/// How far a lane looks for a chunk before it stores it.
+/// Selects where a lane looks for a chunk before storing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Everywhere: recent chunks, directories, then the fingerprint index.
+    /// Everywhere: claims, directories, then the fingerprint index.
     Index,
-    /// Only where it costs no device read: small random writes (DDFS, ATC'18).
+    /// Only where no device read is needed: small random writes (DDFS, ATC'18).
     Near,
 }
 
-/// How a lane packs.
+/// Options for packing.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneOptions {
-    /// What regions are compressed with.
+    /// Compression of regions.
     pub compression: Compression,
-    /// Raw bytes of a data region; larger compresses better, smaller reads faster at random.
+    /// Raw size of a data region, bytes. Larger regions compress better, smaller ones suit random
+    /// reads.
     pub region_bytes: usize,
     /// Containers are closed at this size, bytes.
     pub container_bytes: usize,
 }
 
-/// Raw bytes of a recipe region: metadata is read in small pieces.
+/// Raw size of a recipe region, bytes: metadata is read in small pieces.
 const RECIPE_REGION_BYTES: usize = 128 << 10;
 
 /// The open region and container of one class.
@@ -47,7 +52,7 @@ struct Filling {
     container: Option<ContainerBuilder>,
 }
 
-/// One thread's way into the pool. Goes back to its session with `WriteSession::retire`.
+/// State with which one thread writes. Return it with `WriteSession::retire`.
 pub struct Lane {
     shared: Arc<Shared>,
     options: LaneOptions,
@@ -81,17 +86,17 @@ impl Lane {
         })
     }
 
-    /// How far to look for chunks from now on.
+    /// Sets where to look for chunks from now on.
     pub fn set_probe(&mut self, probe: Probe) {
         self.probe = probe;
     }
 
-    /// The pool's splitter.
+    /// Returns the pool's splitter.
     pub fn splitter(&self) -> Splitter {
         self.splitter
     }
 
-    /// Stores one chunk of user data unless the pool has it; zeroes become a hole.
+    /// Stores one chunk of user data unless the pool has it. Zeroes become a hole.
     pub fn store_chunk(&mut self, chunk: &[u8]) -> Result<Fingerprint> {
         self.count_logical(chunk);
         if is_zero(chunk) {
@@ -100,10 +105,11 @@ impl Lane {
         self.store(ContainerClass::Data, chunk)
     }
 
-    /// The same of several, in order: fingerprinting them together is faster.
+    /// Stores several chunks in order, like [`Self::store_chunk`]. Fingerprinting them together is
+    /// faster.
     pub fn store_chunks(&mut self, chunks: &[&[u8]]) -> Result<Vec<Fingerprint>> {
         let mut stored = Vec::with_capacity(chunks.len());
-        // What was just hashed is copied while the processor's cache has it.
+        // In small groups: a chunk that was just hashed is copied while the CPU cache has it.
         for group in chunks.chunks(TOGETHER) {
             let written = group.iter().copied().filter(|chunk| !is_zero(chunk));
             let mut names = self.shared.fingerprints.fingerprints(written).into_iter();
@@ -131,8 +137,8 @@ impl Lane {
         self.store(ContainerClass::Recipe, node)
     }
 
-    /// True when the pool has the chunk, or this session stores it: who knows its fingerprint (a pool
-    /// of the same dedup domain) need not read it.
+    /// Returns true if the pool has the chunk or this session stores it. A caller that knows the
+    /// fingerprint (from a pool of the same dedup domain) then need not read the chunk.
     pub fn holds(&mut self, fingerprint: &Fingerprint) -> Result<bool> {
         let shared = &self.shared;
         shared
@@ -140,7 +146,7 @@ impl Lane {
             .holds(&shared.claims, fingerprint, &mut self.near)
     }
 
-    /// Stores chunks that have been found to be what they are called, unless the pool has them.
+    /// Stores chunks that were verified against their fingerprints, unless the pool has them.
     pub(crate) fn store_proven(
         &mut self,
         class: ContainerClass,
@@ -152,9 +158,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Stores a region of other chunks as another container holds it, whatever this lane compresses
-    /// with. `chunks` are all of its; the pool gets another copy of those that it has. `Corruption`
-    /// when its bytes changed in memory since they were proven: none of it is stored.
+    /// Stores a region as another container has it, whatever compression this lane uses. `chunks`
+    /// lists all of its chunks; the pool gets a second copy of those it has. Fails with
+    /// `Corruption` and stores nothing if the bytes changed in memory since they were proven.
     pub(crate) fn store_region(
         &mut self,
         class: ContainerClass,
@@ -233,8 +239,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Stores one chunk of user data although the pool has it: its newer copy is read from then on.
-    /// What the bytes are called, if that is not `name`: then nothing is stored.
+    /// Stores one chunk of user data although the pool has it: readers then use the newer copy. If
+    /// the bytes have another fingerprint than `name`, this stores nothing and returns that
+    /// fingerprint.
     pub(crate) fn store_again(
         &mut self,
         name: &Fingerprint,
@@ -248,8 +255,8 @@ impl Lane {
         Ok(None)
     }
 
-    /// The next `bytes` of data lie side by side: in the open region if they fit, else from a new one
-    /// on, and in one container if one can take them.
+    /// Makes the next `bytes` bytes of data contiguous: in the open region if they fit, otherwise
+    /// starting with a new region, and in one container if possible.
     pub(crate) fn begin_run(&mut self, bytes: usize) -> Result<()> {
         let class = ContainerClass::Data;
         let (target, filling) = (self.options.container_bytes, &self.data);
@@ -264,8 +271,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Splits a whole object at content-defined places and stores it. For what fits in memory:
-    /// small files, directories (`class` recipe).
+    /// Splits a whole object at content-defined boundaries and stores it. For objects that fit in
+    /// memory: small files, and directories with `metadata` set.
     pub fn store_object(&mut self, bytes: &[u8], metadata: bool) -> Result<ObjectRoot> {
         split_object(
             self.splitter,
@@ -277,7 +284,8 @@ impl Lane {
         )
     }
 
-    /// At most so many bytes are stored here and in no container that was put.
+    /// Returns an upper limit of the bytes that are stored here and not in a container that was
+    /// put.
     pub fn open_bytes(&self) -> u64 {
         let open = |filling: &Filling| {
             let container = filling
@@ -289,7 +297,7 @@ impl Lane {
         open(&self.data) + open(&self.recipe)
     }
 
-    /// Raw bytes that a region of the class has when it is full.
+    /// Returns the raw size of a full region of the class, bytes.
     pub(crate) fn region_bytes(&self, class: ContainerClass) -> usize {
         match class {
             ContainerClass::Data => self.data.region_bytes,
@@ -297,12 +305,12 @@ impl Lane {
         }
     }
 
-    /// What the pool calls a chunk, which is not stored by this.
+    /// Returns the fingerprint of a chunk without storing it.
     pub fn fingerprint(&self, chunk: &[u8]) -> Fingerprint {
         self.shared.fingerprints.fingerprint(chunk)
     }
 
-    /// What storing a whole object as metadata would return; stores nothing.
+    /// Returns the root that storing a whole object as metadata would give. Stores nothing.
     pub fn name_object(&self, bytes: &[u8]) -> Result<ObjectRoot> {
         split_object(self.splitter, bytes, &mut |chunk, _| {
             Ok(self.fingerprint(chunk))
@@ -326,7 +334,7 @@ impl Lane {
         self.append_region(class)
     }
 
-    /// Closes the open container when so many bytes more are too many.
+    /// Closes the open container if `bytes` more bytes would exceed its size.
     fn make_room(&mut self, class: ContainerClass, bytes: usize) -> Result<()> {
         let target = self.options.container_bytes;
         let open = &self.filling(class).container;
@@ -336,7 +344,7 @@ impl Lane {
         }
     }
 
-    /// The same into the container that is open, however full it is.
+    /// Compresses the open region and appends it to the open container, even if that is full.
     fn append_region(&mut self, class: ContainerClass) -> Result<()> {
         if self.filling(class).region.is_empty() {
             return Ok(());
@@ -367,10 +375,10 @@ impl Lane {
         shared.chunks.remember(&chunks, location)
     }
 
-    /// Makes sure that a container of the class is open and returns its number.
+    /// Opens a container of the class if none is open. Returns its number.
     pub(super) fn open_container(&mut self, class: ContainerClass) -> ContainerId {
         let capacity = match class {
-            // With room for the directory: growing would move all of it.
+            // With space for the directory: growing the buffer would move everything.
             ContainerClass::Data => self.options.container_bytes / 16 * 17,
             ContainerClass::Recipe => RECIPE_REGION_BYTES,
         };
@@ -400,31 +408,32 @@ impl Lane {
                 Ok(())
             }
             Err(e) => {
-                // Others may have deduplicated against what was in it, and no commit may name it.
+                // Other lanes may have deduplicated against its chunks, and no commit may name it.
                 self.shared.lose_chunks();
                 Err(e.into())
             }
         }
     }
 
-    /// The same for who is not of the write path: the lane goes on in a new container.
+    /// Puts the open container, for callers outside of the write path. The lane continues in a new
+    /// one.
     pub fn put_open(&mut self, class: ContainerClass) -> Result<()> {
         self.close(class)
     }
 
-    /// Writes out whatever is open in one class.
+    /// Writes out the open region and container of one class.
     pub(super) fn close(&mut self, class: ContainerClass) -> Result<()> {
         self.flush_region(class)?;
         self.close_container(class)
     }
 
-    /// Compresses the open recipe region into the container that is open, whatever its size.
+    /// Compresses the open recipe region into the open container, whatever its size.
     pub(super) fn flush_nodes(&mut self) -> Result<()> {
         self.append_region(ContainerClass::Recipe)
     }
 
-    /// Gives what this lane has open to `to`: small leftovers are moved, so that lanes do not
-    /// leave a small container each; started containers are finished.
+    /// Moves the open contents of this lane to `to`: small leftovers are moved, so that lanes do
+    /// not leave one small container each. Started containers are finished.
     pub(super) fn retire_into(mut self, to: &mut Lane) -> Result<()> {
         for class in [ContainerClass::Data, ContainerClass::Recipe] {
             if self.filling(class).container.is_some() {
@@ -444,7 +453,7 @@ impl Lane {
     }
 }
 
-/// Cuts an object and hands its chunks out, and its recipe nodes (with true).
+/// Splits an object and passes its chunks to `store`, and its recipe nodes (with true).
 fn split_object(
     splitter: Splitter,
     bytes: &[u8],

@@ -1,4 +1,12 @@
-//! A writer's session: hands lanes out, takes them back, commits once.
+//! A writer's session: creates lanes, takes them back, commits. The pool opens it for backups,
+//! volumes, garbage collection and replication.
+//!
+//! ```text
+//! lanes closed -> catalog edits -> catalog's containers -> barrier -> root -> barrier -> index
+//! ```
+//!
+//! Invariant: a commit's root is put only after a barrier covers every container that it can refer
+//! to.
 
 use super::lane::{Lane, LaneOptions};
 use super::session_state::{Counters, Shared};
@@ -22,23 +30,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::{Fingerprint, Generation, WriterId};
 
-/// More rounds than entering containers into the catalog ever takes.
+/// Number of attempts after which entering containers into the catalog counts as failed. It needs
+/// far fewer.
 const CATALOG_ROUNDS_MAX: usize = 16;
 
-/// What a session has done so far.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
-    /// User bytes handed in.
+    /// User bytes that were written.
     pub logical_bytes: u64,
     /// Bytes of chunks that the pool did not have, before compression.
     pub new_bytes: u64,
-    /// Chunks that the pool did not have.
+    /// Number of chunks that the pool did not have.
     pub chunks_new: u64,
-    /// Chunks that it had.
+    /// Number of chunks that the pool had.
     pub chunks_known: u64,
-    /// Bytes of finished containers.
+    /// Size of the finished containers, bytes.
     pub stored_bytes: u64,
-    /// Finished containers.
+    /// Number of finished containers.
     pub containers: u64,
 }
 
@@ -69,36 +78,37 @@ impl Sub for WriteCounts {
     }
 }
 
-/// What a commit made.
+/// Result of a commit.
 #[derive(Clone, Debug)]
 pub struct Committed {
-    /// Its number.
+    /// Its generation.
     pub generation: Generation,
-    /// What the session did.
+    /// Counters of the session.
     pub counts: WriteCounts,
     pub(crate) record: RootRecord,
 }
 
-/// Where a session starts: facts that recovery found.
+/// Facts with which a session begins.
 pub(crate) struct Start {
-    /// Told in the headers of its containers; commits of others may come first.
+    /// Generation in the headers of its containers. Other sessions may commit before it does.
     pub generation: Generation,
     pub writer: WriterId,
-    /// What it may take of the reserve.
+    /// Part of the reserve that it may use.
     pub need: Need,
-    /// Container numbers of this process; none is ever given twice.
+    /// Next container number of this process. No number is used twice.
     pub next_sequence: Arc<AtomicU64>,
-    /// Of its containers.
+    /// Parity of its containers, percent.
     pub parity_percent: u8,
-    /// Lives as long as anybody can write for this session.
+    /// Lives as long as any lane of this session can write.
     pub token: Arc<dyn Any + Send + Sync>,
-    /// Containers found after a crash: they enter the inventory with this commit.
+    /// Containers that a crashed writer left. This session's first commit adds them to the
+    /// inventory.
     pub adopted: Vec<InventoryEntry>,
 }
 
-/// What a commit is made on top of: the newest root of the moment.
+/// Base of a commit: the newest root at that moment.
 pub struct Base {
-    /// The commit's number.
+    /// Generation of the new commit.
     pub generation: Generation,
     /// The newest root.
     pub record: RootRecord,
@@ -110,7 +120,7 @@ pub struct WriteSession {
     reader: Arc<Reader>,
     main: Lane,
     start: Start,
-    /// Containers of this session that earlier commits of it entered.
+    /// Number of this session's containers that its earlier commits entered.
     entered: u64,
 }
 
@@ -151,27 +161,27 @@ impl WriteSession {
         })
     }
 
-    /// What the session may take of the reserve from now on.
+    /// Sets how much of the reserve the session may use from now on.
     pub fn set_need(&self, need: Need) {
         *self.shared.need.lock() = need;
     }
 
-    /// The session's own lane, for single-threaded work.
+    /// Returns the session's own lane, for single-threaded work.
     pub fn main(&mut self) -> &mut Lane {
         &mut self.main
     }
 
-    /// Another lane, for another thread.
+    /// Creates another lane, for another thread.
     pub fn lane(&self, options: LaneOptions) -> Result<Lane> {
         Lane::new(Arc::clone(&self.shared), options)
     }
 
-    /// Takes a lane back; what it has open goes on in the session's own.
+    /// Takes a lane back. Its open contents move to the session's own lane.
     pub fn retire(&mut self, lane: Lane) -> Result<()> {
         lane.retire_into(&mut self.main)
     }
 
-    /// What has been done so far.
+    /// Returns the counters.
     pub fn counts(&self) -> WriteCounts {
         let counts = &self.shared.counts;
         let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
@@ -186,41 +196,42 @@ impl WriteSession {
         }
     }
 
-    /// True when containers wait to be entered into the inventory.
+    /// Returns true if finished containers are not in the inventory yet.
     pub fn has_finished(&self) -> bool {
         !self.shared.finished.lock().is_empty()
     }
 
-    /// Puts what is open without committing: the next session finds it. For interrupted runs.
+    /// Puts the open containers without committing, for interrupted runs. The next session adopts
+    /// them.
     pub fn abandon(mut self) -> Result<()> {
         self.main.close(ContainerClass::Data)?;
         self.main.close(ContainerClass::Recipe)
     }
 
-    /// Closes the data containers and tells the stored bytes that the session added so far, so
-    /// that a snapshot's record can say it.
+    /// Closes the data containers and returns the counters, so that a snapshot's record can include
+    /// the stored bytes.
     pub fn seal_data(&mut self) -> Result<WriteCounts> {
         self.main.close(ContainerClass::Data)?;
         Ok(self.counts())
     }
 
-    /// Applies `edits` to the catalog and commits. Returns when all of it survives power loss.
-    /// `entries_change` is what the edits do to the number of snapshots.
+    /// Applies `edits` to the catalog and commits. Returns when everything is durable.
+    /// `entries_change` is the change of the number of snapshots.
     pub(crate) fn commit(
         mut self,
         base: Base,
         edits: Vec<Edit>,
         entries_change: i64,
     ) -> Result<Committed> {
-        // The session's own reference and its own lane's.
+        // The references of the session and of its own lane.
         if Arc::strong_count(&self.shared) > 2 {
             return Err(not_taken_back());
         }
         self.commit_more(base, edits, entries_change, &mut [])
     }
 
-    /// The same, and the session goes on. `lanes` are all the lanes that are out: what they have
-    /// open is stored with this commit.
+    /// Like `commit`, and the session continues. `lanes` must be all lanes in use: their open
+    /// contents are stored with this commit.
     pub fn commit_more(
         &mut self,
         base: Base,
@@ -258,10 +269,11 @@ impl WriteSession {
             master,
             ..
         } = &*self.shared;
-        // Covers the containers of other sessions too: this one may have met chunks in them.
+        // This covers containers of other sessions too: this one may have deduplicated against
+        // them.
         media.blobs.barrier(Barrier::ContainersBeforeRoot)?;
         commit_root(media, config.pool, master, config.seal, generation, &record)?;
-        // The commit stands. An index that could not be written costs the next open some reads.
+        // The commit is durable. An index that could not be written costs the next open some reads.
         let _ = self.shared.chunks.index.commit(&record.next_sequence);
         let counts = self.counts();
         self.shared.finished.lock().drain(..finished.len());
@@ -274,8 +286,8 @@ impl WriteSession {
         })
     }
 
-    /// What a commit has to say of damage: what this process met, and what it verified. Notes that
-    /// cannot be read are left as they are: they must not stop a backup.
+    /// Returns the edits that update the quarantine: damage that this process found, and places
+    /// that it verified. An unreadable record stays as it is: it must not prevent a backup.
     fn damage_edits(&self, catalog: Option<Fingerprint>) -> Result<Vec<Edit>> {
         let mut load = |f: &Fingerprint| self.reader.map_node(f);
         match read_set_aside(catalog, &mut load) {
@@ -288,8 +300,8 @@ impl WriteSession {
         }
     }
 
-    /// Writes the catalog's new nodes. The container that holds them is entered into the
-    /// inventory before it is full, with length 0.
+    /// Writes the catalog's new nodes. The container that holds them is entered into the inventory
+    /// with length 0, because it is still open.
     fn write_catalog(
         &mut self,
         root: Option<Fingerprint>,
@@ -304,8 +316,8 @@ impl WriteSession {
             lane: &mut self.main,
             stored: HashMap::new(),
         };
-        // Storing nodes may fill and close containers, which are then to be entered too; that stores
-        // the few nodes on the way to their entries, for which the open container has room.
+        // Storing nodes may close containers, which must be entered too. That stores the few nodes
+        // above their entries, and the open container has space for those.
         for _ in 0..CATALOG_ROUNDS_MAX {
             let open = nodes.lane.open_container(ContainerClass::Recipe);
             let class = ContainerClass::Recipe;
@@ -336,7 +348,7 @@ impl WriteSession {
     }
 }
 
-/// Catalog nodes of this commit are read back from memory, older ones from the pool.
+/// Reads catalog nodes of this commit from memory, older ones from the pool.
 struct CatalogNodes<'a> {
     reader: &'a Reader,
     lane: &'a mut Lane,

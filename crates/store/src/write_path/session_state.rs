@@ -1,7 +1,7 @@
-//! What the lanes of a session share.
+//! State that the lanes of a session share. The session creates it; its lanes call it.
 //!
-//! Invariant: container numbers are given once; what was put is kept until a commit names it. Made by the
-//! session, called by its lanes.
+//! Invariant: each container number is used once. Containers that were put stay listed until a
+//! commit names them.
 
 use chunk_store::catalog::InventoryEntry;
 use chunk_store::chunk_map::{ChunkMap, Claims};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use units::{ContainerId, Generation, WriterId};
 
-/// What a session did so far.
+/// Counters of a session.
 #[derive(Default)]
 pub(super) struct Counters {
     pub logical_bytes: AtomicU64,
@@ -27,7 +27,7 @@ pub(super) struct Counters {
     pub stored_bytes: AtomicU64,
 }
 
-/// What lanes share.
+/// State that the lanes share.
 pub(super) struct Shared {
     pub media: Media,
     pub chunks: Arc<ChunkMap>,
@@ -42,9 +42,9 @@ pub(super) struct Shared {
     pub need: Mutex<Need>,
     pub parity_percent: u8,
     pub finished: Mutex<Vec<InventoryEntry>>,
-    /// Chunks are gone that others may have deduplicated against.
+    /// Chunks are lost that other lanes may have deduplicated against.
     pub lost_chunks: AtomicBool,
-    /// Dropped with the last lane: tells the pool that the session is over.
+    /// Dropped with the last lane. Its drop shows the pool that the session is over.
     pub _token: Arc<dyn Any + Send + Sync>,
 }
 
@@ -53,18 +53,18 @@ impl Shared {
         self.config.chunk_bytes_average as usize
     }
 
-    /// What puts may take of the reserve.
+    /// Returns how much of the reserve puts may use.
     pub fn need(&self) -> Need {
         *self.need.lock()
     }
 
-    /// Every reader of the pool knows the x86 branch filter.
+    /// Returns true if the config requires every reader of the pool to know the x86 branch filter.
     pub fn may_filter(&self) -> bool {
         self.config.features_incompat & FEATURE_INCOMPAT_X86 != 0
     }
 
-    /// A lane was dropped and not taken back, or a container could not be put: nothing of this session can be
-    /// committed.
+    /// Makes this session unable to commit: a lane was dropped without being retired, or a
+    /// container could not be put.
     pub fn lose_chunks(&self) {
         self.lost_chunks.store(true, Ordering::Relaxed);
     }
@@ -85,7 +85,7 @@ impl Shared {
         )
     }
 
-    /// A container was put: the next commit names it.
+    /// Lists a container that was put, for the next commit.
     pub fn finished(&self, container: InventoryEntry) {
         self.counts
             .stored_bytes

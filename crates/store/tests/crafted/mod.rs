@@ -1,8 +1,8 @@
-//! Whole pools from any bytes: mutated files of a small pool, and pools whose every checksum and
-//! fingerprint is right but whose nodes are nonsense, as a broken or malicious writer makes them.
-//! For the seeded loops of `crafted_pools.rs` and for the fuzz targets, which include this file.
+//! Whole pools from arbitrary bytes: mutated files of a small pool, and pools with valid checksums
+//! and fingerprints but nonsensical nodes, as a broken or malicious writer makes them. The seeded
+//! loops of `crafted_pools.rs` use this file, and the fuzz targets include it.
 //!
-//! Invariant of both: no panic, no hang, no bytes that were not verified.
+//! Invariant of both: no panic, no hang, no unverified bytes.
 
 #![allow(dead_code)]
 
@@ -23,7 +23,7 @@ use units::{SnapshotId, UnixNanos};
 use volume::{RequestContext, Volume};
 
 const MEMORY_BYTES: usize = 4 << 20;
-/// Files and images are looked at this far, whatever length they claim.
+/// Number of bytes that are read of files and images, whatever length they claim.
 const READ_BYTES: usize = 1 << 20;
 
 fn media(disk: &Arc<SimDisk>, seed: u64) -> Media {
@@ -39,7 +39,7 @@ fn options() -> LaneOptions {
     }
 }
 
-/// A pool without snapshots.
+/// Creates a pool without snapshots.
 pub fn empty() -> Image {
     let disk = SimDisk::unrecorded(Image::new());
     let init = InitOptions {
@@ -51,7 +51,7 @@ pub fn empty() -> Image {
     disk.image()
 }
 
-/// A small pool with an image and a tree of it.
+/// Creates a small pool with an image and a tree that contains it.
 pub fn small() -> Image {
     let disk = SimDisk::unrecorded(empty());
     let mut steps = Vec::new();
@@ -60,7 +60,8 @@ pub fn small() -> Image {
         steps.extend([1, 0, block.len() as u8]);
         steps.extend(block);
     }
-    // A fixed node of the three, an image of it, a directory with the image, and one with that.
+    // A fixed node of the three, an image of it, a directory with the image, and one with that
+    // directory.
     steps.extend([2, 3, 1, 4, 0, 1, 2]);
     steps.extend([4, 3, 1, 4, 0x80, 0x60]);
     steps.extend([5, 1, 1]);
@@ -69,8 +70,8 @@ pub fn small() -> Image {
     disk.image()
 }
 
-/// Opens, lists, checks, adds up and reads whatever can be read. Returns how many objects were
-/// read to their end.
+/// Opens, lists, checks, sums up and reads everything that is readable. Returns how many objects
+/// were read to their end.
 pub fn exercise(disk: &Arc<SimDisk>, mode: OpenMode) -> usize {
     let Ok(pool) = Pool::open(media(disk, 3), None, mode, MEMORY_BYTES) else {
         return 0;
@@ -117,7 +118,7 @@ fn read(pool: &Pool, snapshot: &Snapshot) -> usize {
     whole
 }
 
-/// True when the object is not empty and all of it can be read.
+/// Returns true if the object is not empty and completely readable.
 fn read_object(pool: &Pool, root: &ObjectRoot) -> bool {
     let mut bytes = vec![0; READ_BYTES.min(root.len.min(1 << 30) as usize)];
     let last = root.len.saturating_sub(bytes.len() as u64);
@@ -144,7 +145,7 @@ fn read_object(pool: &Pool, root: &ObjectRoot) -> bool {
     whole.is_ok_and(|bytes| !bytes.is_empty())
 }
 
-/// Damages files of `image` as `steps` say: six bytes a step.
+/// Damages files of `image` according to `steps`: six bytes a step.
 pub fn mutated(image: &Image, steps: &[u8]) -> Arc<SimDisk> {
     let disk = SimDisk::unrecorded(image.clone());
     let files: Vec<_> = image
@@ -183,7 +184,7 @@ pub fn mutated(image: &Image, steps: &[u8]) -> Arc<SimDisk> {
     disk
 }
 
-/// Builds nodes from `steps` and commits a snapshot of each object that they end in.
+/// Builds nodes from `steps` and commits a snapshot of each resulting object.
 pub fn craft(disk: &Arc<SimDisk>, steps: &[u8]) -> store::Result<()> {
     let pool = Pool::open(media(disk, 2), None, OpenMode::Write, MEMORY_BYTES)?;
     let mut session = pool.begin(options())?;

@@ -1,4 +1,4 @@
-//! Nodes as a broken or malicious writer makes them: what each step of the input stores.
+//! Nodes as a broken or malicious writer makes them. Each step of the input stores one.
 
 use format::bytes::Reader as Bytes;
 use format::recipe::{Layout, ObjectRoot, RecipeNode};
@@ -7,17 +7,17 @@ use format::tree::{Entry, EntryKind, Timestamp};
 use store::Lane;
 use units::Fingerprint;
 
-/// What was made so far.
+/// The nodes made so far.
 #[derive(Default)]
 pub struct Crafted {
     prints: Vec<Fingerprint>,
     roots: Vec<ObjectRoot>,
-    /// Objects to be named by snapshots.
+    /// Objects for which snapshots will be committed.
     pub objects: Vec<(ObjectRoot, SnapshotKind)>,
 }
 
 impl Crafted {
-    /// A chunk, a node, a directory or a snapshot; `None` when the steps end within it.
+    /// Makes a chunk, a node, a directory or a snapshot. Returns `None` if the steps end within it.
     pub fn step(&mut self, lane: &mut Lane, r: &mut Bytes<'_>) -> store::Result<Option<()>> {
         let Ok(action) = r.u8() else {
             return Ok(None);
@@ -100,7 +100,7 @@ impl Crafted {
         })
     }
 
-    /// A directory whose entries are objects made before.
+    /// Returns a directory whose entries are objects made before.
     fn directory(&self, r: &mut Bytes<'_>) -> Option<Vec<u8>> {
         let mut entries = Vec::new();
         for n in 0..r.u8().ok()? % 12 {
@@ -131,7 +131,7 @@ impl Crafted {
     }
 }
 
-/// Up to 4 KiB of a short pattern; full chunks for fixed layouts.
+/// Returns up to 4 KiB of a short pattern; full chunks for fixed layouts.
 fn chunk(r: &mut Bytes<'_>) -> Option<Vec<u8>> {
     let (len, pattern) = (r.u8().ok()?, r.sized().ok()?);
     let len = match len {

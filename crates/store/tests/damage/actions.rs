@@ -1,4 +1,4 @@
-//! What is done to a place.
+//! Actions that damage a place.
 
 use crate::places::{Place, Target};
 use crate::specimen::{Specimen, noise};
@@ -7,23 +7,23 @@ use sim::{Damage, SimDisk};
 /// A column of the matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// One bit of the place.
+    /// Flips one bit of the place.
     FlipOne,
-    /// 64 bits of the place.
+    /// Flips 64 bits of the place.
     FlipMany,
-    /// Every byte of the place.
+    /// Zeroes every byte of the place.
     Zero,
-    /// The file ends near the beginning of the place.
+    /// Cuts the file near the beginning of the place.
     Truncate,
-    /// The file is gone.
+    /// Deletes the file.
     Delete,
-    /// Contents change places with another file of the same kind.
+    /// Swaps the contents with another file of the same kind.
     Swap,
-    /// The file as it was before the last commit, or an earlier one of the same kind.
+    /// Restores the file from before the last commit, or an earlier one of the same kind.
     Older,
-    /// The same file of another pool.
+    /// Replaces the file by the same file of another pool.
     Foreign,
-    /// Garbage after the end of the file.
+    /// Appends garbage to the file.
     Append,
 }
 
@@ -35,7 +35,7 @@ pub const ACTIONS: [Action; 9] = [
 ];
 
 impl Action {
-    /// Damages the place on `disk`. False when the place knows no such damage.
+    /// Damages the place on `disk`. Returns false if the action does not apply to the place.
     pub fn apply(
         self,
         place: Place,
@@ -52,7 +52,7 @@ impl Action {
         if len == 0 {
             return false;
         }
-        // A part is damaged by its bytes; names are the matter of whole files.
+        // A part is damaged by its bytes. Actions on names apply to whole files.
         let is_whole =
             range.start == 0 && of.image.contents(&files[0]).unwrap().len() as u64 == len;
         if !is_whole && !matches!(self, FlipOne | FlipMany | Zero | Truncate) {
@@ -94,7 +94,7 @@ impl Action {
         true
     }
 
-    /// Files that carry nothing: what may lie there, or be gone.
+    /// Adds or deletes files without contents: leftovers and the lock.
     fn plant(self, place: Place, files: &[String], disk: &SimDisk) -> bool {
         match (self, place) {
             (Delete, Place::Lock) => disk.damage("lock", &Damage::Delete).is_ok(),
@@ -116,7 +116,7 @@ fn older(place: Place, of: &Specimen, file: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// The same place of the other pool; key slots have other names there.
+/// Returns the same place of the other pool. Its key slots have other names.
 fn foreign(place: Place, target: &Target, file: &str, other: &Specimen) -> Option<Vec<u8>> {
     let number = target.files.iter().position(|f| f == file)?;
     let theirs = place.target(other)?;

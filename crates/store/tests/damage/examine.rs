@@ -1,4 +1,4 @@
-//! What a damaged pool shows: to who opens it, restores, checks, and goes on with backups.
+//! Examines a damaged pool as its users do: opens it, restores, checks, and continues with backups.
 
 use crate::places::Place;
 use crate::specimen::restore::{Name, Truth};
@@ -10,26 +10,26 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, CheckReport, OpenMode, Pool, StoreErrorKind};
 
-/// What was seen of a damaged pool.
+/// Findings on a damaged pool.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Why it does not open.
     pub refused: Option<StoreErrorKind>,
-    /// What opening and check report, in words.
+    /// Texts that opening and check report.
     pub reports: Vec<String>,
-    /// What check says to be unharmed but worth knowing.
+    /// Notes of check that are not damage.
     pub hints: Vec<String>,
-    /// Numbers of commits that are told to be lost.
+    /// Generations that are reported as lost.
     pub lost_commits: Vec<u64>,
-    /// Snapshots that are not listed, by their place in the specimen.
+    /// Indexes of the specimen's snapshots that are not listed.
     pub unlisted: BTreeSet<usize>,
-    /// Listed names that restoring gives errors for.
+    /// Listed names that fail to restore.
     pub lost: BTreeSet<Name>,
     /// Names that check reports.
     pub affected: BTreeSet<Name>,
-    /// Lost names that it does not report unless it reads user data.
+    /// Lost names that check reports only if it reads user data.
     pub unnamed_structure: Vec<Name>,
-    /// What must never be: wrong bytes, names that are lost and not reported.
+    /// Findings that must never occur: wrong bytes, lost names that are not reported.
     pub wrong: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ pub fn look(pool: &Pool, truths: &[Truth]) -> Seen {
             Err(wrong) => seen.wrong.push(wrong),
         }
     }
-    // A directory that is named stands for everything below it.
+    // A named directory covers everything below it.
     let is_named = |(snapshot, path): &Name, names: &BTreeSet<Name>| {
         names
             .iter()
@@ -126,7 +126,7 @@ pub fn look(pool: &Pool, truths: &[Truth]) -> Seen {
     seen
 }
 
-/// A writer opens the damaged pool, stores something new and something known, and goes. Returns
+/// A writer opens the damaged pool, stores something new and something known, and ends. Returns
 /// what the next reader sees.
 pub fn go_on(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Seen {
     let mut wrong = Vec::new();

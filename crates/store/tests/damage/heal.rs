@@ -1,4 +1,4 @@
-//! After the damage: repair, the same sources backed up again, and the pool is whole.
+//! After the damage: a repair and a backup of the same sources make the pool complete again.
 
 use crate::places::Place;
 use crate::specimen::Specimen;
@@ -9,8 +9,8 @@ use store::{CheckDepth, OpenMode, Pool};
 
 const ALL: CheckDepth = CheckDepth::Data { part: 1, parts: 1 };
 
-/// Repairs the damaged pool, backs up everything that the specimen holds, and complains unless
-/// every snapshot that is listed then is whole.
+/// Repairs the damaged pool, backs up all sources of the specimen, and returns complaints unless
+/// every listed snapshot is then complete.
 pub fn heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Vec<String> {
     try_heal(of, disk, seed, place).err().into_iter().collect()
 }
@@ -28,7 +28,7 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
             &mut |_, _| ControlFlow::Continue(()),
         )
         .map_err(|e| format!("repair fails: {e}"))?;
-    // What is told to be left is what the next reader finds.
+    // The next reader must find exactly the damage that the repair reports as remaining.
     let left = open(1, OpenMode::Read)?;
     let found = check(&left)?;
     let (told, there) = (&repair.remaining.affected, &found.affected);
@@ -41,7 +41,8 @@ fn try_heal(of: &Specimen, disk: &Arc<SimDisk>, seed: u64, place: Place) -> Resu
     if repair.found.is_sound() && repair.set_aside > 0 {
         return Err("sets sound regions aside".to_owned());
     }
-    // One process goes on where the other one repaired: neither memory nor index may be behind.
+    // Every second time the process that repaired continues: neither memory nor index may be
+    // outdated.
     let again = if seed.is_multiple_of(2) {
         of.store_again(&pool);
         pool

@@ -1,4 +1,4 @@
-//! Where the matrix does damage: every kind of file of a pool and every part of a container.
+//! Places that the matrix damages: every kind of file of a pool and every part of a container.
 
 use crate::specimen::Specimen;
 use format::container::{ContainerClass, ContainerHeader, HEADER_BYTES, RegionHeader};
@@ -6,7 +6,7 @@ use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES};
 use sim::Image;
 use std::ops::Range;
 
-/// Which of the two names of a small blob.
+/// Selects one or both names of a small blob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Copies {
     Name,
@@ -14,18 +14,18 @@ pub enum Copies {
     Both,
 }
 
-/// Which container.
+/// Selects a container.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
     /// User data of the first commit.
     Data,
     /// Recipes, directories and the catalog of the last commit but one.
     Recipe,
-    /// The same of the last commit: the catalog in use.
+    /// Recipes, directories and the catalog of the last commit: the catalog in use.
     NewestRecipe,
 }
 
-/// Which part of a container.
+/// Selects a part of a container.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     Header,
@@ -40,7 +40,7 @@ pub enum Part {
     File,
 }
 
-/// Which part of the index.
+/// Selects a part of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexPart {
     Slot0,
@@ -56,7 +56,7 @@ pub enum Place {
     Config(Copies),
     /// The slot that the tests open the pool with.
     KeySlot(Copies),
-    /// A slot that somebody else opens it with.
+    /// A slot that another user opens the pool with.
     OtherSlot(Copies),
     Root(Copies),
     /// The root before the newest.
@@ -67,7 +67,7 @@ pub enum Place {
     Lock,
 }
 
-/// Bytes of files: the same range in each.
+/// A range of bytes, the same in each file.
 pub struct Target {
     pub files: Vec<String>,
     pub range: Range<u64>,
@@ -77,7 +77,7 @@ use Copies::{Both, Mirror, Name};
 use Part::{DirectoryHeader, DirectoryPadding, DirectoryPayload};
 use Which::{Data, NewestRecipe, Recipe};
 
-/// All rows.
+/// Returns all rows.
 pub fn places() -> Vec<Place> {
     let mut places = Vec::new();
     for copies in [Name, Mirror, Both] {
@@ -113,7 +113,7 @@ pub fn places() -> Vec<Place> {
 }
 
 impl Place {
-    /// The files and bytes; `None` when this pool has no such place.
+    /// Returns files and bytes, or `None` if this pool has no such place.
     pub fn target(self, of: &Specimen) -> Option<Target> {
         let image = &of.image;
         let whole = |files: Vec<String>| {
@@ -156,7 +156,7 @@ impl Place {
         }
     }
 
-    /// A file of the same kind, to change places with.
+    /// Returns a file of the same kind, to swap with.
     pub fn sibling(self, image: &Image, file: &str) -> Option<String> {
         let (dir, _) = file.rsplit_once('/')?;
         let mut others = names(image, &format!("{dir}/"));
@@ -174,7 +174,7 @@ impl Place {
 }
 
 impl Part {
-    /// Region parts are those of the first region.
+    /// Returns the range of a part. Region parts are those of the first region.
     fn range(self, blob: &[u8]) -> Range<u64> {
         let end = blob.len() as u64;
         let header = ContainerHeader::decode(blob, false).expect("a container");
@@ -209,7 +209,7 @@ impl Part {
     }
 }
 
-/// Bytes of a container that carry nothing: after each region up to the next sector.
+/// Returns the unused bytes of a container: from the end of each region to the next sector.
 pub fn padding(blob: &[u8]) -> Vec<Range<u64>> {
     let header = ContainerHeader::decode(blob, false).expect("a container");
     let sector = SECTOR_BYTES as usize;
@@ -251,7 +251,7 @@ fn length(image: &Image, file: &str) -> u64 {
     image.contents(file).map_or(0, |bytes| bytes.len() as u64)
 }
 
-/// Files in a directory, sorted.
+/// Returns the files in a directory, sorted.
 fn names(image: &Image, dir: &str) -> Vec<String> {
     let files = image.files().into_iter().map(|(path, _)| path);
     files.filter(|path| path.starts_with(dir)).collect()
@@ -269,7 +269,7 @@ fn header(image: &Image, file: &str) -> Option<ContainerHeader> {
     ContainerHeader::decode(&image.contents(file)?, false).ok()
 }
 
-/// The container's file: the second of the first commit's, or the recipes of a commit.
+/// Returns the container's file: the second one of the first commit, or the recipes of a commit.
 fn container(image: &Image, which: Which) -> String {
     let (class, generation, number) = match which {
         Data => (ContainerClass::Data, 2, 1),

@@ -9,24 +9,25 @@ use crate::places::Which::{Data, NewestRecipe, Recipe};
 use crate::places::{Copies, Which};
 use store::StoreErrorKind;
 
-/// What a damage may do.
+/// Permitted effect of a damage.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Expect {
-    /// Nothing is lost and nobody need be told: the reason.
+    /// Nothing is lost and no report is needed; with the reason.
     Harmless(&'static str),
-    /// Nothing is lost, everybody is told, and the next writer puts it right.
+    /// Nothing is lost, readers report it, and the next writer repairs it.
     Healed,
-    /// Nothing is lost; an interrupted writer leaves the same, so it is a note and no damage; the
-    /// next writer puts it right.
+    /// Nothing is lost. An interrupted writer leaves the same state, so it is a note and not
+    /// damage. The next writer repairs it.
     Noted,
-    /// Nothing is lost, everybody is told; it stays as it is.
+    /// Nothing is lost and readers report it. It stays as it is.
     Reported,
-    /// Some names are lost, all of them told; the rest restores.
+    /// Some names are lost and all of these are reported. The rest restores.
     Loses,
-    /// The last commit is lost with its snapshots, which is told; all before restores.
-    LosesCommit,
-    /// Commits are lost with their snapshots, the last one among them, which is told; all before
+    /// The last commit is lost with its snapshots, which is reported. Everything before it
     /// restores.
+    LosesCommit,
+    /// Commits including the last one are lost with their snapshots, which is reported. Everything
+    /// before them restores.
     LosesCommits,
     /// Opening fails with this kind.
     Refused(StoreErrorKind),
@@ -34,7 +35,7 @@ pub enum Expect {
 
 use Expect::{Harmless, Healed, Loses, LosesCommit, LosesCommits, Noted, Refused, Reported};
 
-/// Places, actions (none: all that remain), expectation; the first that fits counts.
+/// Places, actions (none: all that remain), expectation. The first match counts.
 pub struct Row(pub fn(Place) -> bool, pub &'static [Action], pub Expect);
 
 const fn is_mirrored(copies: Copies) -> bool {
@@ -59,7 +60,7 @@ const fn is_older(which: Which) -> bool {
 
 /// The table.
 pub const ROWS: &[Row] = &[
-    // One of two names: the other one serves, a writer restores the pair.
+    // One of two names is damaged: the other one serves, and a writer restores the pair.
     Row(
         |p| matches!(p, KeySlot(c) | OtherSlot(c) | Root(c) if is_mirrored(c)),
         &[Delete],
@@ -70,7 +71,7 @@ pub const ROWS: &[Row] = &[
         &[],
         Healed,
     ),
-    // Both names, but each blob holds two copies.
+    // Both names are damaged, but each blob has two copies.
     Row(
         |p| {
             matches!(
@@ -99,8 +100,8 @@ pub const ROWS: &[Row] = &[
         Harmless("this is how a key is removed"),
     ),
     Row(|p| p == OtherSlot(Both), &[], Reported),
-    // The newest root is gone: the one before serves, and everybody is told.
-    // Recipes of the last two commits, each under the other's name.
+    // The newest commit cannot be used: the one before serves, and readers report it.
+    // Here the recipes of the last two commits are each under the other's name.
     Row(
         |p| matches!(p, Container(Recipe | NewestRecipe, File)),
         &[Swap],
@@ -173,15 +174,15 @@ pub const ROWS: &[Row] = &[
     Row(|p| matches!(p, Lock), &[], Harmless("holds no bytes")),
 ];
 
-/// The row that speaks of a cell.
+/// Returns the row of a cell.
 pub fn row(place: Place, action: Action) -> Option<usize> {
     ROWS.iter().position(|Row(places, actions, _)| {
         places(place) && (actions.is_empty() || actions.contains(&action))
     })
 }
 
-/// What is wrong with what was seen; empty when it is as expected. `newest` are the snapshots of
-/// the last commit; `later` is true when a writer has been there since the damage.
+/// Compares the findings with the expectation. Returns the differences. `newest` are the snapshots
+/// of the last commit. `later` is true if a writer has opened the pool since the damage.
 pub fn judge(expect: Expect, seen: &Seen, newest: &[usize], later: bool) -> Vec<String> {
     let mut wrong = seen.wrong.clone();
     let mut want = |holds: bool, what: &str| {

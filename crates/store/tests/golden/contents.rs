@@ -1,5 +1,5 @@
-//! What the golden pools were made from, and the helper that made them. Run once for a version:
-//! `cargo test -p store --test golden -- --ignored`. What exists is never written again.
+//! The contents of the golden pools, and the helper that creates them. Run it once for a version:
+//! `cargo test -p store --test golden -- --ignored`. Existing pools are never written again.
 
 use super::manifest::{files_below, manifest_of};
 use crate::specimen::{MEMORY_BYTES, media, noise, put_image, snapshot};
@@ -10,12 +10,12 @@ use sim::{Image, SimDisk};
 use std::path::Path;
 use store::{InitOptions, LaneOptions, NewSecret, OpenMode, Pool, SecretKey, WriteSession};
 
-/// The password of the encrypted pools.
+/// Password of the encrypted pools.
 pub const PASSWORD: &[u8] = b"golden password";
-/// Their recovery key.
+/// Recovery key of the encrypted pools.
 pub const RECOVERY: [u8; 32] = *b"thirty-two bytes of recovery key";
 
-/// Makes a pool below `dir`, and the manifest beside it; with `code`, one more session of machine
+/// Creates a pool below `dir`, and the manifest beside it. With `code`, adds a session of machine
 /// code.
 pub fn make(dir: &Path, encrypted: bool, code: bool, parity_percent: u8) {
     assert!(!dir.exists(), "golden pools are never written again");
@@ -58,7 +58,7 @@ pub fn make(dir: &Path, encrypted: bool, code: bool, parity_percent: u8) {
     std::fs::write(dir.with_extension("manifest"), manifest).expect("write");
     let image = disk.image();
     for (name, _) in image.files() {
-        // Caches are no part of the format, and the lock is empty.
+        // Caches are not part of the format, and the lock is empty.
         if name.starts_with("cache/") || name == "lock" {
             continue;
         }
@@ -69,7 +69,7 @@ pub fn make(dir: &Path, encrypted: bool, code: bool, parity_percent: u8) {
     assert!(!files_below(dir).is_empty());
 }
 
-/// Two levels of recipe, holes, a short last block, blocks that repeat.
+/// Two levels of recipe, holes, a short last block, repeated blocks.
 fn store_image(pool: &Pool, mut session: WriteSession) {
     let unique = noise(1, 2 * 4096);
     let mut bytes = Vec::new();
@@ -95,7 +95,7 @@ fn store_stream(pool: &Pool, mut session: WriteSession) {
     pool.commit(session, &[snapshot], &[]).expect("commit");
 }
 
-/// Calls near and far, forwards and back, and moves relative to `rip`.
+/// Machine code with near and far calls, forwards and backwards, and moves relative to `rip`.
 pub fn code() -> Vec<u8> {
     let mut bytes = Vec::new();
     for n in 0..600u32 {
@@ -165,7 +165,7 @@ fn store_tree(pool: &Pool, mut session: WriteSession) {
     pool.commit(session, &[snapshot], &[]).expect("commit");
 }
 
-/// So many and long names for one object that the catalog has two levels.
+/// Adds so many and so long names for one object that the catalog has two levels.
 fn label_often(pool: &Pool) {
     let first = pool.snapshots().expect("sound").remove(0);
     let labels: Vec<_> = (0..6u8)

@@ -1,4 +1,4 @@
-//! The contents of a pool as text: what the golden pools must say for ever.
+//! The contents of a pool as text. The text of a golden pool never changes.
 
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use store::Pool;
 
-/// Every snapshot, every entry, and the BLAKE3 of every content.
+/// Lists every snapshot, every entry, and the BLAKE3 of every content.
 pub fn manifest_of(pool: &Pool) -> String {
     let mut text = format!(
         "pool {} seal {:?}\n",
@@ -118,7 +118,7 @@ fn add_directory(text: &mut String, pool: &Pool, root: &ObjectRoot, path: &str) 
     }
 }
 
-/// Files below a directory, relative to it, sorted.
+/// Returns the files below a directory, relative to it, sorted.
 pub fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut rest = vec![PathBuf::new()];

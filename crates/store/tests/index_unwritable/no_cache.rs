@@ -1,4 +1,4 @@
-//! A disk that takes no changes below `cache/` from a given moment on.
+//! A disk that refuses changes below `cache/` from a given moment on.
 
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
 use std::io;
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 #[derive(Clone)]
 pub struct NoCache {
     disk: Arc<dyn Disk>,
-    /// Changes below `cache/` that still succeed.
+    /// Number of changes below `cache/` that still succeed.
     left: Arc<AtomicI64>,
     why: io::ErrorKind,
 }
 
 impl NoCache {
-    /// Over `disk`; so many changes succeed, then each fails with `why`.
+    /// Wraps `disk`: `left` changes succeed, then each fails with `why`.
     pub fn new(disk: Arc<dyn Disk>, left: i64, why: io::ErrorKind) -> Self {
         let left = Arc::new(AtomicI64::new(left));
         Self { disk, left, why }
     }
 
-    /// From now on so many succeed.
+    /// Lets `left` more changes succeed.
     pub fn allow(&self, left: i64) {
         self.left.store(left, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! A disk with files that it cannot read: what a latent sector error looks like.
+//! A disk with files that it cannot read, as with latent sector errors.
 
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError};
 use std::io;
@@ -14,7 +14,7 @@ pub struct BadSectors {
 }
 
 impl BadSectors {
-    /// Over `disk`.
+    /// Wraps `disk`.
     pub fn new(disk: Arc<dyn Disk>, path: &str, bad: Range<u64>) -> Self {
         let path = path.to_owned();
         Self { disk, path, bad }

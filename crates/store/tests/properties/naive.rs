@@ -1,5 +1,5 @@
-//! Recipes level by level, with everything in memory: slow, short, and written from the layout's
-//! description alone.
+//! A naive model of recipes: level by level, everything in memory. It is slow and short, and
+//! written from the description of the layout alone.
 
 use super::Chunk;
 use chunking::FingerprintKey;
@@ -7,7 +7,7 @@ use format::recipe::{FIXED_FANOUT, Layout, ObjectRoot, RecipeNode, VARIABLE_FANO
 use std::collections::HashMap;
 use units::Fingerprint;
 
-/// The root that these chunks must have.
+/// Returns the root that these chunks must have.
 pub fn root(layout: Layout, chunks: &[Chunk]) -> ObjectRoot {
     let mut level = chunks.to_vec();
     let mut height = 0;
@@ -18,7 +18,7 @@ pub fn root(layout: Layout, chunks: &[Chunk]) -> ObjectRoot {
             ..ObjectRoot::EMPTY
         };
     }
-    // A level is the top when one child is left and no node of it was full.
+    // A level is the top if one child is left and no node of it was full.
     while !(groups.len() == 1 && groups[0].0.len() == 1 && !groups[0].1) {
         level = groups
             .iter()
@@ -35,7 +35,7 @@ pub fn root(layout: Layout, chunks: &[Chunk]) -> ObjectRoot {
     }
 }
 
-/// Children of the nodes of one level, and whether each was full.
+/// Returns the children of the nodes of one level, and true for each full node.
 fn grouped(layout: Layout, level: &[Chunk]) -> Vec<(Vec<Chunk>, bool)> {
     let mut groups: Vec<(Vec<Chunk>, bool)> = Vec::new();
     for (print, len) in level {
@@ -82,7 +82,7 @@ fn node(layout: Layout, level: u8, children: &[Chunk]) -> Chunk {
     (key.fingerprint(&node.encode()), total)
 }
 
-/// The chunks below a root.
+/// Returns the chunks below a root.
 pub fn leaves(root: &ObjectRoot, nodes: &HashMap<Fingerprint, RecipeNode>) -> Vec<Chunk> {
     let mut level = vec![(root.fingerprint, root.len)];
     for height in (1..=root.level).rev() {
@@ -111,7 +111,7 @@ pub fn leaves(root: &ObjectRoot, nodes: &HashMap<Fingerprint, RecipeNode>) -> Ve
     level
 }
 
-/// Neighbouring holes joined: how they are cut is no property of the object.
+/// Joins adjacent holes: how they are cut is not a property of the object.
 pub fn runs(chunks: &[Chunk]) -> Vec<Chunk> {
     let mut runs: Vec<Chunk> = Vec::new();
     for (print, len) in chunks {

@@ -1,6 +1,6 @@
-//! A small pool on a simulated disk, for tests of modules, here and in `volumes`.
+//! A small pool on a simulated disk, for unit tests here and in `volumes`.
 //!
-//! Invariant: nothing here depends on the machine or the time; keys are the same in every pool.
+//! Invariant: nothing depends on the machine or the time. Keys are the same in every pool.
 
 #![allow(dead_code)]
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use store::{InitOptions, LaneOptions, OpenMode, Pool};
 use units::UnixNanos;
 
-/// Regions and containers so small that small pools have several of each.
+/// Regions and containers are small, so that small pools have several of each.
 pub const LANE: LaneOptions = LaneOptions {
     compression: Compression::None,
     region_bytes: 8 << 10,
@@ -23,7 +23,7 @@ pub fn open(disk: &Arc<SimDisk>) -> Pool {
     Pool::open(media(disk), None, OpenMode::Write, 32 << 20).expect("open")
 }
 
-/// Makes an empty pool, and opens it.
+/// Creates an empty pool and opens it.
 pub fn make(disk: &Arc<SimDisk>) -> Pool {
     let init = InitOptions {
         secrets: &[],

@@ -1,6 +1,6 @@
-//! Small pools of known contents over a simulated disk, for the damage matrix and the golden pools.
+//! Small pools with known contents on a simulated disk, for the damage matrix and the golden pools.
 //!
-//! Invariant: the same seed makes the same pool, byte for byte. A specimen holds every kind of
+//! Invariant: the same seed makes the same pool, byte for byte. A specimen has every kind of
 //! object: an image of two recipe levels with holes and duplicates, a stream, file trees with a
 //! directory of several chunks, several commits, containers of both classes, all three codecs.
 
@@ -20,10 +20,10 @@ use store::{InitOptions, LaneOptions, NewSecret, ObjectBuilder, OpenMode, Pool, 
 use store::{SecretKey, WriteSession};
 use units::{SnapshotId, UnixNanos};
 
-/// Memory that every pool of these tests is opened with.
+/// Memory of every pool in these tests, bytes.
 pub const MEMORY_BYTES: usize = 16 << 20;
 
-/// A pool, what it is to hold, and how it looked one commit earlier.
+/// A pool, its expected contents, and its state one commit earlier.
 pub struct Specimen {
     seed: u64,
     /// The secret that opens it.
@@ -34,11 +34,11 @@ pub struct Specimen {
     pub older: Image,
     /// Snapshots with their contents, oldest first.
     pub truths: Vec<restore::Truth>,
-    /// How many of them the last commit added.
+    /// Number of snapshots that the last commit added.
     pub newest: usize,
 }
 
-/// Everything below the store, over `disk`. `seed` also decides salts and nonces.
+/// Returns everything below the store, over `disk`. `seed` also decides salts and nonces.
 pub fn media(disk: &Arc<SimDisk>, seed: u64) -> Media {
     let now = UnixNanos(seed as i64 * 1_000_000_000_000);
     Media::seeded(
@@ -58,7 +58,7 @@ pub fn open(
     Pool::open(media(disk, seed), secret, mode, MEMORY_BYTES)
 }
 
-/// An empty pool without encryption, open for writing, and its disk.
+/// Creates an unencrypted empty pool and opens it for writing. Returns its disk too.
 pub fn new_pool() -> (Arc<SimDisk>, Pool) {
     let disk = SimDisk::unrecorded(Image::new());
     let init = InitOptions {
@@ -71,7 +71,7 @@ pub fn new_pool() -> (Arc<SimDisk>, Pool) {
     (disk, pool)
 }
 
-/// Small regions and containers, so that a small pool has several of each.
+/// Regions and containers are small, so that a small pool has several of each.
 pub fn options(compression: Compression) -> LaneOptions {
     LaneOptions {
         compression,
@@ -80,7 +80,7 @@ pub fn options(compression: Compression) -> LaneOptions {
     }
 }
 
-/// Bytes that nothing compresses.
+/// Returns incompressible bytes.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     media::Random::fill(&SeededRandom::new(seed), &mut bytes);
@@ -88,12 +88,12 @@ pub fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 impl Specimen {
-    /// Makes the pool of `seed`.
+    /// Creates the pool of `seed`.
     pub fn new(seed: u64, encrypted: bool) -> Self {
         Self::with_parity(seed, encrypted, 0)
     }
 
-    /// The same, and its containers have parity.
+    /// Creates the pool of `seed` with parity in its containers.
     pub fn with_parity(seed: u64, encrypted: bool, parity_percent: u8) -> Self {
         let disk = SimDisk::unrecorded(Image::new());
         let recovery = SecretKey::Recovery([seed as u8; 32]);
@@ -148,7 +148,7 @@ impl Specimen {
         }
     }
 
-    /// Backs up all of it once more, in one commit each.
+    /// Backs up all sources again, in one commit each.
     pub fn store_again(&self, pool: &Pool) {
         let seed = self.seed;
         let (first, tree) = (source::image(seed), source::tree(seed));
@@ -160,7 +160,7 @@ impl Specimen {
         store_tree(pool, "tree", &source::tree_changed(seed, &tree));
     }
 
-    /// A disk that holds a copy of the pool.
+    /// Returns a disk with a copy of the pool.
     pub fn disk(&self) -> Arc<SimDisk> {
         SimDisk::unrecorded(self.image.clone())
     }
@@ -171,7 +171,7 @@ impl Specimen {
     }
 }
 
-/// A snapshot's record.
+/// Returns a snapshot's record.
 pub fn snapshot(pool: &Pool, kind: SnapshotKind, name: &str, root: ObjectRoot) -> Snapshot {
     Snapshot {
         id: pool.new_snapshot_id(),
@@ -211,7 +211,7 @@ pub fn put_image(session: &mut WriteSession, bytes: &[u8]) -> ObjectRoot {
     builder.finish(&mut |n| lane.store_node(n)).expect("finish")
 }
 
-/// One image in one commit.
+/// Stores one image in one commit.
 pub fn store_image(pool: &Pool, name: &str, bytes: &[u8], with: Compression) -> restore::Truth {
     let mut session = pool.begin(options(with)).expect("begin");
     let root = put_image(&mut session, bytes);
@@ -221,7 +221,7 @@ pub fn store_image(pool: &Pool, name: &str, bytes: &[u8], with: Compression) -> 
     restore::Truth::of_bytes(snapshot, bytes.to_vec())
 }
 
-/// One stream in one commit.
+/// Stores one stream in one commit.
 pub fn store_stream(pool: &Pool, name: &str, bytes: &[u8]) -> restore::Truth {
     let mut session = pool.begin(options(Compression::Lz4)).expect("begin");
     let root = session.main().store_object(bytes, false).expect("store");
@@ -231,7 +231,7 @@ pub fn store_stream(pool: &Pool, name: &str, bytes: &[u8]) -> restore::Truth {
     restore::Truth::of_bytes(snapshot, bytes.to_vec())
 }
 
-/// One tree in one commit.
+/// Stores one tree in one commit.
 pub fn store_tree(pool: &Pool, name: &str, tree: &source::Tree) -> restore::Truth {
     let mut session = pool.begin(options(Compression::None)).expect("begin");
     let (root, objects) = tree.put(session.main());

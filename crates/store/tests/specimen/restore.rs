@@ -1,6 +1,6 @@
-//! Restoring snapshots and comparing them with what was stored.
+//! Restores snapshots and compares them with what was stored.
 //!
-//! Invariant: an object is given back as it was, or as an error; anything else fails the test.
+//! Invariant: an object is returned unchanged or as an error. Anything else fails the test.
 
 use format::recipe::ObjectRoot;
 use format::snapshot::{Snapshot, SnapshotKind};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::Pool;
 use units::SnapshotId;
 
-/// What an object is to hold.
+/// Expected contents of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A file, an image, a stream.
@@ -18,13 +18,13 @@ pub enum Content {
     Directory(Vec<Entry>),
 }
 
-/// Contents by path; the path of the top is empty.
+/// Contents by path. The path of the top is empty.
 pub type Objects = BTreeMap<Vec<u8>, Content>;
 
-/// A snapshot and what it is to hold.
+/// A snapshot and its expected contents.
 #[derive(Clone)]
 pub struct Truth {
-    /// As committed.
+    /// The committed record.
     pub snapshot: Snapshot,
     /// Its contents.
     pub objects: Objects,
@@ -34,7 +34,7 @@ pub struct Truth {
 pub type Name = (SnapshotId, Vec<u8>);
 
 impl Truth {
-    /// An image or a stream.
+    /// Creates the truth of an image or a stream.
     pub fn of_bytes(snapshot: Snapshot, bytes: Vec<u8>) -> Self {
         Self {
             snapshot,
@@ -42,8 +42,8 @@ impl Truth {
         }
     }
 
-    /// Restores every object through the directories; returns the names that give errors. `Err`
-    /// tells of bytes that are not what was stored.
+    /// Restores every object through the directories. Returns the names that give errors. Fails on
+    /// bytes that differ from what was stored.
     pub fn restore(&self, pool: &Pool) -> Result<BTreeSet<Name>, String> {
         let mut lost = BTreeSet::new();
         let is_tree = self.snapshot.kind == SnapshotKind::Tree;
@@ -72,13 +72,13 @@ impl Truth {
         Ok(lost)
     }
 
-    /// For messages.
+    /// Returns a name for messages.
     pub fn name(&self) -> String {
         format!("{:?} {:?}", self.snapshot.kind, self.snapshot.name)
     }
 }
 
-/// The whole object; `None` when reading says that it is damaged.
+/// Reads a whole object. Returns `None` if reading reports damage.
 fn read(pool: &Pool, root: &ObjectRoot, is_tree: bool) -> Result<Option<Content>, String> {
     let content = if is_tree {
         pool.reader().directory(root).map(Content::Directory)

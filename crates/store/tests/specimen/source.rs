@@ -1,4 +1,4 @@
-//! What the specimens are backups of.
+//! The sources that the specimens are backups of.
 
 use super::noise;
 use super::restore::{Content, Objects};
@@ -9,8 +9,8 @@ use store::Lane;
 
 const BLOCK: usize = 4096;
 
-/// 301 blocks and a bit: two recipe levels, a hole that fills whole nodes' worth of blocks nowhere,
-/// blocks that repeat.
+/// 301 blocks and a short one: two recipe levels, holes that nowhere fill a whole node, repeated
+/// blocks.
 pub fn image(seed: u64) -> Vec<u8> {
     let unique = noise(seed + 1, 12 * BLOCK);
     let mut bytes = Vec::new();
@@ -25,7 +25,7 @@ pub fn image(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The same with a few blocks of its own, and one block less.
+/// The same image with a few blocks of its own, and one block less.
 pub fn image_changed(seed: u64, first: &[u8]) -> Vec<u8> {
     let mut bytes = first[..first.len() - 1000].to_vec();
     bytes[5 * BLOCK..8 * BLOCK].copy_from_slice(&noise(seed + 3, 3 * BLOCK));
@@ -86,7 +86,7 @@ pub fn tree(seed: u64) -> Tree {
     ])
 }
 
-/// The same with one file changed and one added.
+/// The same tree with one file changed and one added.
 pub fn tree_changed(seed: u64, tree: &Tree) -> Tree {
     let mut tree = tree.clone();
     if let Tree::Directory(top) = &mut tree {
@@ -99,7 +99,7 @@ pub fn tree_changed(seed: u64, tree: &Tree) -> Tree {
 }
 
 impl Tree {
-    /// Stores the tree; returns its root and every path with its contents.
+    /// Stores the tree. Returns its root and every path with its contents.
     pub fn put(&self, lane: &mut Lane) -> (ObjectRoot, Objects) {
         let mut objects = Objects::new();
         let kind = self.put_node(lane, Vec::new(), &mut objects);
@@ -136,7 +136,7 @@ impl Tree {
     }
 }
 
-/// An entry with metadata of every sort.
+/// Returns an entry with metadata of every kind.
 pub fn entry(name: &str, kind: EntryKind) -> Entry {
     let time = Timestamp {
         seconds: 1_700_000_000,

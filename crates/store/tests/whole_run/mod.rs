@@ -1,7 +1,7 @@
-//! A whole run from the primitives, for tests here and in `volumes`: purges, deletes and copies
-//! everything that it can, at once.
+//! A whole run of garbage collection from the primitives, for tests here and in `volumes`: purges,
+//! deletes and copies everything that it can, at once.
 //!
-//! Invariant: it asks for nothing that the run in `maintenance` would not ask for.
+//! Invariant: it does nothing that the run in `maintenance` would not do.
 
 use store::{
     CopyCounts, CopyRound, Deletion, Expiry, GcStep, LaneOptions, Mark, NothingCached, OpenVolumes,
@@ -10,7 +10,7 @@ use store::{
 
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Runs once; calls `before_copying` after everything else. What was copied.
+/// Runs once. Calls `before_copying` after everything else. Returns the counts of copies.
 pub fn collect(
     pool: &Pool,
     volumes: Option<&dyn OpenVolumes>,

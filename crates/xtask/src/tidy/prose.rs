@@ -10,8 +10,10 @@ use super::{Finding, SourceFile, Tree};
 const FINISHED: &[&str] = &[
     "access_pattern",
     "archive",
+    "chunk_store",
     "chunking",
     "conformance",
+    "device",
     "duet",
     "erasure",
     "format",
@@ -23,6 +25,7 @@ const FINISHED: &[&str] = &[
     "nbd",
     "page_cache",
     "sim",
+    "store",
     "units",
     "volume",
     "xtask",

@@ -1,4 +1,4 @@
-//! The map against a `BTreeMap`.
+//! Compares the map with a `BTreeMap`.
 
 use super::*;
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,9 @@
-//! Several regions by one read of the device, for who verifies a container from its begin to its end.
+//! Reads several regions with one read of the device. Scrub calls this: it verifies a container
+//! from beginning to end.
 //!
-//! Invariant: the bytes are checked as those of a region that is read alone; what was not read, or is not
-//! as long as the directory says, is read alone. Past the system's page cache, as what the system
-//! remembers is not what the device has. Called by the scrub.
+//! Invariant: the bytes pass the same checks as a region that is read alone. A region that was not
+//! read ahead, or whose length differs from the directory, is read alone. Reads go past the
+//! system's page cache, because the cache does not prove what the device has.
 
 use super::{
     ContainerReader, Copies, ReadBy, Region, RegionPlace, container_name, header_of, place_error,
@@ -10,25 +11,25 @@ use super::{
 use crate::error::Result;
 use format::container::{REGION_HEADER_BYTES, SECTOR_BYTES, region_sectors};
 
-/// Reads past the cache are of whole blocks of the device: one that two of them need is read by the first. Read twice, it
-/// costs a disk a whole turn.
+/// Block size of reads past the cache, bytes. If two reads need one block, the first one keeps it:
+/// reading it twice costs a disk a whole revolution.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The part of the last block that lies after what was read.
+/// The rest of the last block, after the bytes that were read.
 pub struct Tail {
-    /// Of the container.
+    /// Offset in the container, bytes.
     offset: u64,
     bytes: Vec<u8>,
 }
 
-/// Bytes of one container from a region on, not verified.
+/// Bytes of one container, starting at a region. Not verified.
 pub struct Ahead {
     from: RegionPlace,
     bytes: Vec<u8>,
 }
 
 impl Ahead {
-    /// So many bytes from a region on; `None` when they were not read.
+    /// Returns `len` bytes at a region, or `None` if they were not read.
     fn part(&self, place: RegionPlace, len: usize) -> Option<&[u8]> {
         let same = place.container == self.from.container;
         let sectors = place.sector.checked_sub(self.from.sector);
@@ -38,8 +39,8 @@ impl Ahead {
 }
 
 impl ContainerReader {
-    /// Reads so many bytes from a region on, those left out that are in the `tail` of the read before. `None` where
-    /// that fails: each region says what is wrong with it.
+    /// Reads `len` bytes starting at a region, without those in the `tail` of the last read.
+    /// Returns `None` if that fails; reading each region alone then gives its error.
     pub fn ahead(&self, from: RegionPlace, len: usize, tail: &mut Option<Tail>) -> Option<Ahead> {
         let at = u64::from(from.sector) * u64::from(SECTOR_BYTES);
         let name = container_name(from.container);
@@ -64,12 +65,12 @@ impl ContainerReader {
         Some(Ahead { from, bytes })
     }
 
-    /// Takes the memory back.
+    /// Takes the memory into the buffer pool.
     pub fn reuse_ahead(&self, ahead: Ahead) {
         self.spare.give(ahead.bytes);
     }
 
-    /// A region, verified and decoded: from what was read ahead, or else from the device.
+    /// Returns a region, verified and decoded: from the read-ahead bytes, or else from the device.
     pub fn region_of(
         &self,
         ahead: Option<&Ahead>,

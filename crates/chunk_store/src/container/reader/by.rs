@@ -1,31 +1,31 @@
-//! How stored bytes are read, and where they were.
+//! Options of a read of stored bytes, and where the bytes came from. Callers of the container
+//! reader set them.
 //!
-//! Invariant: what the system had in its page cache is not said to be from the device. Called by who
-//! reads regions.
+//! Invariant: bytes from the system's page cache are never reported as read from the device.
 
-/// Whether the system's page cache gets a copy of what is read.
+/// Selects whether the system's page cache keeps a copy of the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Copies {
-    /// It does: memory that nobody else uses.
+    /// It does.
     #[default]
     InSystem,
-    /// It does not, where that is possible.
+    /// It does not, where the system supports that.
     Nowhere,
 }
 
-/// How a region is read, and where its bytes were.
+/// Options of a read of a region, and where its bytes came from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadBy {
-    /// Whether the system keeps copies.
+    /// Selects whether the system keeps copies.
     pub copies: Copies,
-    /// Whether it is asked where they were; that may cost a system call.
+    /// Asks the system where the bytes were. That may cost a system call.
     pub asks: bool,
-    /// The answer: true when the device gave all of them.
+    /// Answer to `asks`: true if all bytes came from the device.
     pub is_from_device: bool,
 }
 
 impl ReadBy {
-    /// Nobody asks where the bytes were.
+    /// Creates options that do not ask where the bytes were.
     pub fn leaving(copies: Copies) -> Self {
         Self {
             copies,

@@ -1,10 +1,14 @@
-//! A region between the device and its seal, and between that and its chunks: what who copies it may need no
-//! more of.
+//! Regions in states between stored bytes and verified chunks, for callers that copy regions:
+//! garbage collection and the container reader itself.
 //!
-//! Invariant: of an opened one the stored bytes are what somebody who has the pool's keys stored at
-//! this place (checksum, and seal where the pool is sealed); what they decompress to nobody has
-//! looked at. Of a proven one every chunk had its fingerprint, and the payload has not changed
-//! since: whoever seals it again asks. Called by the container reader and the collector.
+//! ```text
+//! FetchedRegion --checksum, seal--> OpenedRegion --fingerprints--> ProvenRegion
+//! ```
+//!
+//! Invariant: the bytes of an opened region were stored at this place by an owner of the pool's
+//! keys (checksum, and seal if the pool is sealed). Its decompressed contents are not verified. In
+//! a proven region every chunk matched its fingerprint. The payload of a proven region must not
+//! have changed since: code that seals it again checks [`ProvenRegion::is_payload`].
 
 use super::{ContainerReader, ReadBy, RegionPlace, Shape, place_error, verify_stored};
 use crate::container::nonce::nonce_of;
@@ -20,7 +24,7 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
 }
 
-/// A region as it was read: nothing of it is checked but whose it says that it is.
+/// A region as read. Only the container in its header was checked.
 pub struct FetchedRegion {
     shape: Arc<Shape>,
     place: RegionPlace,
@@ -29,12 +33,12 @@ pub struct FetchedRegion {
 }
 
 impl FetchedRegion {
-    /// Bytes that were read.
+    /// Returns how many bytes were read.
     pub fn bytes_read(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Checks it and opens its seal.
+    /// Checks the checksum and opens the seal.
     pub fn open(self) -> Result<OpenedRegion> {
         verify_stored(self.place, &self.header, &self.bytes)?;
         OpenedRegion::open(&self.shape, self.header, self.place, self.bytes)
@@ -76,17 +80,17 @@ impl OpenedRegion {
         })
     }
 
-    /// How the payload is compressed.
+    /// Returns how the payload is compressed.
     pub fn codec(&self) -> Codec {
         self.header.codec
     }
 
-    /// Its length after decompression: chunks and their lengths.
+    /// Returns the length after decompression: the chunks and the list of their lengths.
     pub fn raw_bytes(&self) -> u32 {
         self.header.raw_bytes
     }
 
-    /// Still compressed.
+    /// Returns the opened payload, still compressed.
     pub fn payload(&self) -> &[u8] {
         self.bytes.get(self.payload_at..).unwrap_or_default()
     }
@@ -95,7 +99,7 @@ impl OpenedRegion {
         RegionHeader::checksum_payload(self.header.container, self.header.index, payload)
     }
 
-    /// True when these chunks, as a directory tells them, fill it.
+    /// Returns true if these chunks of a directory match its count and length.
     pub fn is_of(&self, chunks: &[(Fingerprint, u32)]) -> bool {
         let bytes: u64 = chunks.iter().map(|(_, len)| u64::from(*len) + 4).sum();
         self.header.chunk_count as usize == chunks.len()
@@ -103,34 +107,33 @@ impl OpenedRegion {
     }
 }
 
-/// An opened region whose chunks were compared with their fingerprints.
+/// An opened region whose chunks matched their fingerprints.
 pub struct ProvenRegion {
     region: OpenedRegion,
-    /// Of the payload, from before the comparison.
+    /// Checksum of the payload from before the fingerprints were compared.
     checksum: u64,
 }
 
 impl ProvenRegion {
-    /// What was opened.
+    /// Returns the opened region.
     pub fn opened(&self) -> &OpenedRegion {
         &self.region
     }
 
-    /// The same, for who packs its chunks anew.
+    /// Returns the opened region, for a caller that packs its chunks anew.
     pub fn into_opened(self) -> OpenedRegion {
         self.region
     }
 
-    /// True when `payload`, a copy that is to be sealed, is what was compared: memory that failed
-    /// in between would be sealed as good data.
+    /// Returns true if `payload`, a copy that will be sealed, is the payload that was compared.
+    /// Otherwise a memory error in between would be sealed as good data.
     pub fn is_payload(&self, payload: &[u8]) -> bool {
         self.region.checksum_of(payload) == self.checksum
     }
 }
 
 impl ContainerReader {
-    /// Compares all chunks of a region with their fingerprints. `None`: it is not what it is
-    /// called.
+    /// Compares all chunks of a region with their fingerprints. Returns `None` if one differs.
     pub fn proven(
         &self,
         region: OpenedRegion,
@@ -163,7 +166,7 @@ impl ContainerReader {
         Ok(self.is_called(&named))
     }
 
-    /// Reads a region.
+    /// Reads a region without checking its checksum.
     pub fn fetched(&self, place: RegionPlace, sectors_hint: u32) -> Result<FetchedRegion> {
         let shape = self.shape(place.container)?;
         let (header, bytes) = self.read_stored(place, sectors_hint, &mut ReadBy::default())?;
@@ -179,7 +182,7 @@ impl ContainerReader {
         })
     }
 
-    /// A region as parity restores it, opened; `None` when it cannot.
+    /// Returns a region that parity restored, opened, or `None` if parity cannot restore it.
     pub fn opened_restored(&self, place: RegionPlace) -> Option<OpenedRegion> {
         let (shape, header, bytes) = self.restored_bytes(place)?;
         if header.index == DIRECTORY_INDEX {
@@ -188,7 +191,7 @@ impl ContainerReader {
         OpenedRegion::open(&shape, header, place, bytes).ok()
     }
 
-    /// What it holds: chunk bytes, then their lengths.
+    /// Returns the contents: chunk bytes, then the list of lengths.
     pub(super) fn unpack(&self, region: OpenedRegion) -> Result<Vec<u8>> {
         let (place, raw_len) = (region.place, region.header.raw_bytes as usize);
         let unpacked = self.unpack_payload(&region)?;
@@ -207,7 +210,8 @@ impl ContainerReader {
         }
     }
 
-    /// The same, and the region stays. `None`: its payload is not compressed.
+    /// Decompresses the payload and leaves the region as it is. Returns `None` if the payload is
+    /// not compressed.
     fn unpack_payload(&self, region: &OpenedRegion) -> Result<Option<Vec<u8>>> {
         let packed = match region.header.codec {
             Codec::None => return Ok(None),
@@ -220,7 +224,8 @@ impl ContainerReader {
         raw.map(Some).map_err(|e| place_error(region.place, e))
     }
 
-    /// The same for who knows its chunks by a directory, which must agree about their lengths.
+    /// Decompresses a region whose chunks a directory lists. Fails if the directory's lengths
+    /// differ.
     pub fn unpacked(&self, region: OpenedRegion, chunks: &[(Fingerprint, u32)]) -> Result<Vec<u8>> {
         let (place, count) = (region.place, region.header.chunk_count);
         let raw = self.unpack(region)?;
@@ -228,25 +233,25 @@ impl ContainerReader {
         Ok(raw)
     }
 
-    /// True when this is what the chunk is called.
+    /// Returns true if each chunk matches its fingerprint.
     pub fn is_called(&self, chunks: &[(Fingerprint, &[u8])]) -> bool {
         let bytes = chunks.iter().map(|(_, chunk)| *chunk);
         let found = self.fingerprints.fingerprints(bytes);
         found.iter().eq(chunks.iter().map(|(name, _)| name))
     }
 
-    /// Takes the memory of what nobody needs any more for the next ones.
+    /// Takes memory that is no longer needed into the buffer pool.
     pub fn reuse_bytes(&self, bytes: Vec<u8>) {
         self.spare.give(bytes);
     }
 
-    /// The same.
+    /// Takes the memory of a region that is no longer needed into the buffer pool.
     pub fn reuse_opened(&self, region: OpenedRegion) {
         self.spare.give(region.bytes);
     }
 }
 
-/// Fails unless these are the lengths of the chunks that a directory tells.
+/// Fails unless the chunks have the lengths that a directory lists.
 fn check_lengths(
     place: RegionPlace,
     count: u32,
@@ -280,12 +285,12 @@ fn decompress(
     })
 }
 
-/// Memory that fails, for tests: a bit of the payload is inverted once.
+/// Simulates failing memory in tests: inverts one bit of a payload once.
 #[cfg(feature = "testing")]
 pub mod flip {
     use std::cell::Cell;
 
-    /// Between which two looks at a region.
+    /// Selects the two checks between which the bit flips.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub enum When {
         /// After checksum and seal, before the fingerprints.
@@ -298,18 +303,18 @@ pub mod flip {
         static NEXT: Cell<Option<When>> = const { Cell::new(None) };
     }
 
-    /// The next region of this thread is struck.
+    /// Arms the flip for the next region of this thread.
     pub fn next(when: When) {
         NEXT.set(Some(when));
     }
 
-    /// True until it was.
+    /// Returns true until the flip has happened.
     pub fn is_waiting() -> bool {
         NEXT.get().is_some()
     }
 
-    /// Strikes in the first half of what begins at `from`, of long payloads: regions, no
-    /// directories.
+    /// Flips a bit in the middle of `bytes[from..]` if the payload is long: that is a region and
+    /// not a directory.
     pub fn strike(when: When, bytes: &mut [u8], from: usize) {
         let payload = bytes.get_mut(from..).unwrap_or_default();
         if NEXT.get() == Some(when) && payload.len() > 4096 {

@@ -1,9 +1,13 @@
-//! Containers as parity restores them from what the device gives: in memory, for who reads now.
+//! Restores containers by parity, in memory. The container reader calls this after a failed read,
+//! and so does repair.
 //!
-//! Invariant: nothing is written here, and nothing is served from a restored container that was not
-//! verified like any other stored bytes. What was restored is remembered until somebody who may write
-//! puts it back. Memory is bounded: a few containers are kept. No lock is held while reading.
-//! Called by the container reader after a read that failed, and by who repairs.
+//! ```text
+//! failed read -> whole container past the cache -> parity -> checked blob, kept in memory
+//! ```
+//!
+//! Invariant: nothing is written here. Nothing from a restored container is returned before it
+//! passed the same checks as stored bytes. A restored container is remembered until a writer stores
+//! it again. Memory is bounded: few containers are kept. No lock is held during a read.
 
 use super::{
     ContainerReader, Copies, Region, RegionPlace, Shape, container_name, header_of, unreadable,
@@ -21,38 +25,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use units::{ContainerId, Fingerprint};
 
-/// Restored containers that are kept: readers go on in the one that they are in.
+/// Maximum number of restored containers in memory: readers stay in one for a while.
 const KEPT_MAX: usize = 2;
-/// Containers of which it is remembered that nothing could be done.
+/// Maximum number of containers that are remembered as not restorable.
 const HOPELESS_MAX: usize = 4096;
-/// Bytes of one read; where it fails, sector by sector.
+/// Size of one read, bytes. Where it fails, each sector is read alone.
 const READ_BYTES: usize = 256 << 10;
-/// Sectors that the device may refuse before the container is given up: it takes its time over each.
+/// Number of unreadable sectors after which the container is given up: a device may take long for
+/// each.
 const UNREAD_MAX: usize = 512;
 
 /// See the module's head.
 #[derive(Default)]
 pub(super) struct RestoredContainers(Mutex<Remembered>, Arc<AtomicU64>, OnceLock<Noticed>);
 
-/// Told of a container that is damaged and was restored.
+/// Called with each damaged container that was restored.
 type Noticed = Box<dyn Fn(ContainerId) + Send + Sync>;
 
 #[derive(Default)]
 struct Remembered {
     kept: Vec<(ContainerId, Arc<Vec<u8>>)>,
     hopeless: BTreeSet<ContainerId>,
-    /// Damaged sectors of those that nobody has put back yet.
+    /// Number of damaged sectors of restored containers that no writer has stored again yet.
     damaged: BTreeMap<ContainerId, u32>,
 }
 
-/// What the device gives of a container.
+/// The readable bytes of a container.
 struct Given {
     bytes: Vec<u8>,
     unread: BTreeSet<u32>,
 }
 
 impl ContainerReader {
-    /// A container as it was written, from what is left of it; `None` when that cannot be had.
+    /// Returns a container as it was written, restored by parity, or `None` if parity cannot
+    /// restore it. May be cached.
     pub fn restored(&self, id: ContainerId) -> Option<Arc<Vec<u8>>> {
         {
             let remembered = self.restored.0.lock();
@@ -87,16 +93,18 @@ impl ContainerReader {
         Some(blob)
     }
 
-    /// Calls `notice` for each container that is restored for a reader from now on; of several, the first.
+    /// Sets a function that is called for each container that is restored for a reader from now on.
+    /// Only the first call has an effect.
     pub fn tell_of_restored(&self, notice: impl Fn(ContainerId) + Send + Sync + 'static) {
         let _ = self.restored.2.set(Box::new(notice));
     }
 
-    /// The same from the device, whatever is remembered. `Corruption` says why it cannot be.
+    /// Like [`Self::restored`], always from the device. Fails with `Corruption` if parity cannot
+    /// restore it.
     pub fn restore_now(&self, id: ContainerId) -> Result<Restored> {
         let at = || container_name(id);
         let cannot = |why: NotRestored| StoreError::corruption("container", at(), why);
-        // Most that is damaged in a pool without parity need not be read for this.
+        // In a pool without parity this saves reading most damaged containers.
         if let Ok(shape) = self.read_shape_as_stored(id, &mut Vec::new(), Copies::Nowhere)
             && shape.header.parity.is_none()
         {
@@ -111,7 +119,8 @@ impl ContainerReader {
         }
     }
 
-    /// Reads all of a container past the system's cache: what that remembers is not what the device has.
+    /// Reads a whole container past the system's cache, because the cache does not prove what the
+    /// device has.
     fn given(&self, id: ContainerId) -> Result<Given> {
         let name = container_name(id);
         let len = self.stored_len(id)?.min(CONTAINER_BYTES_MAX.into());
@@ -137,8 +146,8 @@ impl ContainerReader {
         Ok(Given { bytes, unread })
     }
 
-    /// How many sectors of checksums and parity are damaged, read from the device; 0 where there is
-    /// no parity.
+    /// Reads the parity section from the device. Returns how many of its sectors are damaged; 0
+    /// without parity.
     pub fn damaged_parity(&self, id: ContainerId) -> Result<u32> {
         let shape = self.shape(id)?;
         let Some(parity) = shape.header.parity else {
@@ -150,7 +159,7 @@ impl ContainerReader {
         let mut at = parity.section_at() as u64;
         let mut damaged = 0;
         for piece in bytes.chunks_mut(READ_BYTES) {
-            // What is not read stays zero, and is damaged.
+            // An unread piece stays zero, so its sectors count as damaged.
             let read = self.blobs.read_range_past_cache(&name, at, piece);
             damaged += u32::from(read.is_err());
             at += piece.len() as u64;
@@ -159,14 +168,15 @@ impl ContainerReader {
         Ok(damaged.max(found))
     }
 
-    /// The same in words.
+    /// Describes damaged parity; `None` if there is no damage.
     pub fn parity_trouble(&self, id: ContainerId) -> Result<Option<String>> {
         let damaged = self.damaged_parity(id)?;
         let words = || format!("container {id}: {damaged} sectors of its parity are damaged");
         Ok((damaged > 0).then(words))
     }
 
-    /// A region of a restored container. `None` when there is none, or it is as bad as the stored one.
+    /// Returns a region of a restored container. Returns `None` if the container cannot be
+    /// restored, or if the restored region is bad too.
     pub(super) fn restored_region(
         &self,
         place: RegionPlace,
@@ -176,7 +186,7 @@ impl ContainerReader {
         self.decoded(&shape, &header, place, stored, only).ok()
     }
 
-    /// The stored bytes of a region of a restored container, checked.
+    /// Returns the stored bytes of a region of a restored container, with a good checksum.
     pub(super) fn restored_bytes(
         &self,
         place: RegionPlace,
@@ -192,25 +202,26 @@ impl ContainerReader {
         Some((shape, header, bytes.to_vec()))
     }
 
-    /// The shape as a restored container's header says it.
+    /// Reads the shape from a restored container's header.
     pub(super) fn shape_of(&self, id: ContainerId, blob: &[u8]) -> Result<Shape> {
         let head = blob.get(..HEADER_BYTES).unwrap_or_default();
         let header = self.check_end(id, head, false)?;
         Ok(self.shape_with(header))
     }
 
-    /// Containers that were restored for readers, and not put back since.
+    /// Returns the containers that were restored for readers and not stored again since.
     pub fn to_put_back(&self) -> Vec<ContainerId> {
         let remembered = self.restored.0.lock();
         remembered.damaged.keys().copied().collect()
     }
 
-    /// How many containers were restored for readers and not put back: for who asks when the reader is gone.
+    /// Returns the count of containers that were restored for readers and not stored again. It can
+    /// be read after the reader is dropped.
     pub fn restored_count(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.restored.1)
     }
 
-    /// It is stored again as it was written.
+    /// Records that a container was stored again as it was written.
     pub fn was_put_back(&self, id: ContainerId) {
         if self.restored.0.lock().damaged.contains_key(&id) {
             self.restored.1.fetch_sub(1, Ordering::Relaxed);
@@ -218,7 +229,7 @@ impl ContainerReader {
         self.forget_damage(id);
     }
 
-    /// Something was done about the container: nothing that is remembered of it counts.
+    /// Drops everything remembered about a container, because it has been changed or repaired.
     pub fn forget_damage(&self, id: ContainerId) {
         self.shapes.lock().remove(&id);
         let mut remembered = self.restored.0.lock();
@@ -228,7 +239,8 @@ impl ContainerReader {
     }
 }
 
-/// True when regions follow each other from the header to the directory, each whole by its checksum.
+/// Returns true if regions follow each other from the header to the directory, each with a good
+/// checksum.
 fn is_whole(id: ContainerId, blob: &[u8]) -> bool {
     let mut sector = 1u32;
     loop {

@@ -1,5 +1,5 @@
-//! How long it takes; run by hand: `cargo test --release -p chunk_store index::tests::bench -- --ignored
-//! --nocapture --test-threads 1`.
+//! Measures time. Run by hand: `cargo test --release -p chunk_store index::tests::bench --
+//! --ignored --nocapture --test-threads 1`.
 
 use super::*;
 use media::LocalDisk;

@@ -1,4 +1,4 @@
-//! What it costs: reads, writes, syncs, bytes and false positives; never time.
+//! Costs of the index: reads, writes, syncs, bytes and false positives; never time.
 
 use super::*;
 use format::index::{BUCKET_BYTES, BUCKET_ENTRIES, ENTRY_BYTES};
@@ -54,7 +54,8 @@ fn a_hot_index_reads_nothing() {
     assert_eq!(disk.counts.reads.load(Relaxed), reads);
 }
 
-/// A collection looks every chunk up; that must not cost clients a read for each of theirs afterwards.
+/// Garbage collection looks every chunk up. Clients must not need a device read for each lookup
+/// afterwards.
 #[test]
 fn what_clients_look_up_stays_in_memory_while_maintenance_goes_through_all() {
     let disk = TestDisk::new();
@@ -63,7 +64,7 @@ fn what_clients_look_up_stays_in_memory_while_maintenance_goes_through_all() {
     index.commit(&covers(1)).unwrap();
     drop(index);
     let index = open(&disk, MIB).index;
-    // Half a MiB of buckets is in memory; clients come back to a quarter of that.
+    // Half a MiB of buckets is in memory. Clients return to a quarter of that.
     let hot = |fingerprint: &&Fingerprint| fingerprint.0[7] < 64;
     let clients: Vec<_> = fingerprints.iter().filter(hot).copied().collect();
     let look = |fingerprints: &[Fingerprint]| {
@@ -96,7 +97,7 @@ fn a_commit_costs_three_syncs_and_an_idle_one_none() {
     };
     let commit = |next| assert!(index.commit(&covers(next)).unwrap());
     let [reads, writes, syncs] = count(&|| commit(1));
-    // 64 buckets are 16 windows of 4; header, tail, header.
+    // 64 buckets are 16 windows of 4. The other writes are header, tail, header.
     assert!(
         reads <= 64 && writes <= 16 + 3,
         "{reads} reads, {writes} writes"
@@ -150,7 +151,7 @@ fn crowded_buckets_overflow_grow_and_stay_bounded() {
     let mut dice = Dice(26);
     let mut fingerprints = Vec::new();
     for n in 0..6000 {
-        // All in one bucket of the first 64.
+        // All fall into one bucket of the first 64.
         let mut fingerprint = dice.fingerprint();
         fingerprint.0[7] = 0;
         index.insert(&fingerprint, location(n)).unwrap();
@@ -200,7 +201,7 @@ fn a_first_size_needs_no_growth() {
     assert!(index.counters().file_bytes - bytes < 1000, "only the tail");
 }
 
-/// Entries of containers that are gone leave the buckets that are written for others: with the same reads and writes.
+/// Writing a bucket drops entries of deleted containers, with the same reads and writes.
 #[test]
 fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
     let work = |forgets: bool| {
@@ -209,7 +210,7 @@ fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
         let mut dice = Dice(29);
         let fingerprints = fill(&index, &mut dice, 12_000);
         index.commit(&covers(1)).unwrap();
-        // The first half of the containers; what follows goes into containers of its own.
+        // The first half of the containers. Later chunks go into other containers.
         let half = 6_144;
         if forgets {
             index.forget((0..half / 256).map(|n| ContainerId::new(WriterId(1), n)));
@@ -259,7 +260,8 @@ fn what_is_gone_leaves_with_the_next_writes_and_costs_none() {
     );
 }
 
-/// The number of places says whether one may have been let go: it stays, whatever is gone.
+/// The number of places shows that one may have been dropped. It stays, whichever containers are
+/// deleted.
 #[test]
 fn who_was_stored_too_often_is_not_believed_to_be_known_in_full() {
     let disk = TestDisk::new();
@@ -271,7 +273,7 @@ fn who_was_stored_too_often_is_not_believed_to_be_known_in_full() {
         index.insert(&chunk, location(n * 256)).unwrap();
         index.commit(&covers(n)).unwrap();
     }
-    // All that are known: the first ones were let go.
+    // All known places: the first ones were dropped.
     index.forget((1..places).map(|n| ContainerId::new(WriterId(1), n)));
     fill(&index, &mut dice, 5_000);
     index.commit(&covers(places)).unwrap();

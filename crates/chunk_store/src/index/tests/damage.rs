@@ -1,4 +1,4 @@
-//! The damage matrix: what is wrong with the file, and what the caller is told.
+//! The damage matrix: for each kind of damage to the file, what the caller gets.
 
 use super::*;
 use format::index::{BUCKET_BYTES, BUCKETS_START};
@@ -47,7 +47,7 @@ fn a_file_that_cannot_be_believed_is_empty() {
 
 #[test]
 fn a_torn_header_leaves_its_predecessor_which_says_unclean() {
-    // The last header of a commit is the clean one; before it came one that was not.
+    // The last header of a commit is clean, the one before it is not.
     let slots = [0, 4096].map(|at| found_after(|b| b[at + 100] ^= 1));
     assert!(
         slots.contains(&Found::Unclean) && slots.contains(&Found::Loaded),

@@ -1,5 +1,5 @@
-//! A small disk in memory for the index's tests: counts, fails on demand, and forgets what was not
-//! synced (a seeded subset, torn at 512 bytes).
+//! A small disk in memory for the index's tests. It counts, fails on demand, and loses unsynced
+//! writes (a seeded subset, torn at 512 bytes).
 
 use super::Dice;
 use media::{Barrier, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind};
@@ -17,13 +17,13 @@ struct Content {
     dirty: BTreeSet<usize>,
 }
 
-/// What was asked of the disk.
+/// Requests to the disk.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) reads: AtomicU64,
     pub(super) writes: AtomicU64,
     pub(super) syncs: AtomicU64,
-    /// Writes and syncs that still succeed; negative: all.
+    /// Number of writes and syncs that still succeed; negative: all.
     pub(super) budget: AtomicI64,
     lies: AtomicBool,
 }
@@ -66,7 +66,7 @@ impl TestDisk {
         Self::with(Names::default())
     }
 
-    /// From now on it says that it syncs and does not: for the canary.
+    /// Makes syncs succeed without effect from now on: for the canary.
     pub(super) fn stop_syncing(&self) {
         self.counts.lies.store(true, Relaxed);
     }
@@ -82,7 +82,7 @@ impl TestDisk {
         })
     }
 
-    /// The bytes of a file, to damage them.
+    /// Gives access to the bytes of a file, to damage them.
     pub(super) fn bytes<R>(&self, path: &str, change: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let names = self.names.lock();
         let mut content = names.now.get(path).expect("a file").lock();
@@ -93,7 +93,7 @@ impl TestDisk {
         self.names.lock().now.contains_key(path)
     }
 
-    /// The disk after a power loss now.
+    /// Returns the disk after a power loss now.
     pub(super) fn crash(&self, dice: &mut Dice) -> Arc<Self> {
         let names = self.names.lock();
         let chosen = if dice.below(2) == 0 {
@@ -109,7 +109,7 @@ impl TestDisk {
             if longer {
                 bytes.resize(content.bytes.len(), 0);
             }
-            // Some disks write 512 bytes as a whole, most write 4096.
+            // Some disks write 512 bytes atomically, most write 4096.
             let unit = [1, 8][dice.below(2) as usize];
             let (mut current, mut arrived) = (usize::MAX, false);
             for sector in &content.dirty {
@@ -262,7 +262,7 @@ impl DiskFile for TestFile {
         if !self.counts.lies.load(Relaxed) {
             let mut content = self.content.lock();
             let content = &mut *content;
-            // Only what changed: files of the larger tests are many MiB.
+            // Copy only what changed: files of the larger tests have many MiB.
             content.durable.resize(content.bytes.len(), 0);
             for sector in std::mem::take(&mut content.dirty) {
                 let range = sector * SECTOR..content.bytes.len().min((sector + 1) * SECTOR);

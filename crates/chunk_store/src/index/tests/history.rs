@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::HashMap;
 
-/// What a caller knows: everything it ever stored, and from which container on the index needs help.
+/// A caller's knowledge: every stored chunk, and the container at which the index's coverage ends.
 struct Caller {
     disk: Arc<TestDisk>,
     index: FingerprintIndex,
@@ -35,7 +35,7 @@ impl Caller {
         self.order.len() as u64 / 256
     }
 
-    /// Opens again and inserts what the index does not promise, as recovery does.
+    /// Reopens the index and inserts the containers beyond its coverage, as recovery does.
     fn reopen(&mut self) -> Found {
         let opened = open(&self.disk, self.memory_bytes);
         self.index = opened.index;
@@ -53,7 +53,7 @@ impl Caller {
             .is_some_and(|place| candidates.contains(place))
     }
 
-    /// Every stored chunk is found, or the index says that it is damaged.
+    /// Asserts that every stored chunk is found, or that the index reports damage.
     fn check(&mut self, dice: &mut Dice) {
         let misses: Vec<_> = self
             .order
@@ -101,7 +101,7 @@ fn run(seed: u64) {
         match dice.below(8) {
             0..3 => {
                 let coverage = covers(caller.next_container());
-                // A bucket that nobody looked into may turn out to be damaged now.
+                // The merge may find damage in a bucket that no lookup has read.
                 let whole = caller.index.commit(&coverage).unwrap();
                 assert_ne!(whole, caller.index.is_damaged());
             }
@@ -156,7 +156,7 @@ fn crash_in_a_merge(seed: u64, syncs: bool) -> Found {
     if !syncs {
         caller.disk.stop_syncing();
     }
-    // The power goes at one of the first writes and syncs of this commit, or after it.
+    // The power fails at one of the first writes and syncs of this commit, or after it.
     caller
         .disk
         .counts

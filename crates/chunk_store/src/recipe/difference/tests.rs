@@ -1,4 +1,4 @@
-//! Differences against a comparison of the bytes, and what they cost.
+//! Compares differences with a comparison of the bytes, and counts their cost.
 
 use super::*;
 use crate::recipe::ObjectBuilder;
@@ -15,7 +15,7 @@ struct Memory {
 }
 
 impl Memory {
-    /// The object whose chunk `n` has the contents `chunks[n]`, 0 for a hole, and this length.
+    /// Stores an object of this length whose chunk `n` has the contents `chunks[n]`, 0 for a hole.
     fn put(&mut self, chunks: &[u64], len: u64) -> ObjectRoot {
         let key = FingerprintKey::new([1; 32]);
         let mut store = |bytes: &[u8]| {
@@ -60,7 +60,7 @@ impl Memory {
     }
 }
 
-/// Chunk by chunk, neighbours joined.
+/// Compares chunk by chunk and joins adjacent ranges.
 fn naive(a: &[u64], a_len: u64, b: &[u64], b_len: u64) -> Vec<Range<u64>> {
     let common = a_len.min(b_len);
     let mut ranges: Vec<Range<u64>> = Vec::new();
@@ -92,7 +92,7 @@ fn random_objects_against_a_comparison_of_chunks() {
     let mut random = dice(5);
     for round in 0..300 {
         let mut memory = Memory::default();
-        // One, two and three levels; some chunks are holes, some repeat.
+        // One, two and three levels. Some chunks are holes, some repeat.
         let most = [3, 300, 70_000][(round % 3 * (round % 10) / 9) as usize];
         let count = 1 + random(most);
         let mut a: Vec<u64> = (0..count).map(|n| n * random(2)).collect();

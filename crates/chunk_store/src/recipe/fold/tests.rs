@@ -1,4 +1,5 @@
-//! Folding against building anew: the same root, and only the nodes that had to change.
+//! Compares applying changes with building anew: the same root, and only the changed nodes are
+//! stored.
 
 use super::*;
 use crate::recipe::ObjectBuilder;
@@ -19,7 +20,7 @@ fn put(nodes: &mut Stored, bytes: &[u8]) -> Fingerprint {
     fingerprint
 }
 
-/// `chunks[n]` is what chunk n holds; the last one may be used in part.
+/// Builds an object. `chunks[n]` is chunk n; the last one may be used in part.
 fn build(chunks: &[Fingerprint], len: u64, nodes: &mut Stored) -> ObjectRoot {
     let mut builder = ObjectBuilder::new(Layout::Fixed(12));
     let mut rest = len;
@@ -34,7 +35,7 @@ fn build(chunks: &[Fingerprint], len: u64, nodes: &mut Stored) -> ObjectRoot {
         .expect("finish")
 }
 
-/// The folded root, and how many nodes were read and stored for it.
+/// Returns the root after the changes, and how many nodes were read and stored for it.
 fn folded(
     root: &ObjectRoot,
     len: u64,
@@ -67,7 +68,7 @@ fn apply(chunks: &mut Vec<Fingerprint>, len: u64, edits: &[ChunkRun]) {
     }
 }
 
-/// Random edits, ascending and apart, some of them long runs of holes.
+/// Returns random edits, ascending and not overlapping, some of them long runs of holes.
 fn edits(seed: &mut Seed, chunks: u64) -> Vec<ChunkRun> {
     let mut at = 0;
     let mut out = Vec::new();
@@ -90,7 +91,7 @@ fn edits(seed: &mut Seed, chunks: u64) -> Vec<ChunkRun> {
     out
 }
 
-/// Lengths around the places where a tree gets another level.
+/// Returns lengths around those at which a tree gets another level.
 fn size(seed: &mut Seed) -> u64 {
     let chunks = match seed.below(5) {
         0 => seed.below(4),
@@ -125,7 +126,7 @@ fn folding_gives_what_building_anew_gives() {
         if wanted > 0 {
             assert_eq!(now, expected, "seed {number}, {had} to {wanted}");
         }
-        // Everything the new root needs is there.
+        // Every node that the new root needs is stored.
         assert!(fresh.keys().all(|f| nodes.contains_key(f)), "seed {number}");
     }
 }

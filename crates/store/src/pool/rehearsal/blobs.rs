@@ -1,4 +1,8 @@
-//! Blobs of a rehearsal: what is put or deleted is so for its readers only.
+//! Blobs of a dry run: puts and deletions are visible only to its own readers. `Pool::rehearse`
+//! creates it.
+//!
+//! Invariant: the blobs below are only read. A put keeps all bytes, except the payloads of new data
+//! containers.
 
 use super::pages::{PAGE_BYTES, Pages};
 use format::container::{
@@ -13,9 +17,9 @@ use std::sync::Arc;
 /// See the module's head.
 pub(super) struct RehearsedBlobs {
     below: Arc<dyn Blobs>,
-    /// `None`: deleted.
+    /// Changed blobs; `None`: deleted.
     changed: Mutex<BTreeMap<String, Option<Pages>>>,
-    /// Of whose bytes not all were kept.
+    /// Blobs of which only a part was kept.
     in_part: Mutex<BTreeSet<String>>,
 }
 
@@ -28,12 +32,13 @@ impl RehearsedBlobs {
         }
     }
 
-    /// True for a blob that was put here and of which only the description was kept.
+    /// Returns true for a blob that was put here and of which only header, directory and footer
+    /// were kept.
     pub fn is_kept_in_part(&self, name: &str) -> bool {
         self.in_part.lock().contains(name)
     }
 
-    /// Reads what was changed; `None` when that is for the blobs below.
+    /// Reads a changed blob. Returns `None` if the blob below is unchanged.
     fn read_changed(
         &self,
         name: &str,
@@ -55,7 +60,7 @@ impl RehearsedBlobs {
         })
     }
 
-    /// Only what differs of a blob that is replaced by its own content.
+    /// Keeps only the pages that differ, for a blob that is replaced by its own original contents.
     fn restored(&self, name: &str, bytes: &[u8]) -> Result<Pages, MediaError> {
         let mut pages = Pages::over(self.below.len(name).unwrap_or(0));
         pages.set_len(bytes.len() as u64);
@@ -65,7 +70,7 @@ impl RehearsedBlobs {
             let there = &mut there[..page.len()];
             let is_same = self.below.read_range(name, at, there).is_ok() && there == page;
             if !is_same {
-                // Nothing of a page below that cannot be read.
+                // Use nothing of a page below that cannot be read.
                 let nothing = |_, into: &mut [u8]| {
                     into.fill(0);
                     Ok(())
@@ -81,7 +86,8 @@ fn missing(operation: &'static str, name: &str) -> MediaError {
     MediaError::plain(MediaErrorKind::NotFound, operation, name)
 }
 
-/// Of a container of data: what describes it.
+/// Returns the ranges of header, directory and footer of a data container, or `None` for other
+/// blobs.
 fn description(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
     let header = ContainerHeader::decode(bytes.get(..HEADER_BYTES)?, false).ok()?;
     if header.class != ContainerClass::Data {
@@ -99,7 +105,7 @@ fn description(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
     ])
 }
 
-/// Copies a range of `bytes` that belongs at the same place.
+/// Copies a range of `bytes` to the same offset.
 fn keep(pages: &mut Pages, range: Range<usize>, bytes: &[u8]) -> Result<(), MediaError> {
     let start = range.start as u64;
     pages.write(start, bytes.get(range).unwrap_or_default(), &|_, _| Ok(()))

@@ -1,4 +1,6 @@
-//! Files of a rehearsal: what is written is so for its readers only.
+//! Files of a dry run: writes are visible only to its own readers. `Pool::rehearse` creates it.
+//!
+//! Invariant: the files below are only read.
 
 use super::blobs::RehearsedBlobs;
 use super::pages::Pages;
@@ -10,13 +12,13 @@ use std::sync::Arc;
 /// See the module's head.
 pub(super) struct RehearsedDisk {
     below: Arc<dyn Disk>,
-    /// Of the same rehearsal.
+    /// Blobs of the same dry run.
     blobs: Arc<RehearsedBlobs>,
-    /// `None`: removed.
+    /// Changed files; `None`: removed.
     changed: Mutex<BTreeMap<String, Option<Arc<File>>>>,
 }
 
-/// Nobody else has this rehearsal: what the pool holds instead of its lock.
+/// Replaces the pool's lock in a dry run: no other process can access its changes.
 pub(super) struct RehearsedLock(pub Arc<RehearsedBlobs>);
 
 struct File {
@@ -34,7 +36,7 @@ impl RehearsedDisk {
         }
     }
 
-    /// The file, of which this process may write its own copy from now on.
+    /// Returns the file with a private copy of its changes.
     fn file(&self, path: &str) -> Result<Arc<File>, MediaError> {
         if let Some(file) = self.changed.lock().get(path) {
             return file.clone().ok_or_else(|| missing("open", path));

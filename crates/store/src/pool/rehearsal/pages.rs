@@ -1,28 +1,28 @@
-//! Bytes over other bytes: pages that were written hide those below.
+//! Bytes on top of other bytes: written pages hide those below. The blobs and files of a dry run
+//! call this; they supply the reads below.
 //!
-//! Invariant: a byte is what was written last, else what lies below, else zero. Called by the
-//! rehearsed blobs and files, which say how to read what lies below.
+//! Invariant: a byte is the one that was written last, otherwise the one below, otherwise zero.
 
 use media::MediaError;
 use std::collections::BTreeMap;
 
-/// Bytes of a page.
+/// Size of a page, bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Fills the slice from an offset of what lies below.
+/// Fills the slice with the bytes below, starting at an offset.
 pub(super) type ReadBelow<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), MediaError> + 'a;
 
 /// See the module's head.
 #[derive(Default)]
 pub(super) struct Pages {
     len: u64,
-    /// What lies below counts up to here.
+    /// Bytes below this offset may come from below; beyond it they are zero.
     below_len: u64,
     pages: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Pages {
-    /// What lies below, of this length, with nothing written.
+    /// Creates pages over `below_len` bytes, with nothing written.
     pub fn over(below_len: u64) -> Self {
         Self {
             len: below_len,
@@ -31,7 +31,7 @@ impl Pages {
         }
     }
 
-    /// Zeroes over nothing.
+    /// Creates `len` zero bytes over nothing.
     pub fn zeroes(len: u64) -> Self {
         Self {
             len,
@@ -56,7 +56,7 @@ impl Pages {
         self.len = len;
     }
 
-    /// False when `into` reaches past the end: then nothing is read.
+    /// Returns false and reads nothing if `into` extends past the end.
     pub fn read(
         &self,
         offset: u64,
@@ -73,7 +73,7 @@ impl Pages {
             let written = self.pages.get(&page);
             let count = match written {
                 Some(_) => PAGE_BYTES - within,
-                // Up to the next page that was written, in one read.
+                // Up to the next written page, in one read.
                 None => {
                     let next = self.pages.range(page..).next().map(|(page, _)| *page);
                     let next = next.map_or(u64::MAX, |page| page * PAGE_BYTES as u64);
@@ -111,7 +111,7 @@ impl Pages {
         }
     }
 
-    /// Grows when `data` reaches past the end.
+    /// Writes, and grows if `data` extends past the end.
     pub fn write(
         &mut self,
         offset: u64,
@@ -166,7 +166,7 @@ mod tests {
         assert!(pages.read(0, &mut found, &below).unwrap());
         assert_eq!(found, model);
         assert!(!pages.read(12_000, &mut [0; 6], &below).unwrap());
-        // What was cut off does not come back.
+        // Bytes that were cut off stay zero.
         pages.set_len(4100);
         pages.set_len(9000);
         model.truncate(4100);

@@ -12,7 +12,7 @@ const DIRECT: Approach = Approach {
     copies: Copies::InSystem,
 };
 
-/// A pool with chunks of one size in several regions.
+/// Creates a pool with chunks of one size in several regions.
 fn stored(count: u64) -> (Pool, Vec<(Fingerprint, Vec<u8>)>) {
     let pool = make(&SimDisk::new());
     let mut session = pool.begin(LANE).expect("session");
@@ -48,7 +48,8 @@ fn the_index_alone_leads_to_the_region() {
     assert_eq!(reader.chunks.counts().directory_reads, before);
 }
 
-/// Whatever the index says: another region, a place within one, beyond the end, no container.
+/// A wrong hint may name another region, a place within one, a place beyond the end, or no
+/// container.
 #[test]
 fn a_hint_that_lies_costs_a_read_and_is_counted() {
     let (pool, chunks) = stored(40);
@@ -73,13 +74,13 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
             ..right
         },
     ];
-    // Each of a region of its own, which nobody has read.
+    // Each from a region of its own that was not read yet.
     for (lie, (victim, bytes)) in lies.into_iter().zip(chunks.iter().step_by(4)) {
         reader.chunks.index.insert(victim, lie).expect("insert");
         let before = reader.counts();
         assert!(load(reader, victim) == *bytes, "{lie:?}");
         let after = reader.counts();
-        // The lie may be tried before the truth or not at all.
+        // The wrong hint may be tried before the right one, or not at all.
         let denied = after.hints_denied - before.hints_denied;
         assert!(denied <= 1, "{denied} for {lie:?}");
     }
@@ -92,7 +93,7 @@ fn a_hint_that_lies_costs_a_read_and_is_counted() {
     assert!(!reader.chunks.quarantine.has_damage(), "nobody's damage");
 }
 
-/// Takes one chunk of a region, and keeps it elsewhere.
+/// Takes one chunk of a region and keeps it elsewhere.
 struct One;
 
 impl Keep for One {
@@ -126,8 +127,8 @@ fn who_takes_one_chunk_is_told_of_no_later_one() {
     assert_eq!((counts.direct_reads, counts.hints_denied), (2, 0));
 }
 
-/// Eight readers, each of one chunk, at the same moment: who shares a region that was not looked at
-/// as a whole reads it himself.
+/// Eight readers, each of one chunk, at the same moment. A reader that shares a region that was not
+/// completely verified must read it itself.
 #[test]
 fn readers_of_single_chunks_share_what_they_can() {
     let (pool, chunks) = stored(8);
