@@ -1,5 +1,5 @@
-//! Damage that is known: places that were found damaged and whose chunks are nowhere else; and containers that are
-//! damaged and that parity restores, of which nothing is lost.
+//! Finds known damage: damaged places whose chunks have no other copy, and damaged containers that
+//! parity can restore without loss.
 
 use super::{Finding, Look, Severity};
 use store::KnownDamage;

@@ -1,5 +1,5 @@
-//! What opening the pool found: lost commits, copies of small records that are missing or damaged, a catalog that
-//! cannot be read in full.
+//! Finds problems that opening the pool has noted: lost commits, missing or damaged copies of small
+//! records, and an incomplete catalog.
 
 use super::{Finding, Look, Severity};
 

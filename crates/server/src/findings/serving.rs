@@ -1,4 +1,4 @@
-//! Writes to volumes that fail, that the journal has lost, or that cannot be checkpointed.
+//! Finds writes to volumes that fail, that the journal has lost, or that cannot be checkpointed.
 
 use super::{Finding, Look, Severity};
 use crate::held::{recorded_losses, unacknowledged_losses};
