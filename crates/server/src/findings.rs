@@ -61,7 +61,7 @@ impl Severity {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
     /// Stable word for programs, such as `verification_overdue`.
     pub kind: &'static str,
