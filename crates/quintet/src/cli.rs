@@ -1,7 +1,9 @@
-//! The command line: every command, flag and example, defined once.
+//! The command line: defines every command, flag and example once. `commands` parses arguments with
+//! it.
 //!
-//! Invariant: nothing is decided here; text becomes typed arguments, which [`crate::settings`] and
-//! the commands check. Help, man pages and shell completions come from these definitions.
+//! Invariant: this module decides nothing. It turns text into typed arguments, which
+//! [`crate::settings`] and the commands check. Help, man pages and shell completions come from
+//! these definitions.
 
 mod backup;
 mod collect;

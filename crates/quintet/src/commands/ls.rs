@@ -1,4 +1,6 @@
 //! `ls`: lists files of a snapshot.
+//!
+//! Invariant: it reads directories only.
 
 use super::invocation::Invocation;
 use super::known_snapshots::KnownSnapshots;
