@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::Origin;
 
-/// What a command needs from a server.
+/// Need of a command for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// Nothing: it only reads, or is itself a server.

@@ -1,5 +1,5 @@
-//! What this machine remembers of pools, in one file for each directory of a pool, in the user's
-//! cache directory. `commands::unlocking` calls this.
+//! Remembers pools on this machine, in one file for each directory of a pool, in the user's cache
+//! directory. `commands::unlocking` calls this.
 //!
 //! Invariant: a party that can write the pool cannot write these files, so the user notices changes
 //! that it makes. Files have mode 0600 in our own directory of mode 0700, and are replaced
