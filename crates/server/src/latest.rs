@@ -1,4 +1,4 @@
-//! The meaning of `latest`: one rule for every command and for mounts.
+//! The meaning of `latest`: one rule, which every command and mounts call.
 //!
 //! Invariant: `latest` is the newest snapshot of files among the candidates, or the newest of all
 //! if none is of files. The order is by time, then by id.

@@ -1,4 +1,5 @@
-//! `backup`: stores file trees, or a stream from standard input or a command.
+//! `backup`: stores file trees, or a stream from standard input or a command. [`super::run`] calls
+//! this.
 //!
 //! Invariant: a failed backup commits nothing; chunks that it stored are found again by the next
 //! one. The pool itself is left out, because it would grow while it is read.

@@ -1,4 +1,4 @@
-//! `check`: verifies that everything is present and as it was written.
+//! `check`: verifies that everything is present and as it was written. [`super::run`] calls this.
 //!
 //! Invariant: it reports and never repairs. Damage is reported with the files that it affects.
 

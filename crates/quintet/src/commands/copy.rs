@@ -1,4 +1,5 @@
 //! `copy`: replicates snapshots to another pool, which receives only the chunks that it lacks.
+//! [`super::run`] calls this.
 //!
 //! Invariant: a dry run is the same run on a dry-run copy of the receiving pool. In a server of the
 //! source pool, the command takes no writer lock, because it only reads there. In a server of the

@@ -1,5 +1,5 @@
 //! `defrag`: copies chunks that are read together into one place, here or in the server that holds
-//! the pool.
+//! the pool. [`super::run`] calls this.
 //!
 //! Invariant: it takes no writer lock: copies are made beside other writers. An interrupted run
 //! loses nothing and can be resumed.

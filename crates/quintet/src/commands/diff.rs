@@ -1,4 +1,5 @@
 //! `diff`: compares two snapshots or two directories in them, or two states of an image.
+//! [`super::run`] calls this.
 //!
 //! Invariant: directories that are the same object are not read, so the cost is that of the
 //! differences.

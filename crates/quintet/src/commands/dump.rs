@@ -1,5 +1,5 @@
 //! `dump`: writes a file, stream or image to standard output or a file, and a directory as a tar
-//! archive.
+//! archive. [`super::run`] calls this.
 //!
 //! Invariant: output is in order and verified. Damage ends the output with an error, never with
 //! other bytes. An output file gets its name when it is complete.

@@ -1,4 +1,4 @@
-//! `find`: finds files by name in all or some snapshots.
+//! `find`: finds files by name in all or some snapshots. [`super::run`] calls this.
 //!
 //! Invariant: a search without snapshots is an error, not an empty result. If only names are
 //! searched, a directory that contains no match is read once for all snapshots that share it.

@@ -1,4 +1,5 @@
-//! `gc`: frees the space that no snapshot or volume needs, beside other activity.
+//! `gc`: frees the space that no snapshot or volume needs, beside other activity. [`super::run`]
+//! calls this.
 //!
 //! Invariant: it takes no writer lock: the store keeps collectors and writers apart. An interrupted
 //! run loses nothing, and the next one continues. A container is kept if needed chunks of it cannot

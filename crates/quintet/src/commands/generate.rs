@@ -1,4 +1,5 @@
 //! `generate`: writes man pages and shell completions from the definitions of the command line.
+//! [`super::run`] calls this.
 //!
 //! Invariant: it opens no pool.
 

@@ -1,4 +1,5 @@
 //! `import` and `export`: disk images, raw ones directly, other formats through qemu-img.
+//! [`super::run`] calls this.
 //!
 //! Invariant: an image that changed during the import is stored and reported, and is read again by
 //! the next import. An exported file gets its name when it is complete.

@@ -1,4 +1,4 @@
-//! `init`: makes a pool.
+//! `init`: makes a pool. [`super::run`] calls this.
 //!
 //! Invariant: a recovery key is durable in its file before the pool exists that it opens. If the
 //! pool is not made, the file is removed.

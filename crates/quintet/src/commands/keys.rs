@@ -1,4 +1,4 @@
-//! `key`: changes and lists passwords and recovery keys of a pool.
+//! `key`: changes and lists passwords and recovery keys of a pool. [`super::run`] calls this.
 //!
 //! Invariant: a new key is durable before an old one is removed. The pool has a key at every
 //! moment.

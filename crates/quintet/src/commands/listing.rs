@@ -1,4 +1,4 @@
-//! Formats entries and snapshots as text and JSON: the same in every command that lists them.
+//! Formats entries and snapshots as text and JSON. Commands that list them call this.
 //!
 //! Invariant: no I/O. Names from the pool are safe to print on a terminal.
 

@@ -1,4 +1,4 @@
-//! `mount`: shows the pool as files until it is unmounted.
+//! `mount`: shows the pool as files until it is unmounted. [`super::run`] calls this.
 //!
 //! Invariant: the writer is the process that holds the pool: a server if there is one, or else this
 //! process, which then acts as a server. The command ends with exit code 0 when the mount is

@@ -1,4 +1,4 @@
-//! `parity`: shows or sets how much parity containers get.
+//! `parity`: shows or sets how much parity containers get. [`super::run`] calls this.
 //!
 //! Invariant: a change applies to containers that are stored later, not to existing ones.
 

@@ -1,5 +1,5 @@
 //! `repair`: puts damaged regions into quarantine, so that the next backup stores their chunks
-//! again, and restores them from parity or a replica.
+//! again, and restores them from parity or a replica. [`super::run`] calls this.
 //!
 //! Invariant: it removes nothing. A dry run is the same run on a dry-run copy of the pool. The exit
 //! code is 0 if nothing was damaged, 20 if everything that snapshots need is intact again, and 21

@@ -1,4 +1,4 @@
-//! `restore`: restores a snapshot, or a part of it, into a directory.
+//! `restore`: restores a snapshot, or a part of it, into a directory. [`super::run`] calls this.
 //!
 //! Invariant: a user at a terminal is asked before existing names are replaced or removed, unless
 //! flags say what to do.

@@ -1,5 +1,5 @@
 //! `scrub`: verifies what is stored, here or in the server that holds the pool. The server's scrub
-//! thread prints its findings through `findings` here.
+//! thread prints its findings through `findings` here. [`super::run`] calls this.
 //!
 //! Invariant: damage is recorded in the pool and reported with the files that it affects. An
 //! interrupted scrub resumes at the same place.

@@ -1,4 +1,4 @@
-//! `serve`: serves what is stored until a signal ends it.
+//! `serve`: serves what is stored until a signal ends it. [`super::run`] calls this.
 //!
 //! Invariant: SIGINT and SIGTERM end it in good order, with exit code 0. A second signal ends it at
 //! once, which loses no write that was acknowledged as durable.

@@ -1,4 +1,4 @@
-//! `snapshots`: lists the snapshots.
+//! `snapshots`: lists the snapshots. [`super::run`] calls this.
 //!
 //! Invariant: it reads the catalog only.
 

@@ -1,4 +1,5 @@
 //! `stats`: shows how much is stored, and the effect of deduplication and compression.
+//! [`super::run`] calls this.
 //!
 //! Invariant: it reads metadata only.
 

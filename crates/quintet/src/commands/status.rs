@@ -1,4 +1,5 @@
-//! `status`: shows the pool on one screen, and what to do if something is wrong.
+//! `status`: shows the pool on one screen, and what to do if something is wrong. [`super::run`]
+//! calls this.
 //!
 //! Invariant: its cost does not depend on the pool's size: it reads roots, keys, the catalog, small
 //! records and the directories of damaged containers. If a server holds the pool, its state is

@@ -1,4 +1,4 @@
-//! `tag`: changes the tags of snapshots.
+//! `tag`: changes the tags of snapshots. [`super::run`] calls this.
 //!
 //! Invariant: contents and ids of the snapshots stay. One commit changes all of them.
 

@@ -1,4 +1,4 @@
-//! `top`: shows the activity of a server at regular intervals.
+//! `top`: shows the activity of a server at regular intervals. [`super::run`] calls this.
 //!
 //! Invariant: it reads counters and cached findings only, so watching costs almost nothing. Rates
 //! cover the time since the last reading. A terminal is redrawn in place, and its former contents

@@ -1,4 +1,5 @@
-//! `undelete`: restores forgotten snapshots from the trash, or lists them.
+//! `undelete`: restores forgotten snapshots from the trash, or lists them. [`super::run`] calls
+//! this.
 //!
 //! Invariant: all named snapshots are restored in one commit, or none.
 

@@ -1,4 +1,4 @@
-//! `volume`: changes and lists volumes.
+//! `volume`: changes and lists volumes. [`super::run`] calls this.
 //!
 //! Invariant: each command is one commit. Changes that remove data from under clients (rollback,
 //! shrinking, deletion) are refused while there are clients, unless these are to be disconnected.

@@ -1,4 +1,5 @@
 //! Implements the [`Observer`] of backups, restores, imports, exports and dumps for [`Progress`].
+//! The crate `archive` calls it.
 //!
 //! Invariant: every warning is printed and counted once. For a file that was restored in part, JSON
 //! has a message with the missing ranges.

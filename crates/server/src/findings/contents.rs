@@ -1,4 +1,6 @@
-//! Finds that the pool is empty.
+//! Finds that the pool is empty. [`super::SOURCES`] lists it.
+//!
+//! Invariant: a list that cannot be read counts as contents.
 
 use super::{Finding, Look, Severity};
 

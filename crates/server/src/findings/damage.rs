@@ -1,5 +1,7 @@
 //! Finds known damage: damaged places whose chunks have no other copy, and damaged containers that
-//! parity can restore without loss.
+//! parity can restore without loss. [`super::SOURCES`] lists it.
+//!
+//! Invariant: it reads records of damage and directories of damaged containers, never data.
 
 use super::{Finding, Look, Severity};
 use store::KnownDamage;

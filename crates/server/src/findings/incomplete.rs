@@ -1,5 +1,7 @@
 //! Finds sources whose newest snapshot is incomplete. A complete newer snapshot supersedes an
-//! incomplete one.
+//! incomplete one. [`super::SOURCES`] lists it.
+//!
+//! Invariant: at most one finding for a source.
 
 use super::{Finding, Look, Severity, sources};
 use format::snapshot::Missed;

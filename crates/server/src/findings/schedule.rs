@@ -1,5 +1,5 @@
 //! Finds sources whose newest snapshot is older than their history suggests. `status` and the
-//! metrics also read the states of all sources here.
+//! metrics also read the states of all sources here. [`super::SOURCES`] lists it.
 //!
 //! A source is a host and its paths, an image, a stream or a volume. Its usual interval is the
 //! longest of the last [`GAPS`] times between snapshots. If there are [`GAPS_MANY`] or more, it is
@@ -7,6 +7,8 @@
 //! newest snapshot is older than one and a half intervals plus an hour. With fewer than three
 //! snapshots there is no usual interval. A source whose newest snapshot has the tag `final` is
 //! never overdue.
+//!
+//! Invariant: no I/O, and no clock but [`Look::now`].
 
 use super::{Finding, Look, Severity};
 use crate::groups::{Group, GroupBy, group};

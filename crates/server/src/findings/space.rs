@@ -1,8 +1,11 @@
-//! Finds that the pool's disk is nearly full, or will be full within days.
+//! Finds that the pool's disk is nearly full, or will be full within days. [`super::SOURCES`] lists
+//! it.
 //!
 //! The growth is that of one sample of the pool's size a day over weeks, without the effect of a
 //! single import or gc run (`maintenance::CollectMemory::growth_per_day`). With samples of fewer
 //! than three days, no growth is known.
+//!
+//! Invariant: at most one finding.
 
 use super::{Finding, Look, Severity};
 use crate::sizes;

@@ -1,7 +1,9 @@
-//! Finds that the last full verification is too old.
+//! Finds that the last full verification is too old. [`super::SOURCES`] lists it.
 //!
 //! For a pool that was never verified in full, the time counts from its creation. An empty pool
 //! needs no verification.
+//!
+//! Invariant: at most one finding. A limit of 0 disables the check.
 
 use super::{Finding, Look, Severity};
 use maintenance::Scrubber;
