@@ -4,8 +4,10 @@
 //! Invariant: `failure` maps every error to one of the codes of [`crate::exit`]. A command writes
 //! results through the console only.
 //!
-//!     run --> run_for --> start --+-- a server has the pool: control::ask, its exit code
-//!                                 +-- else: Invocation --> dispatch --> the command's `run`
+//! ```text
+//! run --> run_for --> start --+-- a server has the pool: control::ask, its exit code
+//!                             +-- else: Invocation --> dispatch --> the command's `run`
+//! ```
 
 mod backup;
 mod check;

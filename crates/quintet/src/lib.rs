@@ -3,9 +3,11 @@
 //! Invariant: only this crate knows the command line, JSON and the exit codes. The crates below
 //! never see a flag.
 //!
-//!     arguments --> cli (typed) --> settings (checked) --> commands --> exit code
-//!                                                             |
-//!                     console (text, JSON lines) <-- progress, results, warnings
+//! ```text
+//! arguments --> cli (typed) --> settings (checked) --> commands --> exit code
+//!                                                         |
+//!                 console (text, JSON lines) <-- progress, results, warnings
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -6,12 +6,14 @@
 //! replaced by the next holder of the lock. The server accepts requests of its own user and of root
 //! only. A command that a server runs ends when its client ends.
 //!
-//!     client                                      server
-//!     ask: arguments, variables, descriptors --> connection: a thread in the client's directory
-//!          Wish (stop, report)               -->     runs Commands::run
-//!          exit code                         <-- Answer::Ended
+//! ```text
+//! client                                      server
+//! ask: arguments, variables, descriptors --> connection: a thread in the client's directory
+//!      Wish (stop, report)               -->     runs Commands::run
+//!      exit code                         <-- Answer::Ended
 //!
-//!     Leases: reads the pool itself          --> lessor: an I/O grant for each lease
+//! Leases: reads the pool itself          --> lessor: an I/O grant for each lease
+//! ```
 
 mod address;
 mod client;

@@ -6,10 +6,12 @@
 //! does the same by refusing the second. Changes of volumes do not need the writer lock: the
 //! `volumes` crate orders changes of names itself.
 //!
-//!     commands --- for_reading, for_writing --> OpenPool (hold, writer lock)
-//!     threads ---- scrub, collecting, defrag, copies (one state per maintenance task)
-//!     device I/O - turn --> DeviceQueue (I/O grants by share)
-//!     NBD, mounts - meter, open_file, clients, disconnect
+//! ```text
+//! commands --- for_reading, for_writing --> OpenPool (hold, writer lock)
+//! threads ---- scrub, collecting, defrag, copies (one state per maintenance task)
+//! device I/O - turn --> DeviceQueue (I/O grants by share)
+//! NBD, mounts - meter, open_file, clients, disconnect
+//! ```
 
 mod collecting;
 mod copies;
@@ -95,7 +97,8 @@ pub struct Held {
     /// Copies to other pools that are in progress.
     pub copies: Arc<Copies>,
     turns: Arc<Turns>,
-    /// The last failed write of a volume, until a write succeeds.
+    /// The last request to a volume that the store failed or had no space for, until a flush
+    /// succeeds.
     pub refused: Arc<Trouble>,
     /// The last failed checkpoint, until one succeeds.
     pub stuck: Trouble,
@@ -274,7 +277,7 @@ impl From<Pool> for OpenPool {
     fn from(pool: Pool) -> Self {
         Self {
             pool: Arc::new(pool),
-            // The process has the pool's lock, so no other writer can delete anything.
+            // A pool that this process opened has its own hold, or the pool's lock.
             _hold: None,
             _turn: None,
         }

@@ -6,10 +6,12 @@
 //! parses and prints times, sizes and snapshot groups, because findings and mounts use the words of
 //! the command line.
 //!
-//!     client ---- control socket --> control --> Commands (implemented by the program)
-//!     NBD, FUSE -- exports, mount --> volumes and snapshots of the pool
-//!     threads --- checkpoints, scrub, defragmentation, gc --> held::Held
-//!     status, top, metrics <-- held::Live, findings
+//! ```text
+//! client ---- control socket --> control --> Commands (implemented by the program)
+//! NBD, FUSE -- exports, mount --> volumes and snapshots of the pool
+//! threads --- checkpoints, scrub, defragmentation, gc --> held::Held
+//! status, top, metrics <-- held::Live, findings
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod calendar;

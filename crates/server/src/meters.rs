@@ -67,7 +67,7 @@ pub struct Meter {
     in_flight: AtomicU64,
     /// Cache counters of snapshots. Volumes have their own.
     pub cache: Arc<CacheMeter>,
-    /// Records failed writes and flushes of the store.
+    /// Records requests that the store failed or had no space for, until a flush succeeds.
     trouble: Arc<Trouble>,
 }
 

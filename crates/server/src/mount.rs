@@ -5,9 +5,11 @@
 //! lists of snapshots and volumes are read for every look-up. Damage is an I/O error of the
 //! affected file or directory and is reported once.
 //!
-//!     fuse::Session --> PoolFiles --+-- SnapshotFiles: Items --> Views (by time, id, host, tag)
-//!                                   |                       --> Directories (stored directories)
-//!                                   +-- fuse::VolumeFiles --> Disks (volumes, images)
+//! ```text
+//! fuse::Session --> PoolFiles --+-- SnapshotFiles: Items --> Views (by time, id, host, tag)
+//!                               |                       --> Directories (stored directories)
+//!                               +-- fuse::VolumeFiles --> Disks (volumes, images)
+//! ```
 
 mod appearance;
 mod directories;

@@ -4,12 +4,14 @@
 //! wait for one, except writers that need the space that it frees. Threads report their findings
 //! through [`crate::program::Program`].
 //!
-//!     destager  - checkpoints: journal and overlays --> containers
-//!     verifier  - scrub, repair
-//!     defragger - defragmentation
-//!     reclaimer - garbage collection
-//!     watchdog  - tells the service manager that the server lives
-//!     settle    - the last checkpoint, at the server's end
+//! ```text
+//! destager  - checkpoints: journal and overlays --> containers
+//! verifier  - scrub, repair
+//! defragger - defragmentation
+//! reclaimer - garbage collection
+//! watchdog  - tells the service manager that the server lives
+//! settle    - the last checkpoint, at the server's end
+//! ```
 
 mod background;
 pub mod defragger;

@@ -2,8 +2,8 @@
 //! calls this.
 //!
 //! Invariant: it takes no writer lock: the store keeps collectors and writers apart. An interrupted
-//! run loses nothing, and the next one continues. A container is kept if needed chunks of it cannot
-//! be read.
+//! run loses nothing, and the next one continues. Damage to metadata stops the run before it
+//! deletes containers. A container is kept if needed chunks of it cannot be read.
 
 use super::backup::REGION_BYTES;
 use super::invocation::Invocation;

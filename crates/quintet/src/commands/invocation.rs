@@ -4,9 +4,11 @@
 //! process opens them itself, and its reads ask the pool's server, if there is one, for I/O grants.
 //! Damage that is found is left for the next writer.
 //!
-//!     open, open_to_collect ---+-- in a server: held.for_reading, for_writing (writer lock)
-//!                              +-- else: Door::unlock --> readers::open --> Pool
-//!     open_other, open_at -------- replica, receiving pool: always in this process
+//! ```text
+//! open, open_to_collect ---+-- in a server: held.for_reading, for_writing (writer lock)
+//!                          +-- else: Door::unlock --> readers::open --> Pool
+//! open_other, open_at -------- replica, receiving pool: always in this process
+//! ```
 
 use super::opened::Opened;
 use super::readers;
@@ -373,8 +375,8 @@ impl Invocation {
         Ok((pool, secret))
     }
 
-    /// Returns the environment of this process, even if it runs a command for a client: the memory
-    /// of pools belongs to this process.
+    /// Returns the environment of this process, even if it runs a command for a client: the files
+    /// of remembered pools belong to this process's user.
     pub fn own_environment(&self) -> Cow<'_, Environment> {
         match self.held {
             None => Cow::Borrowed(&self.caller.environment),

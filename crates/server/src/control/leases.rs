@@ -124,7 +124,7 @@ impl Leases {
         Reading(self)
     }
 
-    /// Requests a lease. Returns false if there is no server.
+    /// Requests a lease. Returns false if no server grants one.
     fn renew(&self, state: &mut State, needed: u64) -> bool {
         let Some(server) = self.server(state) else {
             return false;

@@ -3,11 +3,13 @@
 //! Invariant: lengths are checked before memory is allocated. Integers are little-endian. Both ends
 //! are this program, but their versions may differ: a changed layout gets a new magic.
 //!
-//!     client                                    server
-//!     Request + descriptors on its first byte   -->
-//!                                               <--  Answer::Started or Refused
-//!     Wish, one byte each                       -->
-//!                                               <--  Answer::Ended
+//! ```text
+//! client                                    server
+//! Request + descriptors on its first byte   -->
+//!                                           <--  Answer::Started or Refused
+//! Wish, one byte each                       -->
+//!                                           <--  Answer::Ended
+//! ```
 //!
 //! A client that wants leases sends a [`Hello`] of [`qos::lease`] instead of a request.
 

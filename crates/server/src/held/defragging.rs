@@ -5,8 +5,10 @@
 //! for the device. A run that is paused, or in progress when the server ends, is recorded in the
 //! pool.
 //!
-//!     begin, resume --> run --- step_with --> at_work --> run ... --> last (finished, failed)
-//!     stop, leave wait until the thread has put `run` back, then move it to `last`
+//! ```text
+//! begin, resume --> run --- step_with --> at_work --> run ... --> last (finished, failed)
+//! stop, leave wait until the thread has put `run` back, then move it to `last`
+//! ```
 
 use super::{TaskBytes, TaskError};
 use format::phase::TaskPhase;

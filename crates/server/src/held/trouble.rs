@@ -1,7 +1,8 @@
 //! The last failure of an operation that recurs, for `status` and the metrics. Meters and the
 //! checkpoint thread call this.
 //!
-//! Invariant: holds the last failure until an operation of the same kind succeeds.
+//! Invariant: holds the last failure until the caller clears it: a meter after a successful flush,
+//! the checkpoint thread after a commit.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

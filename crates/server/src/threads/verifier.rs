@@ -5,9 +5,11 @@
 //! repair from a replica does. Damage is reported at once, and recorded in the pool when the thread
 //! gets the writer lock.
 //!
-//!     due, or started by a command --> step ... step --> pass ends: record damage, repair
-//!                                        |               from the replica, name affected files
-//!                                        +-- every 30 s: record damage found so far
+//! ```text
+//! due, or started by a command --> step ... step --> pass ends: record damage, repair
+//!                                    |               from the replica, name affected files
+//!                                    +-- every 30 s: record damage found so far
+//! ```
 
 use super::background::Background;
 use crate::held::{Held, TaskHost, seconds};

@@ -1,13 +1,15 @@
 //! `serve` with the pool open for writing: serves it, and runs commands for clients. `serve` and
 //! `mount` call this.
 //!
-//! Invariant: the control socket exists only while the pool's lock is held. Nothing that a server
+//! Invariant: the control socket answers only while the pool's lock is held. Nothing that a server
 //! leaves behind, however it ends, keeps the next one from starting.
 //!
-//!     start: pool --> control socket (clients wait) --> volumes, journal replay --> NBD, metrics
-//!            --> threads --> control --> mount --> READY
-//!     end:   no new clients, commands stop --> unmount --> NBD requests are answered --> threads
-//!            --> last checkpoint (settle) --> the pool is closed
+//! ```text
+//! start: pool --> control socket (clients wait) --> volumes, journal replay --> NBD, metrics
+//!        --> threads --> control --> mount --> READY
+//! end:   gc and defragmentation --> commands stop --> unmount --> NBD requests are answered
+//!        --> other threads --> last checkpoint (settle) --> the pool is closed
+//! ```
 
 use super::{announce, signals, wait};
 use crate::cli::{ReplicaArgs, ServeHeldArgs};
