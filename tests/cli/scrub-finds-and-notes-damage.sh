@@ -23,9 +23,10 @@ read_in_full=$(sed -n 's/.*"read_bytes":\([0-9]*\).*/\1/p' "$dir/out")
 [ "$read_in_full" -gt $((24 << 20)) ] || fail "only $read_in_full bytes were read"
 
 # Interrupted, it goes on from there.
-"$QUINTET" scrub --limit 4M >"$dir/interrupted" 2>&1 &
+"$QUINTET" scrub --limit 1M >"$dir/interrupted" 2>&1 &
 scrub=$!
-sleep 1.5
+has_read() { [ "$(sed -n "s/^rchar: //p" "/proc/$scrub/io")" -gt 2000000 ]; }
+wait_until has_read
 kill -INT $scrub
 code=0
 wait $scrub || code=$?

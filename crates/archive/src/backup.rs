@@ -1,9 +1,11 @@
 //! Backups of file trees: one thread walks, all lanes read and store. The command `backup` calls
 //! this.
 //!
-//!     walk (lists, compares with the parent) --files--> lanes (read, store)
-//!                                                          |
-//!     root <-- assemble (directories, from the leaves up) <+
+//! ```text
+//! walk (lists, compares with the parent) --files--> lanes (read, store)
+//!                                                      |
+//! root <-- assemble (directories, from the leaves up) <+
+//! ```
 //!
 //! Invariant: a file whose metadata equals the parent snapshot's is not opened. Unreadable files
 //! are reported and left out, and the rest is stored (exit code 3). A directory is stored when its

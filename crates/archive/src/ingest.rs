@@ -1,7 +1,9 @@
 //! Runs work of many threads into one pool: a bounded queue, one lane for each thread. Backups and
 //! imports call this.
 //!
-//!     feed (caller's thread) --Work--> queue --> workers, one lane each --> session
+//! ```text
+//! feed (caller's thread) --Work--> queue --> workers, one lane each --> session
+//! ```
 //!
 //! Invariant: the first failure of the pool stops everything; a failure of a source file stops only
 //! that file. The queue bounds the memory.

@@ -1,8 +1,10 @@
 //! File trees and disk images, in and out of a pool. The program's commands call this.
 //!
-//!     backup:  filesystem::capture -> backup::walk -> ingest (lanes) -> pool
-//!     restore: pool -> restore::walk -> files (workers) -> filesystem::apply
-//!     image:   file or stream <-> ingest | export <-> pool
+//! ```text
+//! backup:  filesystem::capture -> backup::walk -> ingest (lanes) -> pool
+//! restore: pool -> restore::walk -> files (workers) -> filesystem::apply
+//! image:   file or stream <-> ingest | export <-> pool
+//! ```
 //!
 //! Invariant: this crate knows no command line, no terminal and no signal: a long run talks to an
 //! [`Observer`]. A failure of one file is reported and stops that file only.

@@ -1,8 +1,10 @@
 //! Restores of file trees: one thread walks, workers write files on all cores. The command
 //! `restore` calls this.
 //!
-//!     walk (snapshot beside target) --decide--> FileJob --> workers --> target
-//!                                   \--> hard links, after all files
+//! ```text
+//! walk (snapshot beside target) --decide--> FileJob --> workers --> target
+//!                               \--> hard links, after all files
+//! ```
 //!
 //! Invariant: damaged and unwritable files are reported by name and left out, and the rest is
 //! restored. A directory gets its metadata after everything in it. Everything counted as restored

@@ -7,9 +7,11 @@
 //!
 //! Invariant: pure: no I/O, no clock, no threads of its own.
 //!
-//!     page cache --record--> Duet (table) --fetch--> Session --> Driver --process--> Task
-//!                                ^                      |
-//!     Present (pages in memory) -+----- replay ---------+
+//! ```text
+//! page cache --record--> Duet (table) --fetch--> Session --> Driver --process--> Task
+//!                            ^                      |
+//! Present (pages in memory) -+----- replay ---------+
+//! ```
 //!
 //! # Which events a session gets
 //!

@@ -1,7 +1,8 @@
-//! The fuzz targets on a stable compiler: their code and their list are those of `fuzz/`, included here.
+//! The fuzz targets on a stable compiler: includes their code and their list from `fuzz/`. The
+//! harness in `tests/replay.rs` uses them; it replays seeds and mutates them (`./test fuzz`).
 //!
-//! Invariant: [`quintet_fuzz::TARGETS`] names every file of `fuzz/fuzz_targets`; a test compares them. For
-//! the harness in `tests/replay.rs`, which replays seeds and mutates them: `./test fuzz`.
+//! Invariant: [`quintet_fuzz::TARGETS`] names every file of `fuzz/fuzz_targets`; a test compares
+//! them.
 #![forbid(unsafe_code)]
 
 mod mutate;

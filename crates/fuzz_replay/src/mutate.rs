@@ -1,18 +1,17 @@
-//! Changes to inputs, in an order that a seed decides.
+//! Mutates inputs in an order that a seed decides. The harness calls this.
 //!
-//! Invariant: the same dice and the same inputs give the same mutants, on every machine. Called by the
-//! harness.
+//! Invariant: the same dice and the same inputs give the same mutants, on every machine.
 
-/// Longest input, bytes: what `fuzz/run.sh` gives libFuzzer.
+/// Longest input, bytes: the limit that `fuzz/run.sh` gives libFuzzer.
 pub const INPUT_BYTES_MAX: usize = 8192;
-/// Numbers that decoders get wrong.
+/// Numbers that decoders often handle wrongly.
 const NUMBERS: [u64; 7] = [0, 1, u64::MAX, u64::MAX >> 1, 1 << 32, 1 << 16, 4096];
 
 /// SplitMix64.
 pub struct Dice(u64);
 
 impl Dice {
-    /// Of a seed and a name: each target has numbers of its own.
+    /// Combines a seed and a name: each target has its own numbers.
     pub fn new(seed: u64, name: &str) -> Self {
         let mixed = name.bytes().fold(seed, |sum, byte| {
             (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -28,13 +27,13 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, 0 if that is 0.
+    /// A number below `limit`; 0 if that is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.draw() % limit.max(1) as u64) as usize
     }
 }
 
-/// A mutant of one of `seeds`, a few changes away.
+/// Returns a mutant of one of `seeds`, a few changes away.
 pub fn mutate(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = seeds
         .get(dice.below(seeds.len()))
@@ -80,7 +79,7 @@ fn change(bytes: &mut Vec<u8>, seeds: &[Vec<u8>], dice: &mut Dice) {
             bytes.drain(at..end);
         }
         _ => {
-            // The end of another seed, behind the beginning of this one.
+            // Append the end of another seed.
             let other = seeds
                 .get(dice.below(seeds.len()))
                 .map_or(&[][..], Vec::as_slice);

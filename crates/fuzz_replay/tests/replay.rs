@@ -1,17 +1,20 @@
-//! Replays the seeds of every fuzz target and mutates them, for a bounded time, on a stable compiler.
+//! Replays the seeds of every fuzz target and mutates them, for a bounded time, on a stable
+//! compiler. `./test fuzz` runs it. By hand, after a finding:
 //!
-//! `./test fuzz` runs it. By hand, after a finding:
-//! `QUINTET_FUZZ_INPUT=FILE QUINTET_FUZZ_TARGETS=NAME cargo test -p fuzz_replay --test replay -- --ignored --nocapture`
+//! ```sh
+//! QUINTET_FUZZ_INPUT=FILE QUINTET_FUZZ_TARGETS=NAME \
+//! cargo test -p fuzz_replay --test replay -- --ignored --nocapture
+//! ```
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `QUINTET_FUZZ_SECONDS` | time for all targets together | 60 |
-//! | `QUINTET_FUZZ_SEED` | what mutants are made | 1 |
+//! | `QUINTET_FUZZ_SEED` | seed of the mutants | 1 |
 //! | `QUINTET_FUZZ_TARGETS` | names, separated by spaces | all |
 //! | `QUINTET_FUZZ_INPUT` | this input only, once | |
 //!
-//! Invariant: the seed decides the inputs and their order; time decides only how many there are. A panic,
-//! or an input that takes longer than [`HANG`], fails, and its input is saved and named.
+//! Invariant: the seed decides the inputs and their order; time decides only their number. A panic,
+//! or an input that takes longer than [`HANG`], fails; its input is saved and named.
 
 use fuzz_replay::quintet_fuzz::{TARGETS, Target, decoders};
 use fuzz_replay::{Dice, mutate};
@@ -39,7 +42,7 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Seeds and what libFuzzer has learnt on this machine, by name; samples of decoders besides.
+/// Seeds, and inputs that libFuzzer has found on this machine, by name; also samples of decoders.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for place in ["seeds", "corpus"] {
@@ -59,7 +62,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Where a failed input is kept.
+/// Saves a failed input. Returns its path.
 fn save(target: &str, input: &[u8]) -> PathBuf {
     let dir = std::env::temp_dir().join("quintet-fuzz-failures");
     let sum = input.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
@@ -70,7 +73,7 @@ fn save(target: &str, input: &[u8]) -> PathBuf {
     path
 }
 
-/// What runs now, and since when.
+/// The running target and input, and the start.
 type Running = Arc<Mutex<Option<(Instant, &'static str, Vec<u8>)>>>;
 
 fn watch(running: &Running) {
@@ -89,7 +92,7 @@ fn watch(running: &Running) {
     });
 }
 
-/// True if the target held.
+/// Returns true if the target did not panic.
 fn holds(name: &'static str, target: Target, input: &[u8], running: &Running) -> bool {
     *running.lock() = Some((Instant::now(), name, input.to_vec()));
     let held = catch_unwind(AssertUnwindSafe(|| target(input))).is_ok();
@@ -124,7 +127,7 @@ fn targets_hold() {
             }
             continue;
         }
-        // What one leaves of its time the others have.
+        // Targets share time that earlier ones did not use.
         let share = total * (at as u32 + 1) / targets.len() as u32;
         let seeds = seeds(name);
         let (mut inputs, mut held) = (0_u64, true);
@@ -182,7 +185,7 @@ fn no_target_is_forgotten() {
     assert!(missing.is_empty(), "decoders without a target: {missing:?}");
 }
 
-/// A panic is caught, its input is kept, and the same seed finds it again.
+/// A panic is caught, its input is saved, and the same seed finds it again.
 #[test]
 fn a_target_that_panics_is_found_again() {
     let fails: Target = |data| assert!(data.len() < 300 || data[0] != 0, "found");

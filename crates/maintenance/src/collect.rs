@@ -1,9 +1,11 @@
 //! A garbage collection run (decision 20), in bounded steps, any of which may be the last. A task
 //! driver, a command or a test calls them while others write.
 //!
-//!     Purging -> Marking -> Deleting -> Choosing -> Copying -> Done
-//!                                                    |   ^
-//!                                                    +---+ one commit for each round
+//! ```text
+//! Purging -> Marking -> Deleting -> Choosing -> Copying -> Done
+//!                                                |   ^
+//!                                                +---+ one commit for each round
+//! ```
 //!
 //! A run purges forgotten snapshots whose trash period is over, marks live chunks, and deletes
 //! unneeded containers from the trash. It copies live chunks out of sparse containers, and out of

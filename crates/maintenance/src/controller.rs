@@ -1,41 +1,44 @@
-//! Runs maintenance tasks: one loop for all of them, in a server, in a command without one, and in tests.
+//! Runs maintenance tasks: one loop for all of them, in a server, in a command without a server,
+//! and in tests. The program's threads and commands call [`advance`].
 //!
 //! ```text
-//! events, and what is in memory --> a turn at the device --> steps, as long as the turn goes on --> the caller
+//! steps with Access::Memory --> I/O grant --> steps with Access::Device, while the grant lasts
+//!                                                                                 |
+//!                                  the caller records, reports, checks for a stop <+
 //! ```
 //!
-//! What is in memory needs no turn. A turn is for [`StepSizes::turn_bytes`]; in idle time it goes on until a user
-//! comes. Then the caller has a moment to record, tell and look at the wish to stop.
+//! Steps in memory need no I/O grant. A grant is for [`StepSizes::turn_bytes`]; in idle time it
+//! lasts until a client's request comes. Then the caller records progress, reports news and checks
+//! whether to stop.
 //!
-//! Invariant: nobody waits here but for a turn, which ends when somebody asks to stop. Called by the program's
-//! threads and commands.
+//! Invariant: this loop waits only for a grant, and a request to stop ends that wait.
 
 use crate::task::{Access, MaintenanceTask, TaskStep};
 use device::StepTurn;
 use qos::Flow;
 use std::time::Duration;
 
-/// A task works for so long before its caller has a moment.
+/// Time that a task works before the caller regains control.
 const AT_A_TIME: Duration = Duration::from_millis(100);
-/// A turn is over after so long for each [`TURN_BYTES`] of it: what takes longer reads here and there.
+/// Maximum duration of a grant for each [`TURN_BYTES`] of it: slower steps read scattered data.
 const TURN: Duration = Duration::from_millis(10);
 const TURN_BYTES: u64 = 256 << 10;
 
-/// Where a task runs.
+/// The environment of a task.
 pub trait Host {
-    /// Nanoseconds since any moment.
+    /// Nanoseconds since any fixed moment.
     fn now_ns(&self) -> u64;
 
-    /// Somebody asks to stop.
+    /// Returns true if the task should stop.
     fn is_to_stop(&self) -> bool;
 
-    /// A turn at the device for a step of so many bytes, once it is there; `None` where nobody shares the device.
+    /// Waits for an I/O grant for a step of this many bytes; `None` if the device is not shared.
     fn turn(&self, flow: Flow, bytes: u64) -> Result<Option<Box<dyn HeldTurn + '_>>, Stopped>;
 }
 
-/// A turn at the device; it ends when this is dropped.
+/// An I/O grant; dropping it ends it.
 pub trait HeldTurn {
-    /// True while the task may go on beyond what the turn was asked for.
+    /// Returns true while the task may exceed the bytes of the grant.
     fn goes_on(&self) -> bool;
 }
 
@@ -45,26 +48,26 @@ impl HeldTurn for StepTurn<'_> {
     }
 }
 
-/// Somebody asked to stop before it was the task's turn.
+/// A request to stop came before the grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped;
 
-/// Bytes of a step of a task that looks up and reads here and there: a few lookups in the index, or a region.
+/// Bytes of a step with scattered reads: a few index lookups, or a region.
 const SCATTERED_BYTES: u64 = 64 << 10;
 
-/// Bytes of a step.
+/// Sizes of a task's steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepSizes {
-    /// Where nobody shares the device: work between two looks at the wish to stop.
+    /// Bytes between two checks for a stop, if the device is not shared.
     pub alone_bytes: u64,
-    /// Of one turn at a device that is shared.
+    /// Bytes of an I/O grant, if the device is shared.
     pub turn_bytes: u64,
-    /// Of one step in it.
+    /// Bytes of a step within a grant.
     pub step_bytes: u64,
 }
 
 impl StepSizes {
-    /// For a task whose steps are turns.
+    /// For a task that needs a grant for each step.
     pub const fn new(alone_bytes: u64) -> Self {
         Self {
             alone_bytes,
@@ -73,7 +76,7 @@ impl StepSizes {
         }
     }
 
-    /// For a task of whose steps several make a turn, which is for so many bytes.
+    /// For a task that does several steps in one grant.
     pub const fn scattered(alone_bytes: u64, turn_bytes: u64) -> Self {
         Self {
             alone_bytes,
@@ -83,16 +86,16 @@ impl StepSizes {
     }
 }
 
-/// What came of a while of work.
+/// Result of [`advance`].
 #[derive(Debug)]
 pub enum Advance<N> {
-    /// Somebody asks to stop.
+    /// The task should stop.
     Stopped,
     /// The last step.
     Step(TaskStep<N>),
 }
 
-/// Lets a task work for a while, until it has news, or has nothing to do.
+/// Runs a task for a while, until it has news or nothing to do.
 pub fn advance<T: MaintenanceTask>(
     task: &mut T,
     host: &dyn Host,
@@ -142,7 +145,7 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::convert::Infallible;
 
-    /// Works of a MiB, some of them in memory.
+    /// Units of a MiB, some of them in memory.
     struct Works {
         resident: u64,
         others: u64,
@@ -152,7 +155,7 @@ mod tests {
     struct Machine {
         now_ns: Cell<u64>,
         stops_at_ns: u64,
-        /// Steps that a turn goes on for.
+        /// Number of steps by which a grant is extended.
         goes_on: Cell<u64>,
         turns: Cell<u64>,
         is_shared: bool,

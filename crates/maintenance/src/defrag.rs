@@ -2,9 +2,11 @@
 //! fragmented (FragPicker, SOSP'21; decision 25). The program calls this: a thread of a server, or
 //! a command.
 //!
-//!     Sizing -> Examining -> Judging -> Moving -> Measuring -> Done
-//!                  ^                      |
-//!                  +---- more ranges -----+
+//! ```text
+//! Sizing -> Examining -> Judging -> Moving -> Measuring -> Done
+//!              ^                      |
+//!              +---- more ranges -----+
+//! ```
 //!
 //! A run examines the ranges of its load, the hottest first: the ranges of a trace, or, without
 //! one, all windows of 128 KiB. It copies ranges that lie in more runs of regions than necessary

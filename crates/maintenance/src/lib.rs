@@ -1,10 +1,12 @@
 //! Maintenance: garbage collection runs, and tasks over the one driver of `duet`. The program calls
 //! them: server threads and commands.
 //!
-//!     program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
-//!                                                                     defragmentation
-//!     program --> `upkeep`: when a server starts gc or a scrub
-//!     program --> `mend`: repair from a replica
+//! ```text
+//! program --> `controller` (I/O grants) --> `MaintenanceTask` --> scrub, replication, gc,
+//!                                                                 defragmentation
+//! program --> `upkeep`: when a server starts gc or a scrub
+//! program --> `mend`: repair from a replica
+//! ```
 //!
 //! Invariant: a task that gets no events, or wrong ones in the end, does the same work in its own
 //! order. Stopping it at any moment loses no data and little work. Nothing here sleeps, starts a

@@ -1,9 +1,11 @@
 //! Repair from a replica: reads lost chunks from another pool that has copies of the same
 //! snapshots, and stores them again. The program calls this when damage is known and quarantined.
 //!
-//!     walk (recipes here) --lost part--> replica (same snapshot, path, offset)
-//!                                            |
-//!     session of this pool <--fingerprint matches-- bytes
+//! ```text
+//! walk (recipes here) --lost part--> replica (same snapshot, path, offset)
+//!                                        |
+//! session of this pool <--fingerprint matches-- bytes
+//! ```
 //!
 //! Pools have their own keys, so a lost chunk has another fingerprint in the replica: its snapshot,
 //! path and offset lead to it (decision 24). Pools with the same keys find it by its fingerprint.

@@ -1,9 +1,11 @@
 //! Replication: copies snapshots of one pool into another, only data that is missing there. The
 //! program calls this: a command, or the server that runs it.
 //!
-//!     Replication -> task -> disk | object | tree -> carrier -> receiver -> other pool
-//!                                                       ^
-//!                                     page cache, or reads of this pool
+//! ```text
+//! Replication -> task -> disk | object | tree -> carrier -> receiver -> other pool
+//!                                                   ^
+//!                                 page cache, or reads of this pool
+//! ```
 //!
 //! A copy of a snapshot keeps its identifier (sixteen bytes), so snapshots that both pools have
 //! show what both sides know. A new snapshot is compared with such a base, and unchanged parts are

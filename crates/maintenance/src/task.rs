@@ -1,46 +1,47 @@
-//! What a maintenance task is to the controller, and no more.
+//! A maintenance task, as the controller sees it. Scrub, garbage collection, replication and
+//! defragmentation implement it.
 //!
-//! Invariant: every step is bounded, and the same for all tasks; a task that is stopped after any step has lost
-//! little work and no data. Implemented by scrub, garbage collection, replication and defragmentation.
+//! Invariant: every step is bounded, and the interface is the same for all tasks. A task that is
+//! stopped after any step loses little work and no data.
 
 pub use duet::Access;
 use qos::Flow;
 
-/// What a step has done.
+/// Result of a step.
 #[derive(Debug)]
 pub enum TaskStep<N> {
-    /// Some work: step again.
+    /// It worked: step again.
     Worked {
-        /// Bytes that were read or copied.
+        /// Bytes read or copied.
         bytes: u64,
     },
-    /// What is left is not in memory: it goes on when it is the task's turn at the device.
+    /// Nothing that is left is in memory: the next step needs an I/O grant.
     NeedsDevice,
-    /// Something that the caller wants to hear of; step again.
+    /// News for the caller; step again.
     News(N),
-    /// The rate limit does not allow more before this time.
+    /// The rate limit allows no more bytes before this time.
     Waiting {
         /// Nanoseconds on the caller's clock.
         until_ns: u64,
     },
-    /// Nothing is under way: it was not started, or is paused.
+    /// Nothing is in progress: the task was not started, or is paused.
     Idle,
-    /// It is over.
+    /// The task is complete.
     Finished,
 }
 
 /// A maintenance task.
 pub trait MaintenanceTask {
-    /// What it has to tell beside its progress: work that failed and was left aside, or a milestone.
+    /// News besides progress: failed work that is skipped, or a milestone.
     type News;
-    /// Why it cannot go on.
+    /// An error that ends the task.
     type Error;
 
-    /// Whose turns at the device it uses.
+    /// The flow whose I/O grants the task uses.
     fn flow(&self) -> Flow;
 
-    /// Does about `budget_bytes` of work. It is `now_ns`, nanoseconds since any moment. With
-    /// [`Access::Memory`] it does only what is in memory.
+    /// Does about `budget_bytes` of work. `now_ns`: nanoseconds since any fixed moment. With
+    /// [`Access::Memory`] it uses only data in memory.
     fn step_with(
         &mut self,
         now_ns: u64,
@@ -48,7 +49,7 @@ pub trait MaintenanceTask {
         access: Access,
     ) -> Result<TaskStep<Self::News>, Self::Error>;
 
-    /// The same, with the device.
+    /// The same with the device.
     fn step(
         &mut self,
         now_ns: u64,
@@ -59,7 +60,7 @@ pub trait MaintenanceTask {
 }
 
 impl<N> TaskStep<N> {
-    /// With other news.
+    /// Converts the news.
     pub fn map<M>(self, news: impl FnOnce(N) -> M) -> TaskStep<M> {
         match self {
             Self::Worked { bytes } => TaskStep::Worked { bytes },

@@ -2,9 +2,11 @@
 //! 26](../../../docs/decisions/0026-a-pool-that-looks-after-itself.md)). The server's thread calls
 //! this and does the work.
 //!
-//!     free space --> pressure? --yes--> urgent run, unless the last ones freed little
-//!                       | no
-//!                       +--> trash or growth due? --> run when idle, else wait
+//! ```text
+//! free space --> pressure? --yes--> urgent run, unless the last ones freed little
+//!                   | no
+//!                   +--> trash or growth due? --> run when idle, else wait
+//! ```
 //!
 //! Invariant: pure: no I/O, and the clock is an argument. A run that freed little makes the next
 //! one wait longer, so no state of the pool leads to run after run. Writers wait for free space

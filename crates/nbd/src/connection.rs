@@ -94,13 +94,19 @@ impl Connection {
         self.gone.load(Relaxed)
     }
 
+    /// Returns true if no reply can reach the client. Asks the system.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.is_gone() || self.stream.hung_up()
+    }
+
     /// Returns true if no reply can reach the client. Asks the system, and ends the connection if
     /// so.
     pub(crate) fn look_for_client(&self) -> bool {
-        if !self.is_gone() && self.stream.hung_up() {
+        let is_abandoned = self.is_abandoned();
+        if is_abandoned && !self.is_gone() {
             self.drop_now();
         }
-        self.is_gone()
+        is_abandoned
     }
 
     /// Ends both directions now. Queued reads are dropped; queued changes are still executed.

@@ -243,6 +243,14 @@ impl ServerHandle {
             .count()
     }
 
+    /// Counts those of [`Self::clients`] whose client has not disconnected. The last changes of
+    /// those that have may still be executed.
+    pub fn clients_connected(&self, export: &str) -> usize {
+        let connections = self.shared.connections.lock();
+        let using = connections.values().filter(|c| c.has_claimed(export));
+        using.filter(|c| !c.is_abandoned()).count()
+    }
+
     /// Closes the export's connections after the requests that have arrived are answered. Returns
     /// their number.
     ///

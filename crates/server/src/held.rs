@@ -255,6 +255,13 @@ impl Held {
         connections.sum::<usize>() + self.files.count(export)
     }
 
+    /// The same without connections whose client has disconnected already.
+    pub fn clients_connected(&self, export: &str) -> usize {
+        let servers = self.servers.lock();
+        let connected = |server: &ServerHandle| server.clients_connected(export);
+        servers.iter().map(connected).sum::<usize>() + self.files.count(export)
+    }
+
     /// Disconnects the clients of an export and returns their number. Connections end when their
     /// requests are answered. Open files fail from now on.
     pub fn disconnect(&self, export: &str) -> usize {

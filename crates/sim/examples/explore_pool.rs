@@ -1,7 +1,7 @@
 //! The long crash exploration of a pool.
 //!
 //! Run with `cargo run --release -p sim --example explore_pool -- --states 100000 --seed 1`; the
-//! result stands in `docs/evaluation/crash.md`. Ends with 1 when a state is wrong.
+//! result is in `docs/evaluation/crash.md`. Exits with 1 if a state is wrong.
 
 use sim::pool_histories::{PoolHistory, scripts};
 use sim::rounds::{Named, explore_rounds};

@@ -1,4 +1,4 @@
-//! How fast the explorer is: the toy register over some seeds, as states per second.
+//! Measures the speed of the explorer: the toy register over some seeds, in states per second.
 //!
 //! Run with `cargo run --release -p sim --example explore_register [seeds]`.
 
@@ -10,7 +10,7 @@ use sim::{Expected, Explorer, History, Report, Scenario, SimDisk};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The same history, unchecked: what the states alone cost.
+/// The same history without checks: the cost of the states alone.
 struct Unchecked(Counting);
 
 impl Scenario for Unchecked {

@@ -1,7 +1,7 @@
 //! The long crash exploration of writable volumes.
 //!
-//! Run with `cargo run --release -p sim --example explore_volumes -- --states 100000 --seed 1`;
-//! the result stands in `docs/evaluation/crash.md`. Ends with 1 when a state is wrong.
+//! Run with `cargo run --release -p sim --example explore_volumes -- --states 100000 --seed 1`; the
+//! result is in `docs/evaluation/crash.md`. Exits with 1 if a state is wrong.
 
 use sim::rounds::{Named, explore_rounds};
 use sim::volume_histories::{VolumeHistory, volume_scripts};

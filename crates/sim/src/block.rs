@@ -1,7 +1,7 @@
-//! One part of an exploration: a run of crash points, worked through on one thread.
+//! One part of an exploration: consecutive crash points, explored on one thread. `explore` calls
+//! this.
 //!
-//! Invariant: a block shares nothing with other blocks, so their order does not matter. Called by
-//! `explore`.
+//! Invariant: a block shares nothing with other blocks, so their order does not matter.
 
 use crate::crash::CrashPoint;
 use crate::disk::SimDisk;
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Random outcomes that were known already, in a row, after which a crash point is exhausted.
+/// Number of consecutive known random outcomes after which a crash point is exhausted.
 const DUPLICATES_MAX: usize = 24;
 
 /// One part of an exploration.
@@ -23,12 +23,12 @@ pub(crate) struct Block<'a, S: Scenario> {
     explorer: &'a Explorer,
     scenario: &'a S,
     history: &'a History<S::Op>,
-    /// States checked, each with what was expected of it.
+    /// Checked states, each combined with its expectation.
     seen: HashSet<u64>,
     pub(crate) report: Report,
 }
 
-/// What is known at a crash point, and how deep in recoveries we are.
+/// The expectation at a crash point, and the power losses before it.
 struct Context<'c, S: Scenario> {
     key: u64,
     expected: &'c Expected<S>,
@@ -50,7 +50,7 @@ impl<'a, S: Scenario> Block<'a, S> {
         }
     }
 
-    /// Crash points of the history itself.
+    /// Explores crash points of the history itself.
     pub(crate) fn history(&mut self, recording: &Recording, points: &[usize], budget: usize) {
         let mut walker = Walker::new(recording);
         let mut known: Option<(u64, Expected<S>)> = None;
@@ -79,7 +79,7 @@ impl<'a, S: Scenario> Block<'a, S> {
         }
     }
 
-    /// Crash points of a recovery.
+    /// Explores crash points of a recovery.
     fn recovery(&mut self, disk: &SimDisk, context: &Context<S>) {
         let recording = disk.recording();
         let states_max = self.explorer.recovery_states_max;
@@ -98,7 +98,7 @@ impl<'a, S: Scenario> Block<'a, S> {
         }
     }
 
-    /// All outcomes of a power loss at one place.
+    /// Explores the outcomes of a power loss at one position.
     fn point(&mut self, walker: &Walker, quota: usize, context: &Context<S>) {
         let point = CrashPoint::new(walker);
         self.report.pending_max = self.report.pending_max.max(point.pending());
@@ -124,7 +124,7 @@ impl<'a, S: Scenario> Block<'a, S> {
         }
     }
 
-    /// One outcome; false when it was known.
+    /// Checks one outcome; returns false if it was known.
     fn state(
         &mut self,
         walker: &Walker,

@@ -1,17 +1,17 @@
-//! The bytes of one simulated file: pages shared between copies, hashes computed once.
+//! The bytes of one simulated file: copies share pages, and hashes are computed once. `image`,
+//! `file` and the crash model use it.
 //!
 //! Invariant: bytes past the length are zero within the last page and absent beyond it, so that
-//! growing shows zeroes; equal bytes have equal hashes however they came about. Called by `image`,
-//! `file` and the crash model.
+//! growing shows zeroes. Equal bytes have equal hashes, whatever produced them.
 
 use crate::seed::mix;
 use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 const PAGE: usize = 4096;
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes completely or not at all.
 pub(crate) const SECTOR: u64 = 512;
-/// Longest file: bounds the page table that a wild offset would make us allocate.
+/// Longest file: bounds the page table for a wild offset.
 pub(crate) const LEN_MAX: u64 = 4 << 30;
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl Content {
         self.len
     }
 
-    /// False when the range ends past the end of the file.
+    /// Returns false if the range ends past the end of the file.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         match offset.checked_add(into.len() as u64) {
             Some(end) if end <= self.len => {}
@@ -97,7 +97,7 @@ impl Content {
         }
     }
 
-    /// Cuts, or grows with zeroes.
+    /// Truncates, or grows with zeroes.
     pub(crate) fn set_len(&mut self, len: u64) {
         self.hash.take();
         if len >= self.len {
@@ -115,7 +115,7 @@ impl Content {
         }
     }
 
-    /// At least `len` long.
+    /// Grows to at least `len`.
     pub(crate) fn grow(&mut self, len: u64) {
         if len > self.len {
             self.hash.take();

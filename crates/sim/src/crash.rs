@@ -1,41 +1,41 @@
-//! The states in which a power loss may leave a disk: the fault model.
+//! The states in which a power loss may leave a disk: the fault model. The explorer calls this for
+//! each crash point of a log.
 //!
-//! Invariant: every state built here is one that the contract of `media::Disk` allows. Called by
-//! the explorer, for each crash point of a log.
+//! Invariant: every state built here is one that the contract of `media::Disk` allows.
 //!
 //! # What a crash may do
 //!
 //! A change is *pending* from the moment it is made until a sync that covers it has returned. A
-//! file's bytes and length are covered by that file's sync. A name (made, moved here, moved away
-//! or removed) is covered by the sync of the directory it stands in; a file's sync covers no name,
-//! a directory's sync covers no bytes, and neither covers the directories above it.
+//! file's sync covers its bytes and length. The sync of a directory covers the names in it
+//! (created, moved in, moved out or removed). A file's sync covers no name, a directory's sync
+//! covers no bytes, and neither covers the directories above it.
 //!
-//! After a power loss every change that was durable is there, and of the pending ones:
+//! After a power loss every durable change is there, and of the pending ones:
 //!
-//! * **any subset**, in the order they were made: the disk may have worked in any order;
-//! * a write may be **torn**: any subset of its 512-byte sectors (counted from the start of the
-//!   file); a sector is old or new, never a mixture;
-//! * a file may have its new **length without the bytes**: what was added reads as zeroes;
-//! * a name may lead to a file **whose bytes never arrived**: it is empty or partly written;
-//! * a file whose bytes are durable may have **no name**;
-//! * a directory without a durable name is gone **with everything in it**;
-//! * a move **between directories** is two changes: afterwards the file may have both names (then
-//!   they are one file: writing through one shows in the other), either, or none. A move within
-//!   a directory happens or does not; so does the replacement of the file that had the new name.
+//! - **Any subset**, in the order in which they were made: the disk may have worked in any order.
+//! - A write may be **torn**: any subset of its 512-byte sectors (counted from the start of the
+//!   file) is there. A sector is old or new, never a mixture.
+//! - A file may have its new **length without the bytes**: the added part reads as zeroes.
+//! - A name may lead to a file **whose bytes never arrived**: it is empty or partly written.
+//! - A file whose bytes are durable may have **no name**.
+//! - A directory without a durable name is missing **with everything in it**.
+//! - A move **between directories** is two changes: afterwards the file may have both names (one
+//!   file: a write through one shows in the other), either, or none. A move within a directory
+//!   happens or does not; the same holds for the replacement of the file that had the new name.
 //!
-//! This is more than any one file system does: ext4 and XFS order names among themselves. It is
-//! what POSIX leaves open, and what a pool on an unknown file system must live with. Two overlapping
-//! pending writes may also leave the later without the earlier within one sector, which a page
-//! cache cannot do.
+//! This is more than any one file system does: ext4 and XFS order names among themselves. POSIX
+//! leaves it open, and a pool on an unknown file system must survive it. Of two overlapping pending
+//! writes, the later may also be there without the earlier within one sector, which a page cache
+//! cannot do.
 //!
-//! **Not modelled**: bytes that were durable and change or vanish, or stale bytes of other files
-//! in new space (see [`crate::Damage`]); a sync that lies on a healthy device, except on purpose
-//! ([`crate::SimDisk::without`]); more than 256 pending changes at once (older ones become
-//! durable, as write-back does).
+//! **Not modelled**: durable bytes that change or vanish, or stale bytes of other files in new
+//! space (see [`crate::Damage`]); a sync that lies on a healthy device, except on purpose
+//! ([`crate::SimDisk::without`]); more than 256 pending changes at once (older ones become durable,
+//! as by write-back).
 //!
-//! A *process crash* ([`crate::SimDisk::kill`]) loses nothing but locks. A *failed sync*
-//! ([`crate::Fault::Sync`]) reports an error and what it should have made durable never will be,
-//! though it can be read until the next power loss.
+//! A *process crash* ([`crate::SimDisk::kill`]) loses only locks. A *failed sync*
+//! ([`crate::Fault::Sync`]) reports an error. Its changes never become durable, though they can be
+//! read until the next power loss.
 
 use crate::content::{Content, SECTOR};
 use crate::image::{Dir, FileId, Image, Node, TOP};
@@ -45,10 +45,10 @@ use crate::seed::Seed;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// The newest pending changes that plans single out.
+/// Number of the newest pending changes that plans single out.
 const WINDOW: usize = 32;
 
-/// A place in a log at which the power fails.
+/// A position in a log at which the power fails.
 pub struct CrashPoint<'a> {
     walker: &'a Walker,
     /// Pending changes that some outcome makes visible.
@@ -62,7 +62,7 @@ struct Touched {
     target: Target,
     /// Numbers of its changes, in order.
     units: Vec<usize>,
-    /// With all of them.
+    /// Its state with all of them.
     whole: Variant,
 }
 
@@ -72,7 +72,7 @@ enum Variant {
 }
 
 impl<'a> CrashPoint<'a> {
-    /// Where `walker` stands.
+    /// Creates the crash point at the position of `walker`.
     pub fn new(walker: &'a Walker) -> Self {
         let visible = visible(walker);
         let units: Vec<&Unit> = walker
@@ -107,7 +107,7 @@ impl<'a> CrashPoint<'a> {
         self.units.len()
     }
 
-    /// The changes in words, for reports; `+` survives, `-` is lost, `~` is torn.
+    /// Describes the changes for reports; `+` survives, `-` is lost, `~` is torn.
     pub fn describe(&self, plan: Plan) -> Vec<String> {
         let outcomes = plan.outcomes(&self.shapes);
         let line = |(unit, outcome): (&&Unit, Outcome)| {
@@ -129,13 +129,13 @@ impl<'a> CrashPoint<'a> {
         self.units.iter().zip(outcomes).map(line).collect()
     }
 
-    /// At most `quota` plans worth trying first; add [`Plan::Random`] ones for more.
+    /// Returns at most `quota` plans to try first; add [`Plan::Random`] ones for more.
     pub fn plans(&self, quota: usize, seed: &mut Seed) -> Vec<Plan> {
         let window = self.units.len().saturating_sub(WINDOW);
         Plan::systematic(&self.shapes, window, quota, seed)
     }
 
-    /// What the disk holds after the power loss.
+    /// Returns the disk's contents after the power loss.
     pub fn state(&self, plan: Plan) -> Image {
         let mut image = self.walker.durable.clone();
         let outcomes = plan.outcomes(&self.shapes);
@@ -167,7 +167,7 @@ impl<'a> CrashPoint<'a> {
     }
 }
 
-/// A file or directory after some of its changes.
+/// Returns a file or directory after some of its changes.
 fn variant<'u>(
     walker: &Walker,
     target: Target,
@@ -242,7 +242,8 @@ fn shape(unit: &Unit) -> Shape {
     }
 }
 
-/// What some outcome lets the top reach: changes of anything else make no difference.
+/// Returns everything that some outcome makes reachable from the top: changes of anything else make
+/// no difference.
 fn visible(walker: &Walker) -> HashSet<Target> {
     let mut added: BTreeMap<u32, Vec<Node>> = BTreeMap::new();
     for unit in &walker.pending {

@@ -1,7 +1,7 @@
-//! Harm done to a file behind the program's back: the actions of the damage matrix (style 16).
+//! Damages files behind the program's back: the actions of the damage matrix. The store's damage
+//! tests call this; they copy one good [`crate::Image`] for every cell of the matrix.
 //!
-//! Invariant: damage is durable at once and forgets the record, so a crash cannot undo it. Called
-//! by the store's damage tests, which copy one good [`crate::Image`] for every cell of the matrix.
+//! Invariant: damage is durable at once and clears the record, so a crash cannot undo it.
 
 use crate::content::Content;
 use crate::disk::SimDisk;
@@ -11,38 +11,38 @@ use media::MediaError;
 use std::io;
 use std::sync::Arc;
 
-/// What is done to a file.
+/// Damage of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// Bit `n` of the file is inverted, counting from its first byte's lowest bit and round again
-    /// at the file's end.
+    /// Inverts bit `n` of the file, counted from the lowest bit of its first byte and modulo the
+    /// file's length.
     FlipBit(u64),
-    /// A range becomes zero; the length stays.
+    /// Zeroes a range; the length stays.
     Zero {
         /// First byte.
         offset: u64,
         /// Bytes.
         len: u64,
     },
-    /// Bytes are written over others, growing the file if need be.
+    /// Overwrites bytes, growing the file if necessary.
     Overwrite {
         /// First byte.
         offset: u64,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Cut, or grown with zeroes.
+    /// Truncates, or grows with zeroes.
     SetLen(u64),
-    /// All bytes are others.
+    /// Replaces all bytes.
     Replace(Vec<u8>),
-    /// Contents change places with another file, which exists.
+    /// Exchanges the contents with another file, which exists.
     Swap(String),
-    /// The name is gone.
+    /// Deletes the name.
     Delete,
 }
 
 impl SimDisk {
-    /// Does `damage` to the file at `path`. Fails with `NotFound` when there is no such file.
+    /// Damages the file at `path`. Fails with `NotFound` if there is no such file.
     pub fn damage(&self, path: &str, damage: &Damage) -> Result<(), MediaError> {
         let mut state = self.state();
         let image = &mut state.image;
@@ -88,8 +88,8 @@ impl SimDisk {
         Ok(())
     }
 
-    /// Puts a file at `path`, directories included, whatever was there: a foreign file, or an old
-    /// one come back.
+    /// Puts a file at `path`, including directories, in place of any other: a foreign file, or an
+    /// old one that reappears.
     pub fn plant(&self, path: &str, bytes: &[u8]) {
         let mut state = self.state();
         let image = &mut state.image;

@@ -1,13 +1,13 @@
-//! [`SimDisk`]: `media::Disk` in memory, with a log of everything that was done.
+//! [`SimDisk`]: `media::Disk` in memory, with a log of all operations. The store's tests and the
+//! conformance tests call it through `media::Disk`; the explorer calls it directly.
 //!
-//! Invariant: reads show the volatile state, as the page cache of a running machine does; what
-//! would survive a power loss is decided later, from the log (`pending`, `crash`). One lock orders
-//! all operations and is never held across a call to somebody else. Called by the store's and the
-//! conformance tests through `media::Disk`, and by the explorer.
+//! Invariant: reads show the volatile state, as the page cache of a running machine does. The
+//! states after a power loss are derived later from the log (`pending`, `crash`). One lock orders
+//! all operations and is never held across a callback.
 //!
-//! A `SimDisk` is the disk as one *process* sees it: [`SimDisk::kill`] ends that process, so that
-//! whatever it still does (a destructor that flushes, say) fails and changes nothing, and returns
-//! the same disk for the next process.
+//! A `SimDisk` is the disk as one *process* sees it. [`SimDisk::kill`] ends that process, so that
+//! its further operations (of a destructor that flushes, for example) fail and change nothing. It
+//! returns the same disk for the next process.
 
 use crate::fault::{Counts, Fault};
 use crate::image::Image;
@@ -24,17 +24,17 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// An empty disk that records.
+    /// Creates an empty disk that records.
     pub fn new() -> Arc<Self> {
         Self::on(Image::new())
     }
 
-    /// A disk that holds `image`, all of it durable, and records what follows.
+    /// Creates a disk with `image`, all of it durable, that records what follows.
     pub fn on(image: Image) -> Arc<Self> {
         Self::with(image, true)
     }
 
-    /// The same without a record: cheaper, for states that are only looked at.
+    /// The same without a record: cheaper, for states that are only read.
     pub fn unrecorded(image: Image) -> Arc<Self> {
         Self::with(image, false)
     }
@@ -46,50 +46,50 @@ impl SimDisk {
         })
     }
 
-    /// From now on syncs at `point` say Ok and do nothing: a mutant for canaries.
+    /// From now on, syncs at `point` return Ok and do nothing: a mutant for canaries.
     pub fn without(self: Arc<Self>, point: Barrier) -> Arc<Self> {
         self.state().without.insert(point);
         self
     }
 
-    /// From now on it says that it has so much room; nothing else depends on that.
+    /// From now on, it reports this free space; nothing else depends on it.
     pub fn set_room(&self, room: Option<Room>) {
         self.state().room = room;
     }
 
-    /// From now on its files have room for so many bytes together, and it says so; a write that
-    /// needs more leaves what fits and fails with `NoSpace`. A file that has lost its name takes
-    /// none.
+    /// From now on, its files may have this many bytes together, and it reports the free space. A
+    /// write that needs more keeps the part that fits and fails with `NoSpace`. Files without a
+    /// name do not count.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
 
-    /// Bytes of all files.
+    /// Bytes of all files that have a name.
     pub fn used_bytes(&self) -> u64 {
         self.state().used_bytes()
     }
 
-    /// Adds an error to come.
+    /// Adds a future fault.
     pub fn inject(&self, fault: Fault) {
         self.state().faults.add(fault);
     }
 
-    /// Forgets the errors to come. What they did to the disk stays.
+    /// Removes the future faults. Their past effects stay.
     pub fn heal(&self) {
         self.state().faults.clear();
     }
 
-    /// What was asked so far, refused operations included.
+    /// Counts of all requests so far, including refused ones.
     pub fn counts(&self) -> Counts {
         self.state().counts
     }
 
-    /// Number of operations recorded so far: a place in the log.
+    /// Number of recorded operations: a position in the log.
     pub fn position(&self) -> usize {
         self.state().log.len()
     }
 
-    /// What was recorded so far.
+    /// Returns the record so far.
     pub fn recording(&self) -> Recording {
         let state = self.state();
         Recording {
@@ -98,19 +98,19 @@ impl SimDisk {
         }
     }
 
-    /// What a running process sees now.
+    /// Returns the state that a running process sees.
     pub fn image(&self) -> Image {
         self.state().image.clone()
     }
 
-    /// Forgets the record: what the disk shows now counts as durable.
+    /// Clears the record: the present state counts as durable.
     pub fn settle(&self) {
         let mut state = self.state();
         state.base = state.image.clone();
         state.log = Arc::default();
     }
 
-    /// The process dies and another one starts: locks are released, nothing is lost.
+    /// Ends the process and starts another one: locks are released, nothing is lost.
     pub fn kill(&self) -> Arc<Self> {
         let mut state = self.state();
         state.die();
@@ -121,8 +121,8 @@ impl SimDisk {
         })
     }
 
-    /// The process will die after so many (at least one) operations that change or sync
-    /// something; whatever it does then fails. [`SimDisk::kill`] starts the next one.
+    /// The process will die after this many (at least one) operations that change or sync
+    /// something; its further operations fail. [`SimDisk::kill`] starts the next one.
     pub fn kill_after(&self, operations: u64) {
         self.state().dies_after = Some(operations.max(1));
     }

@@ -1,7 +1,7 @@
-//! What to explore, and what was found.
+//! Configuration and report of an exploration. `explore`, which divides the work, and `block`,
+//! which does it, use them.
 //!
-//! Invariant: an explorer's fields are its whole configuration. Called by `explore`, which divides the
-//! work, and by `block`, which does it.
+//! Invariant: an explorer's fields are its whole configuration.
 
 use crate::crash::CrashPoint;
 use crate::disk::SimDisk;
@@ -14,33 +14,33 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// What to explore and how far. The fields are the whole configuration.
+/// Configuration of an exploration.
 #[derive(Clone, Debug)]
 pub struct Explorer {
-    /// Chooses crash points and outcomes where there are too many for all.
+    /// Selects crash points and outcomes if there are too many for all.
     pub seed: u64,
-    /// States to check, those inside recovery not counted.
+    /// Number of states to check, not counting those in recoveries.
     pub states_max: usize,
-    /// Power losses during recovery, in a row: 0 explores none.
+    /// Number of consecutive power losses during recovery; 0 explores none.
     pub recovery_depth: u32,
-    /// Each so-many-th state has its recovery explored.
+    /// One in this many states has its recovery explored.
     pub recovery_every: usize,
-    /// States to check inside one recovery.
+    /// Number of states to check in one recovery.
     pub recovery_states_max: usize,
     /// Threads; 0 counts as 1.
     pub threads: usize,
-    /// Stops after so many failures.
+    /// Stops after this many failures.
     pub failures_max: usize,
-    /// The barrier that is left out: a canary.
+    /// The barrier to leave out: a canary.
     pub without: Option<Barrier>,
 }
 
 /// One power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// Operations of the log that came before it.
+    /// Number of operations of the log before it.
     pub position: usize,
-    /// What it kept of the pending ones.
+    /// The pending changes that it keeps.
     pub plan: Plan,
 }
 
@@ -49,14 +49,14 @@ pub struct Step {
 pub struct Failure {
     /// The explorer's seed.
     pub seed: u64,
-    /// The power losses that lead there: the first in the history, others in recoveries. Give them
-    /// to [`Explorer::replay`].
+    /// The power losses that lead to it: the first in the history, others in recoveries.
+    /// [`Explorer::replay`] takes them.
     pub steps: Vec<Step>,
-    /// The operation that did not happen any more.
+    /// The first operation that did not happen.
     pub at: String,
-    /// The pending operations and what became of each.
+    /// The pending operations and their outcomes.
     pub pending: Vec<String>,
-    /// What the check said.
+    /// Message of the check.
     pub message: String,
 }
 
@@ -71,18 +71,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What was explored and found.
+/// Result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Crash points.
     pub points: usize,
     /// Different states checked.
     pub states: usize,
-    /// Different states checked that come from a power loss during recovery.
+    /// Different states checked after a power loss during recovery.
     pub recovery_states: usize,
-    /// States built and not checked, because the same state was checked with the same expectation.
+    /// States not checked, because the same state was checked with the same expectation.
     pub duplicates: usize,
-    /// Most pending operations at one crash point.
+    /// Maximum number of pending operations at one crash point.
     pub pending_max: usize,
     /// The first failures.
     pub failures: Vec<Failure>,
@@ -100,7 +100,7 @@ impl AddAssign for Report {
 }
 
 impl Report {
-    /// Panics with the first failures, when there are any.
+    /// Panics with the first failures, if there are any.
     pub fn expect_none(&self) {
         let texts: Vec<String> = self.failures.iter().map(Failure::to_string).collect();
         assert!(
@@ -127,7 +127,7 @@ impl Explorer {
         }
     }
 
-    /// The disk of a program that lacks what this explorer leaves out.
+    /// Creates the disk of a program that lacks the barrier to leave out.
     pub(crate) fn disk(&self, image: Image, recording: bool) -> Arc<SimDisk> {
         let disk = if recording {
             SimDisk::on(image)
@@ -151,14 +151,15 @@ impl Explorer {
     }
 }
 
-/// What a failing check leaves for the report.
+/// Details of a failed check, for the report.
 pub(crate) struct Found {
     pub(crate) at: String,
     pub(crate) plan: Plan,
     pub(crate) message: String,
 }
 
-/// At most `count` places from `start` on, those immediately before and after a sync first.
+/// Returns at most `count` positions from `start` on, with preference for those directly before and
+/// after a sync.
 pub(crate) fn choose(
     recording: &Recording,
     start: usize,

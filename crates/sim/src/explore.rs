@@ -1,7 +1,8 @@
-//! The explorer: one run of a scenario, every place at which the power may fail, many outcomes.
+//! The explorer: runs a scenario once, and explores every position at which the power may fail with
+//! many outcomes. Crash tests call this.
 //!
-//! Invariant: the result depends on the scenario and the explorer's fields only, `threads`
-//! excepted, which changes nothing but the time it takes. Called by crash tests.
+//! Invariant: the result depends only on the scenario and the explorer's fields, except `threads`,
+//! which changes only the duration.
 
 use crate::block::Block;
 use crate::crash::CrashPoint;
@@ -14,9 +15,9 @@ use crate::seed::Seed;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts that the work is cut into, whatever the number of threads.
+/// Number of parts of the work, whatever the number of threads.
 const BLOCKS: usize = 16;
-/// States that a crash point should get; with a smaller budget there are fewer crash points.
+/// Number of states for each crash point; a smaller budget gives fewer crash points.
 const STATES_PER_POINT: usize = 8;
 
 impl Explorer {
@@ -67,7 +68,7 @@ impl Explorer {
         whole
     }
 
-    /// Goes through the power losses of a failure again: the last state, and what the check says.
+    /// Repeats the power losses of a failure. Returns the last state, and the result of the check.
     pub fn replay<S: Scenario>(&self, scenario: &S, steps: &[Step]) -> (Image, Result<(), String>) {
         let (mut recording, history) = match self.record(scenario) {
             Ok(run) => run,
@@ -106,7 +107,8 @@ impl Explorer {
         }
     }
 
-    /// Every place when the budget allows; else those beside a sync, and a sample of the others.
+    /// Returns every position if the budget allows; else those beside a sync, and a sample of the
+    /// others.
     fn points(&self, recording: &Recording, start: usize) -> Vec<usize> {
         let points_max = (self.states_max / STATES_PER_POINT).max(1);
         choose(recording, start, points_max, &mut Seed::new(self.seed))

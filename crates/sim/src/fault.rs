@@ -1,28 +1,28 @@
-//! Errors on demand: what a simulated disk refuses, and what was asked of it so far.
+//! Faults on demand, and counts of operations. `disk` and `file` call this before each operation.
 //!
 //! Invariant: a fault counts down in the order of operations, so a run with the same faults fails
-//! at the same place. Called by `disk` and `file` before each operation.
+//! at the same position.
 
 use media::{MediaError, MediaErrorKind};
 use std::io;
 
-/// An error to come.
+/// A future fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// After this many more bytes the disk is full: the write that crosses the limit leaves what
-    /// fitted and fails with `NoSpace`, and so does every write after it.
+    /// After this many more bytes the disk is full: the write that crosses the limit keeps the part
+    /// that fits and fails with `NoSpace`, and so does every later write.
     NoSpaceAfter(u64),
-    /// After this many more writes, one fails with `Io` and leaves its first half.
+    /// After this many more writes, one fails with `Io` and keeps its first half.
     Write {
         /// Writes that still succeed.
         after: u64,
     },
-    /// After this many more syncs, one fails with `Io`; what it should have made durable never
-    /// will be, though it can still be read (as Linux does after a write-back error).
+    /// After this many more syncs, one fails with `Io`. Its changes never become durable, though
+    /// they can still be read (as on Linux after a write-back error).
     Sync {
         /// Syncs that still succeed.
         after: u64,
-        /// All later syncs fail as well; otherwise they succeed without what was dropped.
+        /// All later syncs fail as well; otherwise they succeed without the dropped changes.
         sticky: bool,
     },
     /// After this many more reads, all reads fail with `Io`.
@@ -37,30 +37,30 @@ pub enum Fault {
     },
     /// Nothing can be changed: `ReadOnly`.
     ReadOnly,
-    /// The device is gone: everything fails with `Io`.
+    /// The device is missing: everything fails with `Io`.
     Gone,
 }
 
-/// How often what was asked (style 15: test what it costs).
+/// Counts of operations, for tests of cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Reads of a file.
     pub reads: u64,
-    /// Bytes they asked for.
+    /// Requested bytes.
     pub read_bytes: u64,
     /// Writes to a file.
     pub writes: u64,
-    /// Bytes they carried.
+    /// Written bytes.
     pub written_bytes: u64,
     /// Syncs of a file.
     pub file_syncs: u64,
     /// Syncs of a directory.
     pub dir_syncs: u64,
-    /// Files opened, new ones included.
+    /// Opened files, including new ones.
     pub opens: u64,
-    /// Files and directories made, renamed or removed.
+    /// Files and directories created, renamed or removed.
     pub names: u64,
-    /// Directories listed.
+    /// Listed directories.
     pub lists: u64,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct Faults {
     faults: Vec<Fault>,
 }
 
-/// What a refused write leaves behind.
+/// Effect of a refused write.
 pub(crate) struct Refused {
-    /// Bytes at its start that were written nevertheless.
+    /// Bytes at its start that were written all the same.
     pub(crate) written: usize,
     pub(crate) error: MediaError,
 }
@@ -86,7 +86,7 @@ impl Faults {
         self.faults.clear();
     }
 
-    /// Everything passes here first.
+    /// Called before every operation.
     pub(crate) fn any(&self, operation: &'static str, path: &str) -> Result<(), MediaError> {
         if self.faults.contains(&Fault::Gone) {
             return Err(failed(operation, path));
@@ -94,7 +94,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Before anything that changes the disk.
+    /// Called before anything that changes the disk.
     pub(crate) fn change(&self, operation: &'static str, path: &str) -> Result<(), MediaError> {
         self.any(operation, path)?;
         if self.faults.contains(&Fault::ReadOnly) {
@@ -104,7 +104,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Before a name is made, moved or removed.
+    /// Called before a name is created, moved or removed.
     pub(crate) fn names(&mut self, operation: &'static str, path: &str) -> Result<(), MediaError> {
         self.change(operation, path)?;
         self.once(operation, path, |fault| match fault {
@@ -167,7 +167,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Counts the fault that `which` picks down; at zero it strikes once and is gone.
+    /// Counts down the fault that `which` selects; at zero it takes effect once and is removed.
     fn once(
         &mut self,
         operation: &'static str,
@@ -187,7 +187,7 @@ impl Faults {
     }
 }
 
-/// The device failed.
+/// The error of a failed device.
 pub(crate) fn failed(operation: &'static str, path: &str) -> MediaError {
     MediaError {
         kind: MediaErrorKind::Io,

@@ -1,7 +1,7 @@
-//! An open file of a [`crate::SimDisk`].
+//! An open file of a [`crate::SimDisk`]. The store uses it through `media::DiskFile`.
 //!
 //! Invariant: a handle follows the file, not the name, as a descriptor does: it survives renames
-//! and removal. Called through `media::DiskFile`.
+//! and removal.
 
 use crate::content::LEN_MAX;
 use crate::image::FileId;

@@ -1,8 +1,9 @@
-//! What a scenario is, and what it was told when: operations, acknowledgements and the log.
+//! Scenarios, and the history of a run: operations, acknowledgements and positions in the log.
+//! Scenarios fill it in while they run; the explorer reads it for each crash point.
 //!
-//! Invariant: an operation counts as acknowledged at a place of the log when the scenario said so
-//! at or before that place; until then it is in flight and may or may not have taken place. Called
-//! by scenarios while they run and by the explorer for each crash point.
+//! Invariant: an operation counts as acknowledged at a position of the log if the scenario
+//! acknowledged it at or before that position. Until then it is in flight and may or may not have
+//! taken place.
 
 use crate::disk::SimDisk;
 use crate::seed::mix;
@@ -11,36 +12,36 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// In-flight operations of which [`Expected::models`] has every subset.
+/// Maximum number of in-flight operations of which [`Expected::models`] has every subset.
 const SUBSETS_OF_MAX: usize = 5;
 
 /// A system under test with a history to run on it. One value is one seed.
 pub trait Scenario: Sync {
     /// An operation of the history.
     type Op: Clone + Debug + Send + Sync;
-    /// What somebody who heard all acknowledgements knows. The default is the start.
+    /// Knowledge of an observer of all acknowledgements. The default is the start.
     type Model: Clone + Default + Send + Sync;
 
-    /// What `op` does when it takes place.
+    /// Applies the effect of `op`.
     fn apply(&self, model: &mut Self::Model, op: &Self::Op);
 
     /// Runs the history once, recorded. Must do the same each time.
     fn run(&self, disk: &Arc<SimDisk>, history: &History<Self::Op>) -> Result<(), String>;
 
-    /// Opens the system on the disk that a crash left, and says what is wrong with it. What it
-    /// writes (recovery) is explored in turn when [`crate::Explorer::recovery_depth`] says so; it
-    /// must not undo or replace what `expected` names.
+    /// Opens the system on the disk that a crash left, and returns what is wrong. Its writes
+    /// (recovery) are explored in turn if [`crate::Explorer::recovery_depth`] says so. It must not
+    /// undo or replace anything that `expected` names.
     fn check(&self, disk: &Arc<SimDisk>, expected: &Expected<Self>) -> Result<(), String>;
 }
 
-/// What may be found after a crash.
+/// Allowed states after a crash.
 pub struct Expected<S: Scenario + ?Sized> {
-    /// With every acknowledged operation and nothing else.
+    /// Every acknowledged operation and nothing else.
     pub acked: S::Model,
     /// Operations begun and not acknowledged: they may or may not have taken place.
     pub in_flight: Vec<S::Op>,
-    /// What is allowed: `acked`, with any subset of the operations in flight (with each prefix of
-    /// them when there are more than five).
+    /// All allowed states: `acked`, with any subset of the operations in flight (with each prefix
+    /// of them if there are more than five).
     pub models: Vec<S::Model>,
 }
 
@@ -51,11 +52,11 @@ pub struct Ticket(usize);
 struct Event<O> {
     op: O,
     begun: usize,
-    /// Where in the log its fate was known, and whether it took place.
+    /// Position in the log at which the outcome was known, and whether it took place.
     known: Option<(usize, bool)>,
 }
 
-/// The operations of one run and when each was acknowledged.
+/// The operations of one run and their acknowledgements.
 pub struct History<O> {
     disk: Arc<SimDisk>,
     events: Mutex<Vec<Event<O>>>,
@@ -63,7 +64,7 @@ pub struct History<O> {
 }
 
 impl<O: Clone> History<O> {
-    /// Nothing has happened on `disk` yet.
+    /// Creates an empty history on `disk`.
     pub fn new(disk: Arc<SimDisk>) -> Self {
         Self {
             disk,
@@ -72,7 +73,7 @@ impl<O: Clone> History<O> {
         }
     }
 
-    /// Crash points before this moment are not explored (the pool's creation, say).
+    /// Excludes earlier crash points from the exploration (the pool's creation, for example).
     pub fn explore_from_here(&self) {
         self.start.store(self.disk.position(), Ordering::Relaxed);
     }
@@ -89,18 +90,18 @@ impl<O: Clone> History<O> {
         Ticket(events.len() - 1)
     }
 
-    /// It was acknowledged: from here on it must survive.
+    /// The operation was acknowledged: from here on it must survive.
     pub fn ack(&self, ticket: Ticket) {
         self.known(ticket, true);
     }
 
-    /// It is known, and durable, that it did not take place: from here on it must not appear. An
-    /// operation that merely failed stays in flight.
+    /// It is known, and durable, that the operation did not take place: from here on it must not
+    /// appear. An operation that merely failed stays in flight.
     pub fn forget(&self, ticket: Ticket) {
         self.known(ticket, false);
     }
 
-    /// Runs `work` as `op`: acknowledged when it succeeds.
+    /// Runs `work` as `op`: acknowledged if it succeeds.
     pub fn op<T, E>(&self, op: O, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let ticket = self.begin(op);
         let result = work();
@@ -114,7 +115,7 @@ impl<O: Clone> History<O> {
         self.start.load(Ordering::Relaxed)
     }
 
-    /// Names what is expected at `position`: equal names, equal expectations.
+    /// Returns a key of the expectation at `position`: equal keys, equal expectations.
     pub(crate) fn key(&self, position: usize) -> u64 {
         self.events.lock().iter().fold(0, |key, event| {
             mix(
@@ -175,7 +176,7 @@ impl<O: Clone> History<O> {
 }
 
 enum Fate {
-    /// Nothing that it did is in the log before `position`.
+    /// The log has no effect of it before `position`.
     Unborn,
     InFlight,
     Known(bool),
@@ -233,7 +234,7 @@ mod tests {
         history.forget(third);
         history.ack(second);
         assert_eq!(models(&history, 0), (0, vec![0]));
-        // The answer came with the first operation and before the second.
+        // The acknowledgement came with the first operation and before the second.
         assert_eq!(models(&history, 1), (0b001, vec![0b001]));
         assert_eq!(models(&history, 2), (0b001, vec![0b001, 0b011]));
         assert_eq!(models(&history, 3), (0b011, vec![0b011]));

@@ -1,8 +1,8 @@
-//! A directory tree in memory: what a disk holds at one moment.
+//! A directory tree in memory: the contents of a disk at one moment. `disk` (the volatile state),
+//! `pending` (the durable state) and `crash` (the state after a power loss) use it.
 //!
-//! Invariant: a copy shares everything unchanged; the hash covers what a program can see (names,
-//! lengths, bytes, which names share a file), and only what the top reaches. Called by `disk` (the
-//! volatile state), `pending` (the durable state) and `crash` (what a power loss leaves).
+//! Invariant: a copy shares everything unchanged. The hash covers what a program can see (names,
+//! lengths, bytes, names that share a file), and only what is reachable from the top.
 
 use crate::content::Content;
 use crate::seed::mix;
@@ -18,7 +18,7 @@ pub(crate) type DirId = u32;
 /// The top directory.
 pub(crate) const TOP: DirId = 0;
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Node {
     File(FileId),
@@ -28,7 +28,7 @@ pub(crate) enum Node {
 /// Names of one directory.
 pub(crate) type Dir = BTreeMap<Arc<str>, Node>;
 
-/// What a disk holds at one moment; cheap to clone.
+/// The contents of a disk at one moment; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Image {
     pub(crate) dirs: Slab<Dir>,
@@ -67,11 +67,11 @@ impl Image {
         }
     }
 
-    /// Equal for images in which a program sees the same.
+    /// Equal for images that a program cannot tell apart.
     pub fn hash(&self) -> u64 {
         let mut seen = Vec::new();
         let hash = self.hash_dir(TOP, &mut seen);
-        // Shared files matter only when there are any: a write through one name shows in the other.
+        // Include shared files only if there are any: a write through one name shows in the other.
         seen.sort_unstable();
         let shared: BTreeSet<FileId> = seen
             .windows(2)
@@ -119,7 +119,7 @@ impl Image {
     }
 }
 
-/// `name` in the directory `dir`.
+/// Returns the path of `name` in the directory `dir`.
 pub(crate) fn join(dir: &str, name: &str) -> String {
     if dir.is_empty() {
         name.to_owned()

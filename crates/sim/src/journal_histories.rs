@@ -1,11 +1,11 @@
-//! Histories of a journal for the explorer: what is appended, flushed and trimmed, who dies, and what
-//! a crash must have left.
+//! Histories of a journal for the explorer: appends, flushes, trims, deaths of processes, and the
+//! contents required after a crash. `tests/journal_*.rs` and the example `explore_journal` use
+//! them.
 //!
-//! Invariant: a history is a function of its operations and its seed. Every record says its own
-//! number, so that replay can be compared with what was appended: after a crash it gives the
-//! records from the first one that is needed, without a gap, at least up to the last one that was
-//! flushed, and none that an earlier process lost. Called by `tests/journal_*.rs` and the example
-//! `explore_journal`.
+//! Invariant: a history is a function of its operations and its seed. Every record has its own
+//! number, so that replay can be compared with the appends. After a crash, replay returns the
+//! records from the first needed one, without a gap, at least up to the last flushed one, and none
+//! that an earlier process lost.
 
 mod checkpoint;
 mod examine;
@@ -28,30 +28,30 @@ use units::JournalPosition;
 /// One history of a journal.
 #[derive(Clone, Debug)]
 pub struct JournalHistory {
-    /// For people.
+    /// Name for reports.
     pub name: String,
     /// Decides salts.
     pub seed: u64,
     /// Whether records are sealed.
     pub seal: Seal,
-    /// What is done.
+    /// Operations.
     pub ops: Vec<JournalOp>,
 }
 
-/// What is known of the journal from some moment on.
+/// A fact about the journal, from some moment on.
 #[derive(Clone, Debug)]
 pub enum Fact {
     /// All records below this number are durable; their positions are below this one.
     Flushed(u64, JournalPosition),
-    /// A checkpoint makes records below this number needless.
+    /// A checkpoint makes records below this number unnecessary.
     Needless(u64),
     /// The journal is recorded to reach this position.
     Reached(JournalPosition),
-    /// These records died with their process.
+    /// These records were lost with their process.
     Lost(Range<u64>),
 }
 
-/// All that is known.
+/// All known facts.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     flushed: u64,
@@ -72,7 +72,7 @@ impl JournalHistory {
         }
     }
 
-    /// The scripted ones, in pools with and without encryption by turns.
+    /// The scripted histories, alternately in pools with and without encryption.
     pub fn scripted(seed: u64) -> Vec<Self> {
         let history = |(number, (name, ops)): (u64, (&str, Vec<JournalOp>))| Self {
             name: name.to_owned(),

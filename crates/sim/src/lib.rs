@@ -1,12 +1,18 @@
 //! The simulator: a disk that forgets what was not synced, and an explorer of what it may forget.
+//! Tests of the store use it; no production code does.
 //!
-//! Invariant: everything here is a function of its arguments and a seed: no time, no randomness of
-//! the system, no real file. [`SimDisk`] implements `media::Disk` in memory and records what was
-//! done to it; [`Explorer`] runs a [`Scenario`] once, builds the states in which a power loss may
-//! leave the disk (`crash` states the fault model) and has the scenario check each of them;
-//! [`pool_histories`], [`volume_histories`] and [`journal_histories`] are the scenarios of a pool, its
-//! volumes and its journal. Tests of the store call this; no production code
-//! does.
+//! ```text
+//! Scenario::run on SimDisk --> log --> Walker --> CrashPoint --plan--> disk image
+//!                                                                         |
+//!                                      Scenario::check (recovery) <-------+
+//! ```
+//!
+//! Invariant: everything is a function of the arguments and a seed: no system time, no system
+//! randomness, no real file. [`SimDisk`] implements `media::Disk` in memory and records the
+//! operations. [`Explorer`] runs a [`Scenario`] once, builds the states in which a power loss may
+//! leave the disk (`crash` has the fault model), and has the scenario check each of them.
+//! [`pool_histories`], [`volume_histories`] and [`journal_histories`] are the scenarios of a pool,
+//! its volumes and its journal.
 #![forbid(unsafe_code)]
 
 mod block;

@@ -1,25 +1,25 @@
-//! What is durable and what is not, at one place of a write log.
+//! Separates durable from pending changes at one position of a log. The explorer moves it from
+//! crash point to crash point; `crash` reads it.
 //!
-//! Invariant: `durable` plus all of `pending`, in order, is the volatile state. Called by the
-//! explorer, which walks a log from crash point to crash point, and by `crash`.
+//! Invariant: `durable` plus all of `pending`, in order, is the volatile state.
 
 use crate::content::Content;
 use crate::image::{Dir, DirId, FileId, Image, Node};
 use crate::record::{Effect, Entry, Op, Recording, Slot};
 use std::sync::Arc;
 
-/// Beyond this many pending changes the oldest become durable by themselves, as a kernel's
-/// write-back does sooner or later: bounds the work at each crash point.
+/// Maximum number of pending changes. Beyond it the oldest become durable, as by a kernel's
+/// write-back: this bounds the work at each crash point.
 const PENDING_MAX: usize = 256;
 
-/// Whose change it is: the thing whose sync makes it durable.
+/// The file or directory whose sync makes a change durable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Target {
     File(FileId),
     Dir(DirId),
 }
 
-/// A change that reaches the disk on its own, whole or (a write) torn.
+/// A change that reaches the disk on its own, completely or (a write) torn.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Write {
@@ -36,7 +36,7 @@ pub(crate) enum Change {
 pub(crate) struct Unit {
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Where in the log.
+    /// Position in the log.
     pub(crate) position: usize,
 }
 
@@ -46,7 +46,7 @@ impl Unit {
     }
 }
 
-/// Walks a log and keeps apart what is durable and what is pending.
+/// Walks a log and separates durable from pending changes.
 pub struct Walker {
     recording: Recording,
     position: usize,
@@ -55,7 +55,7 @@ pub struct Walker {
 }
 
 impl Walker {
-    /// At the start of the log.
+    /// Starts at the begin of the log.
     pub fn new(recording: &Recording) -> Self {
         Self {
             recording: recording.clone(),
@@ -65,17 +65,17 @@ impl Walker {
         }
     }
 
-    /// Operations behind us.
+    /// Number of passed operations.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Changes that a crash here may lose.
+    /// Number of changes that a crash here may lose.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// The operation at `position`, in words.
+    /// Describes the operation at `position`.
     pub fn describe(&self, position: usize) -> String {
         self.recording
             .log
@@ -83,7 +83,7 @@ impl Walker {
             .map_or_else(|| "end".to_owned(), Entry::to_string)
     }
 
-    /// Goes on until `position` operations are behind us. Never goes back.
+    /// Advances to `position`. Never goes back.
     pub fn advance(&mut self, position: usize) {
         let log = Arc::clone(&self.recording.log);
         while self.position < position.min(log.len()) {
@@ -169,7 +169,7 @@ fn settle(image: &mut Image, unit: &Unit) {
     }
 }
 
-/// Applies all of a change of a file.
+/// Applies a complete change of a file.
 pub(crate) fn change_file(content: &mut Content, change: &Change) {
     match change {
         Change::Write { offset, data } => content.write(*offset, data),
@@ -178,7 +178,7 @@ pub(crate) fn change_file(content: &mut Content, change: &Change) {
     }
 }
 
-/// Applies all of a change of a directory.
+/// Applies a complete change of a directory.
 pub(crate) fn change_dir(dir: &mut Dir, change: &Change) {
     let Change::Names(names) = change else { return };
     for (name, node) in names {

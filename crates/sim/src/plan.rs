@@ -1,23 +1,23 @@
-//! Which of the pending changes a crash keeps: one small value names one outcome.
+//! Selects the pending changes that a crash keeps: one small value names one outcome. `crash` turns
+//! plans into states; the explorer chooses them.
 //!
-//! Invariant: a plan and a crash point determine the state, so a failure is reproduced from the
-//! plan that it reports. Called by `crash`, which turns plans into states, and by the explorer,
-//! which chooses them.
+//! Invariant: a plan and a crash point determine the state, so the reported plan reproduces a
+//! failure.
 
 use crate::seed::Seed;
 
-/// How a write is torn.
+/// The way in which a write is torn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Tear {
-    /// Only its first so many sectors.
+    /// Only its first sectors, this many.
     Cut(u64),
     /// A random subset of its sectors, and the file's length with or without it.
     Sectors(u64),
-    /// Only the file's new length: what it added reads as zeroes.
+    /// Only the file's new length: the added part reads as zeroes.
     Zeroes,
 }
 
-/// What becomes of the changes beside a torn one.
+/// Outcome of the changes beside a torn one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Rest {
     /// Earlier ones survive, later ones are lost: the disk worked in order.
@@ -26,20 +26,20 @@ pub enum Rest {
     Others,
 }
 
-/// What a crash keeps of the pending changes. Numbers count pending changes, oldest first.
+/// The pending changes that a crash keeps. Numbers count pending changes, oldest first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Plan {
     /// Nothing survives.
     Nothing,
     /// Everything survives.
     Everything,
-    /// The first so many survive.
+    /// The first ones survive, this many.
     Prefix(usize),
     /// All but this one survive.
     Without(usize),
     /// All but these two survive.
     WithoutPair(usize, usize),
-    /// This one alone survives.
+    /// Only this one survives.
     Only(usize),
     /// All names survive, no bytes and no lengths.
     NamesOnly,
@@ -49,18 +49,18 @@ pub enum Plan {
     BytesOnly,
     /// A write is torn.
     Torn {
-        /// Which.
+        /// Number of the write.
         unit: usize,
-        /// How.
+        /// The way in which it is torn.
         tear: Tear,
         /// The others.
         rest: Rest,
     },
-    /// Each survives, tears or is lost as the seed says.
+    /// Each survives, tears or is lost as the seed decides.
     Random(u64),
 }
 
-/// What becomes of one change.
+/// Outcome of one change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     Lost,
@@ -68,16 +68,16 @@ pub(crate) enum Outcome {
     Torn(Tear),
 }
 
-/// What a plan needs to know of one pending change.
+/// The properties of a pending change that a plan needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) is_name: bool,
-    /// Sectors of a write; 0 for all else.
+    /// Sectors of a write; 0 for other changes.
     pub(crate) sectors: u64,
 }
 
 impl Plan {
-    /// The outcome of each change.
+    /// Returns the outcome of each change.
     pub(crate) fn outcomes(self, shapes: &[Shape]) -> Vec<Outcome> {
         if let Self::Random(seed) = self {
             return random(seed, shapes);
@@ -99,9 +99,9 @@ impl Plan {
         shapes.iter().enumerate().map(outcome).collect()
     }
 
-    /// The plans that every crash point deserves, at most `quota`; the most telling ones first.
-    /// Pairs, and whatever else exceeds the quota, are a sample. `window` is the first change that
-    /// is singled out; older ones are lost or kept together.
+    /// Returns the plans for every crash point, at most `quota`, the most informative first. Pairs,
+    /// and plans beyond the quota, are sampled. `window`: the first change that is singled out;
+    /// older ones are lost or kept together.
     pub(crate) fn systematic(
         shapes: &[Shape],
         window: usize,
@@ -137,7 +137,7 @@ impl Plan {
         for one in recent {
             pairs.extend((one + 1..shapes.len()).map(|other| Self::WithoutPair(one, other)));
         }
-        // Singles get what is left but a quarter; the random states that follow get that.
+        // Singles get the rest less a quarter, which is left to the random states that follow.
         let room = quota.saturating_sub(plans.len());
         sample(&mut singles, room - room / 4, seed);
         plans.append(&mut singles);

@@ -1,9 +1,16 @@
-//! Histories of a pool for the explorer: what users do, what they were told, what a crash left.
+//! Histories of a pool for the explorer: operations of users, acknowledgements, and the pool after
+//! a crash. `tests/pool*.rs` and the example `explore_pool` use them.
+//!
+//! ```text
+//! PoolOp --> Process --> pool on SimDisk
+//!               |              | crash
+//!               v              v
+//!          History, Model --> examine
+//! ```
 //!
 //! Invariant: a history is a function of its plan and its seed. [`PoolOp`] is the one list of
-//! operations; [`Process`] runs them and tells the explorer's history what was acknowledged;
-//! [`Model`] says what must then be there; [`examine`] opens the pool that a crash left and
-//! compares. Called by `tests/pool*.rs` and the example `explore_pool`.
+//! operations. [`Process`] runs them and reports acknowledgements to the explorer's history.
+//! [`Model`] is the required state. [`examine`] opens the pool that a crash left and compares.
 
 mod examine;
 mod model;
@@ -28,18 +35,18 @@ use std::sync::Arc;
 /// One history of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolHistory {
-    /// For people.
+    /// Name for reports.
     pub name: String,
-    /// Decides contents, salts, ids.
+    /// Decides contents, salts, identifiers.
     pub seed: u64,
-    /// What is done.
+    /// Operations.
     pub ops: Vec<PoolOp>,
-    /// Crash points in this many operations at the start are not explored.
+    /// Number of operations at the start whose crash points are not explored.
     pub settled: usize,
 }
 
 impl PoolHistory {
-    /// A history that is explored from its first operation on.
+    /// Creates a history that is explored from its first operation on.
     pub fn new(name: &str, seed: u64, ops: Vec<PoolOp>) -> Self {
         Self {
             name: name.to_owned(),

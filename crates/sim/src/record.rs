@@ -1,22 +1,22 @@
-//! What was done to a disk, in order: the write log from which crashes are built.
+//! The log of a disk's operations, from which crash states are built. `disk` and `file` write it,
+//! `pending` replays it, and tests assert the order of operations.
 //!
-//! Invariant: an entry is recorded when the operation took effect, under the same lock, so that
-//! the log's order is the disk's order. Called by `disk` and `file`, which write it, by `pending`,
-//! which replays it, and by tests that assert the order of operations (style 11).
+//! Invariant: an entry is recorded when the operation takes effect, under the same lock, so that
+//! the log's order is the disk's order.
 
 use crate::image::{DirId, FileId, Image};
 use media::Barrier;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a sync did.
+/// Effect of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// What was pending is durable.
+    /// Pending changes are durable.
     Durable,
-    /// Left out by [`crate::SimDisk::without`]: said Ok and did nothing.
+    /// Left out by [`crate::SimDisk::without`]: returned Ok and did nothing.
     LeftOut,
-    /// Failed: said so, and what was pending will never be durable.
+    /// Failed with an error; pending changes never become durable.
     Dropped,
 }
 
@@ -39,9 +39,9 @@ pub enum Op {
         offset: u64,
         data: Arc<[u8]>,
     },
-    /// Cut or grown.
+    /// Truncated or grown.
     SetLen { file: FileId, len: u64 },
-    /// Moved; what had the new name lost it.
+    /// Moved; a file that had the new name lost it.
     Rename { from: Slot, to: Slot, file: FileId },
     /// A file's name removed.
     Remove { at: Slot },
@@ -65,7 +65,7 @@ pub enum Op {
     Kill,
 }
 
-/// One operation and the path it was asked for.
+/// One operation and its path.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The operation.
@@ -75,7 +75,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The durability point, when this is a sync.
+    /// The barrier, if this is a sync.
     pub fn sync(&self) -> Option<Barrier> {
         match self.op {
             Op::SyncFile { point, .. } | Op::SyncDir { point, .. } => Some(point),
@@ -108,7 +108,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// What a disk held when recording began and everything done since.
+/// The contents of a disk when recording began, and all operations since.
 #[derive(Clone, Debug)]
 pub struct Recording {
     pub(crate) base: Image,

@@ -1,27 +1,27 @@
-//! Long explorations: rounds of many histories until there are so many states, and a table.
+//! Long explorations: rounds of many histories up to a number of states, and a table. The examples
+//! `explore_pool`, `explore_volumes` and `explore_journal` call this.
 //!
-//! Invariant: the table names what was explored and every failure; nothing is left out of it. Called
-//! by the examples `explore_pool`, `explore_volumes` and `explore_journal`.
+//! Invariant: the table has everything that was explored, and every failure.
 
 use crate::{Explorer, Report, Scenario};
 use std::time::{Duration, Instant};
 
-/// States of one history in one round, those in recovery not counted.
+/// States of one history in one round, without those in recovery.
 const STATES_PER_HISTORY: usize = 1500;
 
-/// A history with what the table says of it.
+/// A history with its entries in the table.
 pub struct Named<S> {
     /// Histories of one name share a line.
     pub name: String,
-    /// For whoever looks at a failure.
+    /// Description for reports of failures.
     pub plan: String,
-    /// Chooses crash points.
+    /// Selects crash points.
     pub seed: u64,
-    /// What runs.
+    /// The scenario.
     pub scenario: S,
 }
 
-/// What was asked for.
+/// Arguments of the process.
 struct Wanted {
     states: usize,
     seed: u64,
@@ -103,8 +103,8 @@ fn explore<S: Scenario>(history: &Named<S>, threads: usize) -> Report {
     report
 }
 
-/// Explores what `histories` gives for each round (and its first seed) until the arguments of the
-/// process are satisfied, prints the table, and ends the process with 1 when a state is wrong.
+/// Explores the histories of each round (`histories` gets its first seed) until the arguments of
+/// the process are satisfied. Prints the table; exits with 1 if a state is wrong.
 pub fn explore_rounds<S: Scenario>(histories: impl Fn(u64) -> Vec<Named<S>>) {
     let wanted = Wanted::from_arguments();
     let mut rows: Vec<Row> = Vec::new();

@@ -1,19 +1,19 @@
-//! Decisions drawn from a seed (SplitMix64), and the mixing of hashes.
+//! Random decisions from a seed (SplitMix64), and the mixing of hashes. Crash plans, the explorer
+//! and scenarios use them.
 //!
-//! Invariant: the same seed gives the same decisions on every machine. Called by the crash plans,
-//! the explorer and by scenarios that generate their histories.
+//! Invariant: the same seed gives the same decisions on every machine.
 
 /// A stream of decisions.
 #[derive(Clone, Debug)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// The stream that `seed` names.
+    /// Creates the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// An independent stream for the `number`-th part of the work.
+    /// Returns an independent stream for the `number`-th part of the work.
     pub fn part(&self, number: u64) -> Self {
         Self(mix(self.0, number))
     }
@@ -24,7 +24,7 @@ impl Seed {
         finish(self.0)
     }
 
-    /// A number below `limit`; 0 when `limit` is 0.
+    /// A number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.draw().checked_rem(limit).unwrap_or(0)
     }
@@ -34,7 +34,7 @@ impl Seed {
         self.draw() & 0xff < per_256
     }
 
-    /// Puts `items` in a random order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -42,7 +42,7 @@ impl Seed {
     }
 }
 
-/// Folds `value` into `hash`; the order matters.
+/// Mixes `value` into `hash`; the order matters.
 pub(crate) fn mix(hash: u64, value: u64) -> u64 {
     finish(hash.rotate_left(23) ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

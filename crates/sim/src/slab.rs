@@ -1,11 +1,11 @@
-//! A numbered table that is cheap to copy: unchanged blocks are shared.
-//!
-//! Invariant: an entry never changes its number and is never removed. Called by `image` for the
+//! A numbered table that is cheap to copy: copies share unchanged blocks. `image` uses it for the
 //! tables of directories and of file contents.
+//!
+//! Invariant: an entry never changes its number and is never removed.
 
 use std::sync::Arc;
 
-/// Entries a block.
+/// Entries in a block.
 const BLOCK: usize = 32;
 
 /// A table of `T`; a copy costs one reference count for each 32 entries.
@@ -32,7 +32,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Adds an entry and tells its number.
+    /// Adds an entry and returns its number.
     pub(crate) fn push(&mut self, item: T) -> u32 {
         let number = self.len;
         if number.is_multiple_of(BLOCK) {
@@ -53,7 +53,7 @@ impl<T> Slab<T> {
         *self.slot(number) = item;
     }
 
-    /// The entry, unshared.
+    /// Returns the entry, unshared.
     pub(crate) fn get_mut(&mut self, number: u32) -> &mut T
     where
         T: Clone,

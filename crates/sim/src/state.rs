@@ -1,7 +1,8 @@
-//! What a simulated disk is made of: the volatile tree, the log, locks, faults.
+//! State of a simulated disk: the volatile tree, the log, locks, faults. `disk`, `tree` and `file`
+//! use it.
 //!
-//! Invariant: all of it is behind one so the log has the order in which things took effect.
-//! Called by `disk`, `tree` and `file`.
+//! Invariant: one lock protects all of it, so that the log has the order in which operations took
+//! effect.
 
 use crate::fault::{Counts, Faults};
 use crate::image::{Dir, DirId, FileId, Image, Node, TOP};
@@ -18,16 +19,16 @@ pub(crate) struct State {
     pub(crate) log: Arc<Vec<Entry>>,
     pub(crate) recording: bool,
     pub(crate) process: u64,
-    /// Operations that the process still lives to see.
+    /// Operations until the process dies.
     pub(crate) dies_after: Option<u64>,
-    /// Which process has which lock file.
+    /// The process that has each lock file.
     pub(crate) locks: BTreeMap<FileId, u64>,
     pub(crate) without: BTreeSet<Barrier>,
     pub(crate) faults: Faults,
     pub(crate) counts: Counts,
-    /// What it says of its room.
+    /// Reported free space.
     pub(crate) room: Option<Room>,
-    /// Bytes that all files may have together.
+    /// Maximum bytes of all files together.
     pub(crate) capacity: Option<u64>,
 }
 
@@ -54,7 +55,7 @@ impl State {
         self.image.files().iter().map(|(_, len)| len).sum()
     }
 
-    /// What it has room for.
+    /// Free space.
     pub(crate) fn room(&self) -> Option<Room> {
         let of_capacity = |total_bytes: u64| Room {
             free_bytes: total_bytes.saturating_sub(self.used_bytes()),
@@ -63,7 +64,7 @@ impl State {
         self.room.or_else(|| self.capacity.map(of_capacity))
     }
 
-    /// Of a write from `offset` to a file of `len` bytes, those that there is room for.
+    /// Returns the number of bytes that fit, of a write at `offset` to a file of `len` bytes.
     pub(crate) fn fitting(&self, len: u64, offset: u64, bytes: usize) -> usize {
         let Some(room) = self.room().filter(|_| self.capacity.is_some()) else {
             return bytes;
@@ -72,7 +73,7 @@ impl State {
         bytes.min(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX))
     }
 
-    /// Something was done; `op` says what, when somebody wants to know.
+    /// An operation took effect. `op` is called only if it is recorded.
     pub(crate) fn record(&mut self, path: &str, op: impl FnOnce() -> Op) {
         match &mut self.dies_after {
             Some(0 | 1) => self.die(),
@@ -87,14 +88,14 @@ impl State {
         }
     }
 
-    /// The process is no more; its locks are free, its operations fail.
+    /// Ends the process: its locks are released, its operations fail.
     pub(crate) fn die(&mut self) {
         self.process += 1;
         self.dies_after = None;
         self.locks.clear();
     }
 
-    /// What a sync at `point` does, and what its caller hears.
+    /// Returns the effect of a sync at `point`, and its result for the caller.
     pub(crate) fn sync(&mut self, path: &str, point: Barrier) -> (Effect, Result<(), MediaError>) {
         match self.faults.sync(path) {
             Err(e) => (Effect::Dropped, Err(e)),
@@ -104,7 +105,7 @@ impl State {
     }
 }
 
-/// Refuses a process that was killed.
+/// Refuses operations of a killed process.
 pub(crate) fn alive<'a>(
     shared: &'a Mutex<State>,
     process: u64,
@@ -135,7 +136,7 @@ pub(crate) fn find_dir(
     }
 }
 
-/// Directory and name of `path`; the directory exists.
+/// Returns directory and name of `path`; the directory exists.
 pub(crate) fn slot(state: &State, operation: &'static str, path: &str) -> Result<Slot, MediaError> {
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
     if name.is_empty() {

@@ -1,7 +1,8 @@
-//! `media::Disk` for [`SimDisk`]: names, directories and locks.
+//! `media::Disk` for [`SimDisk`]: names, directories and locks. The store calls it through the
+//! trait.
 //!
-//! Invariant: every change of the tree is recorded as it is made, and only then; a refused operation
-//! changes nothing. Called through the trait.
+//! Invariant: every change of the tree is recorded as it is made, and only then; a refused
+//! operation changes nothing.
 
 use crate::disk::SimDisk;
 use crate::file::SimFile;
@@ -14,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 
 impl SimDisk {
-    /// The state, for an operation of a process that lives.
+    /// Returns the state, for an operation of a living process.
     fn alive(
         &self,
         operation: &'static str,
@@ -34,7 +35,7 @@ impl SimDisk {
         })
     }
 
-    /// Links a new empty file.
+    /// Creates a new empty file.
     fn create(state: &mut State, path: &str, at: Slot) -> Result<FileId, MediaError> {
         state.counts.names += 1;
         state.faults.names("open", path)?;

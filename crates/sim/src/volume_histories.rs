@@ -1,11 +1,11 @@
-//! Histories of writable volumes for the explorer: what clients wrote and were told, and what each
-//! page may hold after a crash.
+//! Histories of writable volumes for the explorer: client writes, acknowledgements, and the allowed
+//! contents of each page after a crash. `tests/volume_*.rs` and the example `explore_volumes` use
+//! them.
 //!
-//! Invariant: after a crash a page of 4 KiB holds what it held when its volume was last flushed or
-//! as some later write left it: never older, never another page's, never a mix. Snapshots and
-//! clones that were acknowledged are exact. [`VolumeOp`] is the one list of operations;
-//! [`VolumeProcess`] runs them; [`VolumeModel`] says what may be there. Called by
-//! `tests/volume_*.rs` and the example `explore_volumes`.
+//! Invariant: after a crash a page of 4 KiB has its contents at the last flush of its volume or
+//! after some later write: never older ones, never another page's, never a mixture. Acknowledged
+//! snapshots and clones are exact. [`VolumeOp`] is the one list of operations; [`VolumeProcess`]
+//! runs them; [`VolumeModel`] has the allowed states.
 
 mod examine;
 mod model;
@@ -23,16 +23,16 @@ use std::sync::Arc;
 /// One history of volumes.
 #[derive(Clone, Debug)]
 pub struct VolumeHistory {
-    /// For people.
+    /// Name for reports.
     pub name: String,
-    /// Decides contents, salts, ids.
+    /// Decides contents, salts, identifiers.
     pub seed: u64,
-    /// What is done.
+    /// Operations.
     pub ops: Vec<VolumeOp>,
 }
 
 impl VolumeHistory {
-    /// A history that is explored from its first operation on.
+    /// Creates a history that is explored from its first operation on.
     pub fn new(name: &str, seed: u64, ops: Vec<VolumeOp>) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,6 +1,7 @@
-//! The media suites on every implementation, and on liars, which must fail.
+//! Runs the media suites on every implementation, and on liars, which must fail.
+//! `cargo test -p sim` runs it.
 //!
-//! Invariant: a suite that no liar fails proves nothing. Run by `cargo test -p sim`.
+//! Invariant: a suite that no liar fails proves nothing.
 
 mod liar;
 
@@ -18,7 +19,7 @@ const THREADS: Syncing = Syncing::Threads {
     queue: 4,
 };
 
-/// Directories that go away in the end.
+/// Temporary directories, removed at the end.
 struct Temporary(PathBuf, AtomicUsize);
 
 impl Temporary {

@@ -1,7 +1,8 @@
-//! The fault model, example by example: which states a crash may leave and which it may not.
+//! The fault model, example by example: the states that a crash may leave. `cargo test -p sim` runs
+//! it.
 //!
 //! Invariant: each test lists all outcomes of a small history, so that both a missing and an
-//! impossible one fail. Run by `cargo test -p sim`.
+//! impossible one fail.
 
 use media::{Barrier, Disk, DiskFile};
 use sim::{CrashPoint, Fault, Image, Plan, Recording, Seed, SimDisk, Walker};
@@ -56,7 +57,7 @@ fn set(states: &[&str]) -> BTreeSet<String> {
     states.iter().map(|state| (*state).to_owned()).collect()
 }
 
-/// A disk on which `file` holds `bytes`, durably.
+/// A disk on which `file` has `bytes`, durably.
 fn disk_with(file: &str, bytes: &[u8]) -> (Arc<SimDisk>, Arc<dyn DiskFile>) {
     let disk = SimDisk::new();
     disk.plant(file, bytes);
@@ -72,7 +73,7 @@ fn what_was_synced_is_there() {
     file.write_at(0, b"A").unwrap();
     file.sync(POINT).unwrap();
     disk.sync_dir("d", POINT).unwrap();
-    // The directory's own name is still in doubt.
+    // The directory's own name is still pending.
     assert_eq!(states(&disk.recording(), &runs), set(&["", "d/f=A:1"]));
     disk.sync_dir("", POINT).unwrap();
     assert_eq!(states(&disk.recording(), &runs), set(&["d/f=A:1"]));
@@ -101,7 +102,7 @@ fn writes_tear_at_sectors() {
         let bytes: Vec<u8> = image.iter().flat_map(|(b, n)| vec![*b; *n]).collect();
         format!("f={}", runs(&bytes))
     };
-    // Sectors 0 and 1 are partly and wholly covered, sector 2 is new.
+    // Sectors 0 and 1 are partly and completely covered, sector 2 is new.
     let (old, new) = (b'a', b'B');
     let expected: BTreeSet<String> = [
         exact(&[(old, 1024)]),
@@ -251,7 +252,7 @@ fn a_killed_process_is_silent_and_loses_nothing() {
     );
     drop(again);
     assert_eq!(next.image().contents("f"), Some(b"B".to_vec()));
-    // Still pending: the power may fail after the process did.
+    // Still pending: the power may fail after the process died.
     assert_eq!(states(&next.recording(), &runs), set(&["f=a:1", "f=B:1"]));
 
     next.kill_after(2);

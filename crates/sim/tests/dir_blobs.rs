@@ -1,7 +1,8 @@
-//! `DirBlobs` when the disk fails: full disks, failed syncs, leftovers, concurrent barriers.
+//! `DirBlobs` on failing disks: full disks, failed syncs, leftovers, concurrent barriers.
+//! `cargo test -p sim` runs it.
 //!
-//! Invariant: an error is told once in full, nothing is acknowledged after a failed sync, and no
-//! temp file outlives the put that failed. Run by `cargo test -p sim`.
+//! Invariant: an error is reported in full once, nothing is acknowledged after a failed sync, and
+//! no temporary file outlives the put that failed.
 
 use device::{DeviceQueue, PacedDisk, Writes};
 use media::SystemTicks;
@@ -54,7 +55,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
         match syncing {
             // The put itself was refused: nothing was promised.
             Syncing::Inline => again.and_then(|()| barrier(&blobs)).unwrap(),
-            // The put had been accepted: whoever holds this object must give it up.
+            // The put had been accepted: this object must not be used any more.
             Syncing::Threads { .. } => {
                 let again = again.unwrap_err();
                 assert_eq!(again.kind, Kind::Poisoned);
@@ -120,7 +121,7 @@ fn every_other_error_is_told_and_leaves_nothing() {
             disk.inject(Fault::Names { after });
             let put = blobs.put("dir/a", vec![1; 1000], Put::Replace);
             let result = put.and_then(|()| barrier(&blobs));
-            // Two directories, the temp file, the move; a fifth change is not needed.
+            // Two directories, the temporary file, the move; a fifth change is not needed.
             assert_eq!(result.is_err(), after < 4, "names {after}");
             assert!(
                 disk.list("tmp").map_or(true, |entries| entries.is_empty()),
@@ -138,7 +139,7 @@ fn leftovers_are_swept_and_never_written_to() {
         .put("dir/a", b"precious".to_vec(), Put::Replace)
         .unwrap();
     barrier(&first).unwrap();
-    // After this power loss the temp name may lead to the stored blob.
+    // After this power loss the temporary name may lead to the stored blob.
     let mut walker = Walker::new(&disk.recording());
     walker.advance(usize::MAX);
     let moved = disk
@@ -229,7 +230,7 @@ fn a_blob_costs_what_it_must() {
     assert_eq!(order, expected);
 }
 
-/// What a collection puts, in pieces, on a disk that may leave out one barrier.
+/// The puts of a gc run, in pieces, on a disk that may leave out one barrier.
 fn put_in_pieces(without: Option<Barrier>) -> Arc<SimDisk> {
     let disk = match without {
         Some(point) => SimDisk::new().without(point),
@@ -246,7 +247,8 @@ fn put_in_pieces(without: Option<Barrier>) -> Arc<SimDisk> {
 
 const PIECES_BYTES: usize = (512 << 10) + 100;
 
-/// Fresh memory is zeroed page by page: who writes for himself gives his to the next blob too.
+/// New memory is zeroed page by page, so a thread that writes inline also leaves its buffer to the
+/// next blob.
 #[test]
 fn memory_of_a_blob_that_was_written_inline_serves_the_next_one() {
     let blobs = blobs(&SimDisk::new(), THREADS);
@@ -257,7 +259,7 @@ fn memory_of_a_blob_that_was_written_inline_serves_the_next_one() {
     assert!(next.is_empty() && next.capacity() >= 1 << 20);
 }
 
-/// A state after a crash at some time in which a name leads to something else than the whole blob.
+/// Finds a crash state in which a name leads to anything but the complete blob.
 fn torn(disk: &SimDisk) -> Option<String> {
     let recording = disk.recording();
     let mut seed = Seed::new(7);

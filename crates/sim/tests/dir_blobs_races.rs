@@ -1,7 +1,6 @@
-//! `DirBlobs` between two steps of its own: what others do in the meantime.
+//! `DirBlobs` between two of its own steps, while other threads act. `cargo test -p sim` runs it.
 //!
-//! Invariant: each race is forced by a hook in the disk, not left to luck. Run by
-//! `cargo test -p sim`.
+//! Invariant: a hook in the disk forces each race; nothing depends on luck.
 
 use media::{
     Barrier, Blobs, DirBlobs, Disk, DiskEntry, DiskFile, DiskLock, MediaError, Put, Syncing,
@@ -13,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 type Hook = Box<dyn Fn() + Send + Sync>;
 
-/// A disk that calls out once a file is open for reading, and before a directory is synced.
+/// A disk that calls a hook after a file was opened for reading, and before a directory is synced.
 #[derive(Default)]
 struct Hooked {
     disk: OnceLock<Arc<SimDisk>>,
@@ -105,7 +104,7 @@ fn a_barrier_does_not_return_while_another_syncs_its_names() {
     let disk = Hooked::new();
     let blobs = DirBlobs::new(disk.clone(), Syncing::Inline);
     blobs.put("dir/a", b"a".to_vec(), Put::Replace).unwrap();
-    // The first barrier stops before its sync until it is told to go on.
+    // The first barrier stops before its sync until the gate opens.
     let gate = Arc::new((Mutex::new((false, false)), Condvar::new()));
     let hook = {
         let gate = Arc::clone(&gate);

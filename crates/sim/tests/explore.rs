@@ -1,7 +1,8 @@
-//! The explorer finds what it must find, and nothing else: canaries on a toy store.
+//! Canaries of the explorer on a toy store: it finds what it must find, and nothing else.
+//! `cargo test -p sim` runs it.
 //!
-//! Invariant: every mistake and every missing barrier that matters makes a failure; the correct
-//! toy makes none. Run by `cargo test -p sim`.
+//! Invariant: every mistake and every missing barrier that matters gives a failure; the correct toy
+//! gives none.
 
 mod register;
 

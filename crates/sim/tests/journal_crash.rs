@@ -54,8 +54,8 @@ fn each_barrier_is_missed() {
         Barrier::JournalReplayBeforeUse,
         Barrier::JournalBeforeNextSlot,
         Barrier::JournalBeforeAck,
-        // Not `DirectoryBeforeNames`: in these histories the pool's directory is synced once more
-        // for the names of the record of the journal's reach. `explore` misses it.
+        // Without `DirectoryBeforeNames`: in these histories the pool's directory is synced once
+        // more for the names of the record of the journal's reach. `explore` detects its absence.
         Barrier::ReachNamesBeforeUse,
         Barrier::ReachBeforeAck,
     ] {

@@ -1,15 +1,14 @@
-//! What a replay did not give stays dead, also when the disk gives its old bytes back later.
+//! Records that a replay did not return stay lost, even if the disk returns their old bytes later.
 //!
-//! Invariant: once a process has written to the journal, nothing of what lay behind the end that it
-//! found, and no slot that it did not find, is ever replayed. A disk may give such bytes back: a
-//! mirror that reads its other half, a drive whose cache was thought lost.
+//! Invariant: once a process has written to the journal, nothing behind the end that it found, and
+//! no slot that it did not find, is ever replayed. A disk may return such bytes: a mirror that
+//! reads its other half, or a drive whose cache was thought lost.
 
 use sim::journal_histories::{Checkpoint, JournalHistory, expect, go_on, open};
 use sim::{CrashPoint, History, Image, Plan, Scenario, Seed, SimDisk, Walker};
 use std::sync::Arc;
 
-/// The disk gives everything back that lies in slots which were not used since the crash. True when
-/// that changes anything.
+/// Restores all slots that were not used since the crash. Returns true if that changes anything.
 fn give_back(disk: &Arc<SimDisk>, crashed: &Image, everything: &Image) -> bool {
     let mut changed = false;
     for (name, _) in everything.files() {
@@ -33,7 +32,7 @@ fn give_back(disk: &Arc<SimDisk>, crashed: &Image, everything: &Image) -> bool {
 struct Counts {
     states: usize,
     changed: usize,
-    /// Would have come back, had nobody written since.
+    /// Would have been replayed if nothing had been written since.
     would_return: usize,
 }
 
@@ -63,7 +62,7 @@ fn explore(history: &JournalHistory, counts: &mut Counts) {
             let before = found.records.clone();
             let known = go_on(&disk, found, checkpoint, history.seal).expect(&place);
             if known.len() == before.len() {
-                // The ring was full: nobody wrote.
+                // The ring was full: nothing was written.
                 continue;
             }
             counts.states += 1;
@@ -71,7 +70,7 @@ fn explore(history: &JournalHistory, counts: &mut Counts) {
                 counts.changed += 1;
                 expect(&disk, &known, checkpoint, history.seal).expect(&place);
             }
-            // The canary: the same bytes, before anybody wrote.
+            // The canary: the same bytes, before anything was written.
             let disk = SimDisk::on(crashed.clone());
             give_back(&disk, &crashed, &everything);
             let more = open(&disk).is_ok_and(|more| more.records.len() > before.len());

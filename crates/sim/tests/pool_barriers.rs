@@ -1,8 +1,8 @@
 //! Every barrier of the pool is needed: without it, some crash state is wrong.
 //!
-//! Invariant: `media::Barrier::ALL` is the list; a barrier that nobody misses fails this test and
-//! should go. The other direction: no sync without a name, which the types see to. Those of the
-//! journal have tests of their own.
+//! Invariant: `media::Barrier::ALL` is the list. A barrier whose absence has no effect fails this
+//! test and should be removed. The types ensure that no sync lacks a barrier. The journal's
+//! barriers have their own tests.
 
 use media::Barrier;
 use sim::pool_histories::{MEMORY_BYTES, PoolHistory, PoolOp, Process, What, media, scripts};
@@ -10,7 +10,7 @@ use sim::{CrashPoint, Explorer, History, Image, Plan, SimDisk, Walker};
 use std::sync::Arc;
 use store::{OpenMode, Pool};
 
-/// The first failure that some history shows without this barrier.
+/// Returns the first failure of any history without this barrier.
 fn missed(barrier: Barrier) -> Option<String> {
     let scripts = scripts().into_iter();
     missed_by(
@@ -22,7 +22,7 @@ fn missed(barrier: Barrier) -> Option<String> {
 fn missed_by(barrier: Barrier, mut histories: impl Iterator<Item = PoolHistory>) -> Option<String> {
     histories.find_map(|history| {
         let name = &history.name;
-        // Some are missed only when two certain names are lost: their history gets more states.
+        // Some failures need two certain names to be lost: those histories get more states.
         let states = match name.as_str() {
             "keys, replaced" | "collected, killed" => 4000,
             _ => 400,
@@ -40,7 +40,7 @@ fn missed_by(barrier: Barrier, mut histories: impl Iterator<Item = PoolHistory>)
 #[test]
 fn each_barrier_is_missed() {
     let mut needless = Vec::new();
-    // Those of the journal and of the record of its reach have histories of their own.
+    // The barriers of the journal and of the record of its reach have their own histories.
     let is_of_journal = |barrier: &Barrier| {
         let name = format!("{barrier:?}");
         name.contains("Journal") || name.contains("Reach")
@@ -64,7 +64,7 @@ fn a_copy_misses_what_its_commit_needs() {
         let copies = scripts()
             .into_iter()
             .filter(|(name, _)| name.starts_with("copied"));
-        // Crashes while the pool is made and first filled are left out.
+        // Without crashes while the pool is created and first filled.
         let history = |(name, ops)| PoolHistory {
             settled: 2,
             ..PoolHistory::new(name, 7, ops)
@@ -75,7 +75,7 @@ fn a_copy_misses_what_its_commit_needs() {
     }
 }
 
-/// A pool after some commits and a power loss that lost whatever was not durable.
+/// A pool after some commits and a power loss that lost everything that was not durable.
 fn after_a_power_loss(without: Option<Barrier>) -> Image {
     let disk = SimDisk::new();
     let disk = match without {
@@ -98,7 +98,7 @@ fn after_a_power_loss(without: Option<Barrier>) -> Image {
     CrashPoint::new(&walker).state(Plan::Nothing)
 }
 
-/// Reads that opening for writing costs.
+/// Number of reads of opening for writing.
 fn reads_to_open(image: Image) -> u64 {
     let disk = SimDisk::unrecorded(image);
     let media = media(Arc::clone(&disk) as _, 9);

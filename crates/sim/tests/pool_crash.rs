@@ -1,6 +1,6 @@
 //! Power losses in a pool's life: the seeded set that runs with every test.
 //!
-//! The documented long run is `cargo run --release -p sim --example explore_pool`; what it found is
+//! The documented long run is `cargo run --release -p sim --example explore_pool`; its findings are
 //! in `docs/evaluation/crash.md`.
 
 use sim::pool_histories::{
@@ -44,7 +44,7 @@ fn random_histories_survive() {
     assert!(whole.states > 3000, "{whole:?}");
 }
 
-/// Containers of one directory; a shard's number is that of its containers divided by this.
+/// Containers of one directory; a container's shard is its number divided by this.
 const SHARD: usize = 1024;
 
 #[test]
@@ -60,7 +60,7 @@ fn what_was_adopted_is_durable_in_other_directories_too() {
         container_bytes: 1,
         ..lane_options()
     };
-    // A shard full of containers; the image lies in the last of them.
+    // A shard full of containers; the image is in the last of them.
     let pool = open(&disk, 2, OpenMode::Write);
     let mut session = pool.begin(single).expect("begin");
     let filler = (1..=SHARD as u64 - 4).map(|n| n.to_le_bytes().repeat(512));

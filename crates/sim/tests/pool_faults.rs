@@ -1,7 +1,7 @@
-//! Disks that fail: full, read-only, broken, at every operation of every kind of change.
+//! Failing disks: full, read-only, broken, at every operation of every kind of change.
 //!
-//! Invariant: the caller hears a kind that says why, the pool is intact for the next process and
-//! after a power loss, and the same process goes on when the fault was none of a sync.
+//! Invariant: the caller gets an error kind that names the cause. The pool is intact for the next
+//! process and after a power loss. The same process continues unless a sync failed.
 
 use media::MediaErrorKind;
 use sim::pool_histories::{Model, PoolOp, Process, What, examine, examine_and_weigh};
@@ -11,7 +11,7 @@ use store::{StoreError, StoreErrorKind};
 
 const SEED: u64 = 5;
 
-/// What is done while the disk fails.
+/// Operations while the disk fails.
 fn ops() -> Vec<PoolOp> {
     vec![
         PoolOp::Backup(What::Tree, 0),
@@ -40,8 +40,8 @@ fn pool() -> (sim::Image, Model) {
     (disk.image(), model)
 }
 
-/// Runs `op` under every fault that `make` gives for 0, 1, 2 ... until it succeeds; returns how
-/// often it failed.
+/// Runs `op` under the faults of `make` for 0, 1, 2 ... until it succeeds; returns the number of
+/// failures.
 fn each(name: &str, op: &PoolOp, make: impl Fn(u64) -> Fault, kinds: &[MediaErrorKind]) -> u64 {
     let (image, model) = pool();
     for number in 0..1000 {
@@ -81,7 +81,7 @@ fn each(name: &str, op: &PoolOp, make: impl Fn(u64) -> Fault, kinds: &[MediaErro
     panic!("{name} {op:?} never succeeds");
 }
 
-/// The pool after a power loss right now, with nothing and with everything of what is pending.
+/// Checks the pool after a power loss now, with none and with all of the pending changes.
 fn power_losses(disk: &SimDisk, allowed: &[Model]) -> Result<(), String> {
     let recording = disk.recording();
     let mut walker = Walker::new(&recording);
@@ -160,7 +160,7 @@ fn reads_fail_from_some_on() {
             disk.inject(Fault::Read { after });
             let result = process.run(&op);
             disk.heal();
-            // An index that cannot be read costs space, never data.
+            // An unreadable index costs space, never data.
             let found = examine_and_weigh(&disk.kill(), &process.allowed(), SEED);
             assert!(found.is_ok(), "{op:?} {after}: {result:?}: {found:?}");
         }

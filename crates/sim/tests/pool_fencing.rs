@@ -1,6 +1,6 @@
-//! Two writers of one pool: the lock refuses the second; without the lock its puts do.
+//! Two writers of one pool: the lock refuses the second; without a lock its puts do.
 //!
-//! Invariant: however two writers take turns, whoever was told of a commit has it, and nothing is
+//! Invariant: however two writers alternate, every acknowledged commit is there, and nothing is
 //! damaged.
 
 use media::{
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, OpenMode, Pool, StoreErrorKind, WriteSession};
 
-/// A disk whose locks hold nobody back: a network file system at its worst.
+/// A disk whose locks have no effect: the worst network file system.
 struct Unlocked(Arc<SimDisk>);
 
 impl Disk for Unlocked {
@@ -75,7 +75,7 @@ fn the_lock_refuses_a_second_writer_and_dies_with_the_first() {
     assert!(reader.is_ok(), "readers need no lock");
     drop(first);
     let second = open(Arc::clone(&disk) as _, 5).expect("after the first one's end");
-    // A killed process leaves nothing that anybody has to remove.
+    // A killed process leaves nothing that must be removed by hand.
     let disk = disk.kill();
     open(Arc::clone(&disk) as _, 6).expect("after a kill");
     drop(second);
@@ -123,7 +123,7 @@ impl Writer {
     }
 }
 
-/// Everything acknowledged is there, whole and sound.
+/// Checks that everything acknowledged is there, complete and sound.
 fn verify(disk: &Arc<SimDisk>, acked: &[&Truth]) -> Result<(), String> {
     let pool = open(Arc::clone(disk) as _, 90_000).map_err(|e| e.to_string())?;
     let snapshots = pool.snapshots().map_err(|e| e.to_string())?;
@@ -160,7 +160,7 @@ fn without_a_lock_the_pool_stays_sound() {
                 refused += 1;
             }
         }
-        // Alone, each of them gets on.
+        // Alone, each of them continues.
         for writer in &mut writers {
             let before = writer.acked.len();
             let done = (0..4).any(|_| writer.step().is_ok() && writer.acked.len() > before);

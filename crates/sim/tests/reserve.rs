@@ -1,6 +1,6 @@
-//! The reserve on a file system: room that is really there.
+//! The reserve on a file system: allocated space.
 //!
-//! Invariant: what it says that it holds is allocated, and comes back when it is given up.
+//! Invariant: reported bytes are allocated, and are free again when the reserve is released.
 
 use media::{Disk, LocalDisk, Need, Reserve};
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! Every barrier that volumes rely on is needed: without it, some crash state is wrong.
+//! Every barrier of volumes is needed: without it, some crash state is wrong.
 //!
-//! Invariant: those that are not here are in `pool_barriers` and in the journal's own tests.
+//! Invariant: the other barriers are in `pool_barriers` and in the journal's own tests.
 
 use media::Barrier;
 use sim::Explorer;
 use sim::volume_histories::{VolumeHistory, volume_scripts};
 
-/// The first failure that some history shows without this barrier.
+/// Returns the first failure of any history without this barrier.
 fn missed(barrier: Barrier, only: Option<&str>) -> Option<String> {
     let scripts = volume_scripts().into_iter();
     let mut scripts = scripts.filter(|(name, _)| only.is_none_or(|only| only == *name));
@@ -41,8 +41,8 @@ fn each_barrier_is_missed() {
     assert!(needless.is_empty(), "nobody misses {needless:?}");
 }
 
-/// What was copied and is needed, because the collector has the originals, must be durable before its
-/// commit; and the commit before anybody is told.
+/// Copies that are needed, because gc has deleted the originals, must be durable before their
+/// commit, and the commit before its acknowledgement.
 #[test]
 fn copies_of_defragmentation_miss_their_barriers() {
     for barrier in [Barrier::ContainersBeforeRoot, Barrier::RootBeforeAck] {

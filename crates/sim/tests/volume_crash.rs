@@ -1,8 +1,8 @@
 //! Power losses while volumes are written, snapshotted, cloned, resized: the seeded set that runs
 //! with every test.
 //!
-//! The documented long run is `cargo run --release -p sim --example explore_volumes`; what it
-//! found is in `docs/evaluation/crash.md`.
+//! The documented long run is `cargo run --release -p sim --example explore_volumes`; its findings
+//! are in `docs/evaluation/crash.md`.
 
 use sim::volume_histories::{VolumeHistory, volume_scripts};
 use sim::{Explorer, Report};

@@ -1,6 +1,7 @@
-//! Tasks of the project that are no part of the program: `cargo xtask tidy`.
+//! Tasks of the project that are no part of the program: `cargo xtask tidy`. Developers and
+//! `./test` run it.
 //!
-//! Called by people and by `./test`; has no dependencies, so that it builds in a second.
+//! Invariant: no dependencies, so that it builds in a second.
 #![forbid(unsafe_code)]
 
 mod tidy;
@@ -26,7 +27,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The checkout that this program was built from.
+/// Returns the checkout that this program was built from.
 fn checkout() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()

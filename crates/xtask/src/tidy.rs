@@ -1,7 +1,11 @@
-//! The rules of the house, checked over the files of a checkout.
+//! The rules of the house, checked over the files of a checkout. `main` calls this.
 //!
-//! Invariant: a rule is a function from files to findings, so that a canary can show that it
-//! fails. A finding says where, what and what to do. Called by `main`.
+//! ```text
+//! files -> Tree -> rules (one file each) -> findings
+//! ```
+//!
+//! Invariant: a rule is a function from files to findings, so that a canary can show that it fails.
+//! A finding says where, what, and what to do.
 
 mod circles;
 mod documents;
@@ -21,14 +25,14 @@ use std::fmt;
 use std::path::Path;
 pub use tree::{SourceFile, Tree};
 
-/// Something that a rule does not like.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// File, relative to the checkout.
     pub path: String,
     /// Line, from 1; 0 for the whole file.
     pub line: usize,
-    /// What it is and what to do.
+    /// The violation and its remedy.
     pub message: String,
     /// False for a warning.
     pub refused: bool,
@@ -63,7 +67,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All rules over the checkout at `root`.
+/// Runs all rules over the checkout at `root`.
 pub fn run(root: &Path) -> std::io::Result<Vec<Finding>> {
     Ok(check(&Tree::load(root)?))
 }

@@ -1,6 +1,8 @@
 //! Reads, stores and enters files, on a lane. The walker creates this work.
 //!
-//!     open -> read -> store -> stat again (changed?) -> enter into the directory
+//! ```text
+//! open -> read -> store -> stat again (changed?) -> enter into the directory
+//! ```
 //!
 //! Invariant: an entry whose file changed while it was read is marked so that the next run reads it
 //! again.

@@ -1,7 +1,9 @@
 //! Stores one long object through all lanes: this thread reads and cuts, workers fingerprint and
 //! compress. Backups of large files and imports call this.
 //!
-//!     source --read, cut--> pieces --> workers (store chunks) --> Assembly --> root
+//! ```text
+//! source --read, cut--> pieces --> workers (store chunks) --> Assembly --> root
+//! ```
 //!
 //! Invariant: boundaries do not depend on the sizes of reads: a cut is made only when the largest
 //! chunk is in the buffer or the object ends. Holes are not read.

@@ -154,7 +154,13 @@ fn writes_of_a_client_that_left_are_done() {
     assert_ne!(client.errno(Command::Read, 0, 1 << 40, 4096), 0);
     client.ask(Command::Disconnect, 0, 0, 0);
     wait_until("a write begins", || volume.writes.load(SeqCst) > 0);
+    assert_eq!(handle.clients_connected("disk"), 1);
     drop(client);
+    // Its writes still use the export, but nobody is disturbed any more.
+    assert_eq!(
+        (handle.clients("disk"), handle.clients_connected("disk")),
+        (1, 0)
+    );
     volume.open();
     wait_until("the session ends", || handle.stats().connections == 0);
     assert_eq!(volume.writes.load(SeqCst), 100);

@@ -150,9 +150,11 @@ impl OpenVolumes {
         Arc::clone(&self.volumes)
     }
 
-    /// Returns the number of clients that use a volume. 0 without a server.
+    /// Returns the number of clients that use a volume, without disconnected ones. 0 without a
+    /// server.
     pub fn clients(&self, name: &str) -> usize {
-        self.held.as_ref().map_or(0, |held| held.clients(name))
+        let held = self.held.as_ref();
+        held.map_or(0, |held| held.clients_connected(name))
     }
 }
 

@@ -1,8 +1,8 @@
-//! The stand-in for the root: the position from which records are needed, durably.
+//! The stand-in for the root: the durable position from which records are needed. `process` and
+//! `examine` use it.
 //!
-//! Invariant: a checkpoint counts when all of it is there; the one with the highest number is the
-//! newest. Its barriers are not the journal's, so leaving one of those out harms the journal only.
-//! Called by `process` and `examine`.
+//! Invariant: a checkpoint counts if it is complete; the one with the highest number is the newest.
+//! Its barriers are not the journal's, so leaving out one of those affects only the journal.
 
 use crate::SimDisk;
 use media::{Barrier, Disk};
@@ -12,26 +12,26 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const DIR: &str = "checkpoints";
 
-/// What a root says of the journal.
+/// The part of a root that concerns the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checkpoint {
-    /// Counts them.
+    /// Number of the checkpoint.
     pub generation: u64,
     /// Records below are not needed.
     pub from: JournalPosition,
-    /// Number of the first record that is.
+    /// Number of the first needed record.
     pub first: u64,
 }
 
 impl Checkpoint {
-    /// Makes the directory, durably.
+    /// Creates the directory, durably.
     pub fn prepare(disk: &Arc<SimDisk>) -> Result<(), String> {
         disk.make_dir(DIR).map_err(text)?;
         disk.sync_dir("", Barrier::ContainersBeforeRoot)
             .map_err(text)
     }
 
-    /// The newest one.
+    /// Returns the newest one.
     pub fn newest(disk: &Arc<SimDisk>) -> Result<Self, String> {
         let entries = disk.list(DIR).map_err(text)?;
         let mut newest = Self::default();
@@ -45,7 +45,7 @@ impl Checkpoint {
         Ok(newest)
     }
 
-    /// Stores it; durable when this returns.
+    /// Stores it; durable on return.
     pub fn store(&self, disk: &Arc<SimDisk>) -> Result<(), String> {
         let name = format!("{DIR}/{}", self.generation);
         let file = disk.open(&name, true).map_err(text)?;

@@ -1,8 +1,8 @@
-//! What a crash left: opened, compared with what is known, and used.
+//! Opens the journal that a crash left, compares it with the facts, and uses it. The scenario's
+//! check and tests call this.
 //!
-//! Invariant: examining only adds records of its own, numbered from [`LATER`], so that what it does
-//! can be interrupted by a power loss and examined in turn. Called by the scenario's check and by
-//! tests.
+//! Invariant: examining only adds its own records, numbered from [`LATER`], so that a power loss
+//! may interrupt it and it can be examined in turn.
 
 use super::Facts;
 use super::checkpoint::{Checkpoint, text};
@@ -14,10 +14,10 @@ use units::JournalPosition;
 
 /// Numbers of records that are appended after a crash.
 const LATER: u64 = 1 << 32;
-/// Records that are appended then, each flushed.
+/// Number of these records, each flushed.
 const ADDED: u64 = 2;
 
-/// Opens the journal that a crash left; says what is wrong with it.
+/// Opens the journal that a crash left; returns what is wrong with it.
 pub fn examine(disk: &Arc<SimDisk>, facts: &Facts, seal: Seal) -> Result<(), String> {
     let checkpoint = Checkpoint::newest(disk)?;
     if checkpoint.first < facts.needless {
@@ -33,7 +33,7 @@ pub fn examine(disk: &Arc<SimDisk>, facts: &Facts, seal: Seal) -> Result<(), Str
     go_on(disk, found, checkpoint, seal).map(drop)
 }
 
-/// True to the facts: no gap, nothing flushed missing, nothing dead, no false alarm.
+/// Compares with the facts: no gap, no flushed record missing, no lost record, no false damage.
 fn sound(found: &Replayed, checkpoint: Checkpoint, facts: &Facts) -> Result<(), String> {
     if let Some(damage) = found.damage.first() {
         return Err(format!("a false alarm: {damage}"));
@@ -70,8 +70,7 @@ fn sound(found: &Replayed, checkpoint: Checkpoint, facts: &Facts) -> Result<(), 
     Ok(())
 }
 
-/// Uses the journal; the next process must find what was found and what was added: number and
-/// position of each.
+/// Uses the journal. The next process must find all records, old and added, by number and position.
 pub fn go_on(
     disk: &Arc<SimDisk>,
     found: Replayed,
@@ -87,7 +86,7 @@ pub fn go_on(
     for number in last..last + ADDED {
         match with_record(number, Size::Small, |record| journal.append(record)) {
             Ok(at) => known.push((number, at)),
-            // Crashes in a row may leave a full ring; a checkpoint would follow.
+            // Consecutive crashes may leave a full ring; a checkpoint would follow.
             Err(e) if e.kind == store::StoreErrorKind::JournalFull => break,
             Err(e) => return Err(text(e)),
         }
@@ -98,7 +97,7 @@ pub fn go_on(
     Ok(known)
 }
 
-/// A process that opens the journal finds exactly these records.
+/// Checks that a process that opens the journal finds exactly these records.
 pub fn expect(
     disk: &Arc<SimDisk>,
     known: &[(u64, JournalPosition)],

@@ -1,22 +1,22 @@
-//! What happens to a journal, scripted and drawn.
+//! Operations on a journal, scripted and random. Histories and `process` use them.
 //!
-//! Invariant: one list for all histories (style 12). Called by the histories' users and `process`.
+//! Invariant: one list for all histories.
 
 use super::Size;
 use crate::Seed;
 
-/// Something that happens.
+/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JournalOp {
-    /// So many records; buffers that are full are written out.
+    /// Appends this many records; full buffers are written out.
     Append(u64, Size),
-    /// All of them are made durable.
+    /// Makes all records durable.
     Flush,
-    /// A checkpoint at the head, less so many records; then a trim.
+    /// Makes a checkpoint at the head, less this many records, then trims.
     Checkpoint(u64),
-    /// The process ends without a word and another one starts.
+    /// Kills the process and starts another one.
     Kill,
-    /// It will die after so many disk operations; then another one starts.
+    /// Kills the process after this many disk operations, then starts another one.
     KillAfter(u64),
 }
 
@@ -59,7 +59,7 @@ pub fn scripts() -> Vec<(&'static str, Vec<JournalOp>)> {
             ],
         ),
         (
-            // Nothing is synced but what the journal syncs by itself.
+            // Only the journal's own syncs.
             "no flush",
             vec![Append(6, Large), Append(9, Middle)],
         ),
@@ -80,7 +80,7 @@ pub fn scripts() -> Vec<(&'static str, Vec<JournalOp>)> {
             ],
         ),
         (
-            // What the next process finds in the page cache counts from then on.
+            // Records that the next process finds in the page cache count from then on.
             "killed",
             vec![
                 Append(3, Large),
@@ -109,7 +109,7 @@ pub fn scripts() -> Vec<(&'static str, Vec<JournalOp>)> {
     ]
 }
 
-/// Drawn from a seed.
+/// Random operations.
 pub fn random_ops(seed: u64, count: usize) -> Vec<JournalOp> {
     let mut seed = Seed::new(seed);
     let sizes = [

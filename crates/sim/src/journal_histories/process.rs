@@ -1,7 +1,6 @@
-//! Runs the operations of a history and says what was acknowledged.
+//! Runs the operations of a history and records the acknowledgements. The scenario calls this.
 //!
-//! Invariant: what is reported to the history is what a volume would tell its clients, no more.
-//! Called by the scenario.
+//! Invariant: it reports to the history what a volume would acknowledge to its clients, no more.
 
 use super::checkpoint::{Checkpoint, text};
 use super::records::{open, with_record};
@@ -13,7 +12,7 @@ use store::{StoreError, StoreErrorKind};
 use units::JournalPosition;
 use volumes::Journal;
 
-/// The process that has the journal open, and those that follow it.
+/// The process that has the journal open, and its successors.
 pub(super) struct Process<'a> {
     disk: Arc<SimDisk>,
     history: &'a History<Fact>,
@@ -22,11 +21,11 @@ pub(super) struct Process<'a> {
     checkpoint: Checkpoint,
     /// Number and position of all records that may still be needed.
     records: Vec<(u64, JournalPosition)>,
-    /// Number of the next one.
+    /// Number of the next record.
     next: u64,
 }
 
-/// Why an operation ended.
+/// Reason why an operation ended.
 enum Stopped {
     /// The process died.
     Dead,
@@ -43,7 +42,7 @@ impl From<StoreError> for Stopped {
 }
 
 impl<'a> Process<'a> {
-    /// The first process.
+    /// Starts the first process.
     pub(super) fn start(
         disk: &Arc<SimDisk>,
         history: &'a History<Fact>,
@@ -61,7 +60,7 @@ impl<'a> Process<'a> {
         })
     }
 
-    /// Does it. A process that dies is followed by another one.
+    /// Runs an operation. Starts another process if this one dies.
     pub(super) fn run(&mut self, op: &JournalOp) -> Result<(), String> {
         let result = match *op {
             JournalOp::Append(count, size) => (0..count).try_for_each(|_| self.append(size)),
@@ -124,12 +123,12 @@ impl<'a> Process<'a> {
         self.history.op(fact, || self.checkpoint.store(&self.disk))
     }
 
-    /// The next process finds what the page cache has.
+    /// Starts the next process, which finds the contents of the page cache.
     fn follow(&mut self) -> Result<(), String> {
         self.disk = self.disk.kill();
         self.checkpoint = Checkpoint::newest(&self.disk)?;
         if self.checkpoint.generation > 0 {
-            // Its process may have died before it was durable: stored again, under another name.
+            // Its process may have died before it was durable: store it again under another name.
             self.checkpoint.generation += 1;
             self.store_checkpoint()?;
         }

@@ -1,7 +1,8 @@
-//! Records that know their number, and the journal that takes them.
+//! Records that know their number, and the journal that takes them. `process`, `examine` and tests
+//! use them.
 //!
-//! Invariant: the record of a number is a function of number and size; two numbers never make the
-//! same record. Called by `process`, `examine` and tests.
+//! Invariant: the record of a number is a function of number and size; two numbers never give the
+//! same record.
 
 use crate::{Seed, SimDisk};
 use format::config::Seal;
@@ -20,7 +21,7 @@ const OPTIONS: JournalOptions = JournalOptions {
     buffer_bytes: 0,
 };
 
-/// How much a record weighs.
+/// Size of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
     /// A write of less than a sector.
@@ -35,17 +36,17 @@ pub enum Size {
     Chunks,
 }
 
-/// What an opening found.
+/// Result of opening the journal.
 pub struct Replayed {
-    /// The journal, ready for more.
+    /// The journal, ready for more records.
     pub journal: Journal,
     /// Number and position of each record.
     pub records: Vec<(u64, JournalPosition)>,
-    /// What the journal called damage.
+    /// Damage that the journal reported.
     pub damage: Vec<JournalDamage>,
 }
 
-/// Opens the journal on `disk`, checking each record that it gives.
+/// Opens the journal on `disk` and checks each record.
 pub fn open(disk: &Arc<SimDisk>, seal: Seal, from: JournalPosition) -> Result<Replayed, String> {
     let salt = disk.image().hash() ^ disk.position() as u64;
     let seed = Seed::new(salt).draw();
@@ -76,7 +77,7 @@ pub fn open(disk: &Arc<SimDisk>, seal: Seal, from: JournalPosition) -> Result<Re
     })
 }
 
-/// Position below which everything is recorded to have been durable.
+/// Returns the position below which everything is recorded to have been durable.
 pub(super) fn reached(disk: &Arc<SimDisk>, seal: Seal) -> Result<JournalPosition, String> {
     let media = Media::seeded(Arc::clone(disk) as _, UnixNanos(0), 1);
     let master = MasterKey::new([9; 32]);
@@ -85,7 +86,7 @@ pub(super) fn reached(disk: &Arc<SimDisk>, seal: Seal) -> Result<JournalPosition
     found.map(|found| found.reached).map_err(|e| e.to_string())
 }
 
-/// Hands the record of a number to `with`.
+/// Calls `with` with the record of a number.
 pub(super) fn with_record<T>(number: u64, size: Size, with: impl FnOnce(&Record<'_>) -> T) -> T {
     let (volume, place) = (VOLUME, number << 20);
     let len = match size {
@@ -115,7 +116,7 @@ pub(super) fn with_record<T>(number: u64, size: Size, with: impl FnOnce(&Record<
     })
 }
 
-/// The number of a record that is as it was appended.
+/// Returns the number of a record that is unchanged since its append.
 fn number_of(record: &Record<'_>) -> Option<u64> {
     let (place, sound) = match *record {
         Record::Write {

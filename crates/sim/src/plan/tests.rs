@@ -1,4 +1,4 @@
-//! Which plans a crash point gets and what each keeps.
+//! Plans of a crash point and what each keeps.
 
 use super::*;
 use std::collections::HashSet;

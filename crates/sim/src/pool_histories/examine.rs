@@ -1,8 +1,9 @@
-//! Opens the pool that a crash left, compares it with what may be there, and uses it.
+//! Opens the pool that a crash left, compares it with the allowed models, and uses it. The explorer
+//! calls this for every state; fault tests call it too.
 //!
-//! Invariant: a pool passes when it opens without a manual step, holds exactly one of the allowed
-//! models, restores every byte of it, checks as sound, stores nothing twice, and takes a further
-//! backup. Called by the explorer for every state, and by fault tests.
+//! Invariant: a pool passes if it opens without a manual step, has exactly one of the allowed
+//! models, restores every byte of it, checks as sound, stores nothing twice, and accepts another
+//! backup.
 
 use super::model::{Model, Truth, is_password, secret};
 use super::ops::What;
@@ -19,27 +20,27 @@ use std::sync::Arc;
 use store::{CheckDepth, GcStep, NothingCached, OpenMode, Pool, StoreErrorKind, TrashedContainer};
 use units::{SnapshotId, UnixNanos};
 
-/// Name of the snapshots that examining makes: they may be there when recovery is explored.
+/// Name of the snapshots that examining creates: they may exist when recovery is explored.
 const LATER: &str = "later";
 
 /// A pool as it was found.
 pub struct Found {
-    /// The pool, when one opened.
+    /// The pool, if one opened.
     pub pool: Option<Pool>,
     /// The key that opened it.
     opened_with: Option<u32>,
     /// Labels of its key slots.
     keys: BTreeSet<u32>,
-    /// Its snapshots, those of earlier examinations left out.
+    /// Its snapshots, without those of earlier examinations.
     snapshots: BTreeMap<SnapshotId, Snapshot>,
     /// The snapshots of earlier examinations.
     later: Vec<Snapshot>,
-    /// Why it does not open.
+    /// Reason why it does not open.
     refused: Option<String>,
 }
 
 impl Found {
-    /// Opens the pool with whatever key of the candidates works.
+    /// Opens the pool with any key of the candidates that works.
     pub fn open(
         disk: &Arc<SimDisk>,
         salt: u64,
@@ -87,7 +88,7 @@ impl Found {
         Ok(found)
     }
 
-    /// True when this is what the model says.
+    /// Returns true if the pool equals the model.
     pub fn is(&self, model: &Model) -> bool {
         if !model.exists {
             return self.pool.is_none();
@@ -99,7 +100,7 @@ impl Found {
         self.pool.is_some() && self.keys == model.keys && self.snapshots.iter().eq(records)
     }
 
-    /// What is there and what might be, in words.
+    /// Describes the pool and the candidates.
     pub fn against(&self, candidates: &[&Model]) -> String {
         let mut text = match &self.refused {
             Some(why) if self.pool.is_none() => format!("found no pool ({why})"),
@@ -120,7 +121,7 @@ impl Found {
     }
 }
 
-/// Keys worth trying, none at all first when a candidate is not encrypted; passwords last.
+/// Keys to try: first none, if a candidate is not encrypted; passwords last.
 fn tries(candidates: &[&Model]) -> Vec<Option<u32>> {
     let existing = || candidates.iter().filter(|model| model.exists);
     let mut keys: Vec<u32> = existing().flat_map(|model| model.keys.clone()).collect();
@@ -134,7 +135,7 @@ fn tries(candidates: &[&Model]) -> Vec<Option<u32>> {
     tries
 }
 
-/// Says what is wrong with the pool on `disk`, of which one of `models` may be true.
+/// Returns what is wrong with the pool on `disk`, which must equal one of `models`.
 pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), String> {
     match examine_and_weigh(disk, models, seed)? {
         0 => Ok(()),
@@ -142,7 +143,7 @@ pub fn examine(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<(), S
     }
 }
 
-/// The same where an index could not be read meanwhile; tells the bytes that are stored twice.
+/// The same after an index could not be read for a while. Returns the bytes that are stored twice.
 pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Result<u64, String> {
     let candidates: Vec<&Model> = models.iter().collect();
     let salt = (seed << 16) + 60_000;
@@ -180,11 +181,11 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
             writer.against(&[model])
         ));
     };
-    // Before anything else is read: reading a chunk that the index misses makes it whole.
+    // Before other reads: reading a chunk that the index lacks adds it there.
     let later = go_on(pool, model, is_collected, seed)?;
     let mut collected_at = pool.now();
     if is_collected {
-        // Whatever was interrupted: two more runs leave nothing over.
+        // Whatever was interrupted: two more runs leave no garbage.
         collect(pool)?;
         collected_at = pool.now();
         collect(pool)?;
@@ -215,7 +216,7 @@ pub fn examine_and_weigh(disk: &Arc<SimDisk>, models: &[Model], seed: u64) -> Re
     Ok(space.duplicate_bytes)
 }
 
-/// There was never a pool: one can be made, and it works.
+/// There was never a pool: creating one must work.
 fn begin_again(disk: &Arc<SimDisk>, salt: u64) -> Result<(), String> {
     let media = media(Arc::clone(disk) as _, salt);
     Pool::init(&media, &init_options(&[])).map_err(|e| format!("cannot be made again: {e}"))?;
@@ -228,7 +229,7 @@ fn begin_again(disk: &Arc<SimDisk>, salt: u64) -> Result<(), String> {
     check(&pool, false).map_err(|e| format!("made again: {e}"))
 }
 
-/// Every slot opens, and keys that were removed do not. Passwords cost too much to try here.
+/// Checks that every slot opens, and removed keys do not. Passwords take too long to try here.
 fn try_keys(
     disk: &Arc<SimDisk>,
     salt: u64,
@@ -261,14 +262,14 @@ fn restore(pool: &Pool, model: &Model, later: &[Snapshot]) -> Result<(), String>
         same.map_err(|e| format!("{name} {id:?}: {e}"))?;
     }
     for snapshot in later {
-        // What it was made of is not known here; that it is whole is.
+        // The original is not known here, only that the backup must be readable.
         let read = pool.reader().read_whole(&snapshot.root, 1 << 20);
         read.map_err(|e| format!("a later backup: {e}"))?;
     }
     Ok(())
 }
 
-/// Rot that is not set aside yet is damage, but reaches no name.
+/// Damage that is not in quarantine yet is damage, but affects no name.
 fn check(pool: &Pool, is_rotten: bool) -> Result<(), String> {
     let depth = CheckDepth::Data { part: 1, parts: 1 };
     let report = pool
@@ -280,7 +281,7 @@ fn check(pool: &Pool, is_rotten: bool) -> Result<(), String> {
     }
 }
 
-/// A backup of what the newest snapshot holds adds nothing, one of something new works.
+/// Checks that a backup equal to the newest snapshot adds nothing, and a different one works.
 fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Truth, String> {
     let session = pool.begin(lane_options());
     let mut session = session.map_err(|e| format!("no session: {e}"))?;
@@ -291,7 +292,7 @@ fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Tr
     if let Some(truth) = model.newest() {
         let root = put(&truth.source, &mut session)?;
         let stored = session.counts().chunks_new;
-        // What lies in the trash is stored again when it comes again.
+        // Chunks in the trash are stored again if they come again.
         if root != truth.snapshot.root || stored != 0 && !is_collected {
             return Err(format!("the same again stores {stored} chunks"));
         }
@@ -308,7 +309,7 @@ fn go_on(pool: &Pool, model: &Model, is_collected: bool, seed: u64) -> Result<Tr
     })
 }
 
-/// One whole run of the collector.
+/// Runs gc once, completely.
 fn collect(pool: &Pool) -> Result<(), String> {
     let collector = Collector::new(pool, at_once(), lane_options());
     let mut collector = collector.map_err(|e| format!("no collector: {e}"))?;
@@ -320,8 +321,9 @@ fn collect(pool: &Pool) -> Result<(), String> {
     }
 }
 
-/// Containers that were deleted by a run whose clock was ahead of this one's, and whose last commit the crash
-/// took away: gone, and in the trash until their time is over by this clock too.
+/// Counts containers that were deleted by a run whose clock was ahead of this one's, and whose last
+/// commit the crash lost. They are missing on the disk, and in the trash until they expire by this
+/// clock too.
 fn deleted_later(pool: &Pool, now: UnixNanos, files: &[(String, u64)]) -> Result<u64, String> {
     let (_, trashed) = pool.trash().map_err(|e| format!("no trash: {e}"))?;
     let is_gone = |t: &&TrashedContainer| {
@@ -334,7 +336,7 @@ fn deleted_later(pool: &Pool, now: UnixNanos, files: &[(String, u64)]) -> Result
     Ok(trashed.iter().filter(is_gone).count() as u64)
 }
 
-/// What the trash names can be taken back whole.
+/// Checks that snapshots in the trash can be restored completely.
 fn in_trash(pool: &Pool, candidates: &[&Model]) -> Result<(), String> {
     let (forgotten, _) = pool.trash().map_err(|e| format!("trash: {e}"))?;
     for forgotten in forgotten {
@@ -351,7 +353,7 @@ fn in_trash(pool: &Pool, candidates: &[&Model]) -> Result<(), String> {
     Ok(())
 }
 
-/// A pool that loses its newer commits is what its oldest one says, and whole.
+/// Checks that a pool that loses its newer commits equals its oldest one, and is complete.
 fn oldest_commit(disk: &Arc<SimDisk>, salt: u64, candidates: &[&Model]) -> Result<(), String> {
     let disk = SimDisk::unrecorded(disk.image());
     let names = |dir: &str| {

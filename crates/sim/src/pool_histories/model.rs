@@ -1,7 +1,6 @@
-//! What somebody who heard all acknowledgements knows of a pool.
+//! Knowledge of an observer of all acknowledgements of a pool. `process` and `examine` use it.
 //!
-//! Invariant: tiny and obvious; it knows nothing of containers, roots or indexes. Called by
-//! `process` and `examine`.
+//! Invariant: tiny and obvious; it knows nothing of containers, roots or indexes.
 
 use super::source::Source;
 use format::snapshot::Snapshot;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 use store::SecretKey;
 use units::SnapshotId;
 
-/// A snapshot and what it is to hold.
+/// A snapshot and its required contents.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Truth {
     /// Its record.
@@ -20,27 +19,27 @@ pub struct Truth {
     pub source: Arc<Source>,
 }
 
-/// What one acknowledged operation changes. Keys go by number, see [`secret`].
+/// Effect of one acknowledged operation. Keys are numbered, see [`secret`].
 #[derive(Clone)]
 pub enum Change {
     /// A new pool with these keys; none: not encrypted.
     Init(Vec<u32>),
-    /// One more key.
+    /// Adds a key.
     AddKey(u32),
-    /// One key less.
+    /// Removes a key.
     RemoveKey(u32),
-    /// A commit; what is added may replace what is removed.
+    /// A commit; added records may replace removed ones.
     Commit {
         /// New records.
         add: Vec<Truth>,
-        /// Records that go.
+        /// Removed records.
         remove: Vec<SnapshotId>,
     },
     /// Stored bytes that no snapshot needs change.
     Rot,
-    /// What rotted is set aside.
+    /// The damage is put into quarantine.
     Repair,
-    /// Space is collected from now on.
+    /// Gc runs from now on.
     Collect,
 }
 
@@ -67,7 +66,7 @@ impl fmt::Debug for Change {
 /// A pool as its users know it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Model {
-    /// There is one.
+    /// The pool exists.
     pub exists: bool,
     /// Keys that open it; without any it is not encrypted.
     pub keys: BTreeSet<u32>,
@@ -75,16 +74,16 @@ pub struct Model {
     pub keys_gone: BTreeSet<u32>,
     /// Snapshots.
     pub snapshots: BTreeMap<SnapshotId, Truth>,
-    /// Snapshots that went, and may be in the trash.
+    /// Removed snapshots, which may be in the trash.
     pub gone: BTreeMap<SnapshotId, Truth>,
-    /// Check may find damage, which no snapshot feels.
+    /// Check may find damage that affects no snapshot.
     pub is_rotten: bool,
-    /// Copies may lie beside what they were made of, and containers be gone that are still named.
+    /// Copies may exist beside their originals, and containers may be named but deleted.
     pub is_collected: bool,
 }
 
 impl Model {
-    /// With one more change.
+    /// Applies a change.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Init(keys) => {
@@ -129,8 +128,8 @@ impl Model {
     }
 }
 
-/// The key of a number. Every eighth is a password; recovery keys need no stretching, so they are
-/// what most states are opened with.
+/// Returns the key of a number. One in eight is a password. Recovery keys need no key stretching,
+/// so they open most states.
 pub fn secret(number: u32) -> SecretKey {
     if is_password(number) {
         return SecretKey::Password(format!("password {number}").into_bytes());
@@ -140,7 +139,7 @@ pub fn secret(number: u32) -> SecretKey {
     SecretKey::Recovery(key)
 }
 
-/// True for the numbers whose key is costly to try.
+/// Returns true for numbers whose key takes long to try.
 pub(super) fn is_password(number: u32) -> bool {
     number % 8 == 5
 }

@@ -1,76 +1,76 @@
-//! The operations of a pool's life, scripted and drawn.
+//! Operations of a pool's life, scripted and random. Histories and `process` use them.
 //!
-//! Invariant: one list for all histories (style 12). Called by the histories' users and `process`.
+//! Invariant: one list for all histories.
 
 use crate::Seed;
 
-/// What a backup is of.
+/// Kind of the source of a backup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// A disk image, in fixed chunks.
     Image,
-    /// A stream, cut by content.
+    /// A stream, in content-defined chunks.
     Stream,
     /// A file tree.
     Tree,
 }
 
-/// How a session ends that does not commit.
+/// End of a session without a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// `WriteSession::abandon`: what is open is stored for the next run.
+    /// `WriteSession::abandon`: open containers are stored for the next run.
     Abandon,
     /// The session is dropped; full containers are stored already.
     Drop,
 }
 
-/// Something that a user does, or that happens to her.
+/// An action of a user, or an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PoolOp {
-    /// A new pool with so many secrets; none: not encrypted.
+    /// Creates a pool with this many secrets; none: not encrypted.
     Init(u32),
     /// Adds a key, by password or recovery key.
     AddKey,
     /// Removes the oldest key.
     RemoveKey,
-    /// A new password: adds a key, then removes the oldest.
+    /// Changes the password: adds a key, then removes the oldest.
     ChangeKey,
-    /// The source changes a little; one session with so many extra lanes; one commit.
+    /// Changes the source a little, and backs it up with this many extra lanes in one commit.
     Backup(What, usize),
-    /// The source changes a little, and the session does not end with a commit.
+    /// Changes the source a little, and ends the session without a commit.
     Interrupted(What, usize, Ending),
-    /// The source changes a little, is backed up in another pool with keys of its own, and all
-    /// that is missing here is copied from there.
+    /// Changes the source a little, backs it up in another pool with its own keys, and replicates
+    /// everything that is missing here.
     Copy(What),
-    /// Removes the oldest so many snapshots.
+    /// Removes the oldest snapshots, this many.
     Forget(usize),
     /// Replaces the record of the newest snapshot.
     Tag,
-    /// So many small commits.
+    /// Makes this many small commits.
     Tags(usize),
-    /// A bit of every region of user data changes; done twice it is as it was. For
-    /// histories in which no snapshot needs any data at that time.
+    /// Inverts a bit of every region of user data; a second time restores it. For histories in
+    /// which no snapshot needs data at that time.
     Rot,
     /// Repairs the pool.
     Repair,
-    /// Moves the oldest so many snapshots to the trash.
+    /// Moves the oldest snapshots to the trash, this many.
     Discard(usize),
-    /// Takes the newest snapshot of the trash back, if there is one.
+    /// Restores the newest snapshot from the trash, if there is one.
     Undelete,
-    /// Collects space, all of it at once; nobody waits for anything.
+    /// Runs gc completely, without trash periods.
     Collect,
-    /// So many steps of a collection that goes on beside what follows, from its start or from
-    /// where it was.
+    /// Does this many steps of a gc run that continues beside later operations.
     CollectSteps(usize),
-    /// The process ends in peace and another one opens the pool.
+    /// Closes the pool and opens it in another process.
     Reopen,
-    /// Somebody deletes the index file between two processes.
+    /// Deletes the index file between two processes.
     LoseIndex,
-    /// The process is killed after so many disk operations of this; the next one takes over.
+    /// Kills the process after this many disk operations of this operation; the next one takes
+    /// over.
     Killed(u64, Box<PoolOp>),
 }
 
-/// `op`, and the process dies after so many disk operations.
+/// `op`, with a kill after this many disk operations.
 pub fn killed(after: u64, op: PoolOp) -> PoolOp {
     PoolOp::Killed(after, Box::new(op))
 }
@@ -129,7 +129,7 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
             ],
         ),
         (
-            // A commit found by the next process is durable with whatever that one changes.
+            // A commit found by the next process is durable with that process's next change.
             "found",
             (9..36).step_by(3).fold(vec![Init(1)], |mut ops, after| {
                 ops.extend([killed(after, Backup(Stream, 0)), AddKey, RemoveKey]);
@@ -192,7 +192,8 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
             ]),
         ),
         (
-            // What rotted is stored anew once that is acknowledged, whatever became of the notes.
+            // Damaged chunks are stored again once that is acknowledged, whatever happened to the
+            // notes.
             "rotten",
             join(vec![
                 vec![Init(1), Backup(Stream, 0), Forget(1), Rot],
@@ -290,7 +291,7 @@ pub fn scripts() -> Vec<(&'static str, Vec<PoolOp>)> {
     ]
 }
 
-/// So many operations of `seed` after the first, which makes the pool.
+/// Random operations after the first, which creates the pool.
 pub fn random_ops(seed: u64, count: usize) -> Vec<PoolOp> {
     let mut seed = Seed::new(seed).part(1);
     let mut ops = vec![PoolOp::Init(seed.below(3) as u32)];

@@ -1,7 +1,7 @@
-//! The pool that copies come from: on a disk of its own, which nothing happens to.
+//! The source pool of replication, on its own disk, which has no faults. `process` uses it.
 //!
-//! Invariant: it keeps what it was given, whatever becomes of the pool that is explored; a copy that was
-//! cut short is made up for by the next one. Called by `process`.
+//! Invariant: it keeps its contents, whatever happens to the explored pool. The next replication
+//! completes an interrupted one.
 
 use super::ops::What;
 use super::setup::{MEMORY_BYTES, init_options, lane_options, media, snapshot};
@@ -15,7 +15,7 @@ use store::{OpenMode, Pool, Result};
 /// Bytes of a step, so that objects take several.
 pub const COPY_STEP_BYTES: u64 = 5000;
 
-/// A snapshot and what it holds.
+/// A snapshot and its contents.
 pub type Original = (Snapshot, Arc<Source>);
 
 /// See the module's head.
@@ -26,8 +26,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Stores it; all that is there now, oldest first. `salt` decides keys and
-    /// names: nobody else has it.
+    /// Stores a source. Returns the pool and all of its snapshots, oldest first. `salt` decides
+    /// keys and names, and is unique.
     pub fn store(
         &mut self,
         what: What,
@@ -53,7 +53,7 @@ impl Origin {
     }
 }
 
-/// As the explored pool packs.
+/// Packing as in the explored pool.
 pub fn copy_options() -> CopyOptions {
     CopyOptions {
         lane: lane_options(),

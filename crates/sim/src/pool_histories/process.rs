@@ -1,8 +1,9 @@
-//! Runs a history: one process after another on one disk, and what each was told.
+//! Runs a history: consecutive processes on one disk, and their acknowledgements. `PoolHistory` and
+//! fault tests call this.
 //!
-//! Invariant: a change is acknowledged to the explorer when the store said so, and never before.
-//! What a killed process had in flight is looked up by the next one: when it took place it must
-//! survive from that one's next durable change on. Called by `PoolHistory` and by fault tests.
+//! Invariant: a change is acknowledged to the explorer when the store has acknowledged it, never
+//! before. After a kill the next process finds out whether a change in flight took place. If so, it
+//! must survive from the next durable change on.
 
 use super::examine::Found;
 use super::model::{Change, Model, Truth, secret};
@@ -20,7 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use store::{CheckDepth, GcStep, NewSecret, NothingCached, OpenMode, Pool, SecretKey, StoreError};
 
-/// Of an operation: a store's error, or words for what cannot be.
+/// Result of an operation: a store's error, or a text for a violation.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A process that uses a pool. See the module's head.
@@ -28,9 +29,9 @@ pub struct Process<'h> {
     disk: Arc<SimDisk>,
     history: &'h History<Change>,
     pool: Option<Arc<Pool>>,
-    /// The pool that copies come from.
+    /// The source pool of replication.
     origin: Origin,
-    /// Goes on beside other operations.
+    /// A gc run beside other operations.
     collector: Option<Collector>,
     seed: Seed,
     salt: u64,
@@ -44,7 +45,7 @@ pub struct Process<'h> {
 }
 
 impl<'h> Process<'h> {
-    /// The first process on an empty disk.
+    /// Creates the first process on an empty disk.
     pub fn new(disk: &Arc<SimDisk>, history: &'h History<Change>, seed: u64) -> Self {
         Self {
             disk: Arc::clone(disk),
@@ -62,7 +63,7 @@ impl<'h> Process<'h> {
         }
     }
 
-    /// A process on a disk whose pool is known; opens it.
+    /// Opens a pool with known contents in a new process.
     pub fn on(
         disk: &Arc<SimDisk>,
         history: &'h History<Change>,
@@ -76,7 +77,7 @@ impl<'h> Process<'h> {
         Ok(process)
     }
 
-    /// What may be found: what it knows, and the same with what was in flight when it failed.
+    /// Allowed models: the known one, and the same with the change in flight when it failed.
     pub fn allowed(&self) -> Vec<Model> {
         let mut allowed = vec![self.model.clone()];
         if let Some((_, change)) = &self.in_flight {
@@ -87,7 +88,7 @@ impl<'h> Process<'h> {
         allowed
     }
 
-    /// Runs one operation; an error is a failure of the store or of this.
+    /// Runs one operation; an error is a failure of the store or of this process.
     pub fn run(&mut self, op: &PoolOp) -> Outcome<()> {
         let PoolOp::Killed(after, op) = op else {
             return self.act(op);
@@ -104,7 +105,7 @@ impl<'h> Process<'h> {
         }
     }
 
-    /// The last process ends in peace and the pool is as known.
+    /// Closes the pool and checks it.
     pub fn finish(&mut self) -> Outcome<()> {
         self.reopen()
     }
@@ -313,7 +314,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    /// Collects by steps of few bytes. What a run does changes nothing that users see.
+    /// Runs gc in small steps. A run changes nothing that users see.
     fn collect(&mut self, steps: usize) -> Outcome<()> {
         if !self.model.is_collected {
             let ticket = self.history.begin(Change::Collect);
@@ -334,7 +335,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    /// Flips a bit of every region of user data.
+    /// Inverts a bit of every region of user data.
     fn rot(&mut self) -> Outcome<()> {
         assert!(self.model.snapshots.is_empty(), "somebody needs the data");
         self.collector = None;
@@ -367,8 +368,8 @@ impl<'h> Process<'h> {
         self.reopen()
     }
 
-    /// Repairs, and believes that it is done when it is acknowledged. A repair that has nothing to
-    /// do, because a process that was killed did it, is durable with the next commit.
+    /// Repairs, and expects the repair to be done once it is acknowledged. A repair without work,
+    /// because a killed process did it, is durable with the next commit.
     fn repair(&mut self) -> Outcome<()> {
         let before = self.pool()?.generation();
         let ticket = self.history.begin(Change::Repair);
@@ -393,7 +394,7 @@ impl<'h> Process<'h> {
         Ok(())
     }
 
-    /// The current state of a source, a little different from the last one that was put.
+    /// Returns the next state of a source, slightly changed.
     fn changed(&mut self, what: What) -> Source {
         let mut seed = self.seed.part(self.seed.clone().draw());
         self.seed.draw();
@@ -441,7 +442,8 @@ impl<'h> Process<'h> {
         self.look_around()
     }
 
-    /// A new process opens the pool for writing and finds out what became of a change in flight.
+    /// Opens the pool for writing in a new process and finds out whether a change in flight took
+    /// place.
     fn look_around(&mut self) -> Outcome<()> {
         let mut with = self.model.clone();
         let in_flight = self.in_flight.take();

@@ -1,7 +1,7 @@
-//! A small pool over a simulated disk: media, options, records.
+//! A small pool over a simulated disk: media, options, records. `process`, `examine` and fault
+//! tests call this.
 //!
-//! Invariant: nothing here depends on the machine or the time. Called by `process`, `examine` and
-//! fault tests.
+//! Invariant: nothing depends on the machine or the time.
 
 use super::ops::What;
 use super::source::Source;
@@ -15,13 +15,13 @@ use std::sync::Arc;
 use store::{InitOptions, LaneOptions, NewSecret, Pool};
 use units::{SnapshotId, UnixNanos};
 
-/// Budget of an open pool: the least that the index takes.
+/// Budget of an open pool: the minimum for the index.
 pub const MEMORY_BYTES: usize = 2 << 20;
 
-/// Everything below the store, over `disk`; `salt` decides ids, salts and the time of day.
+/// Media over `disk`; `salt` decides identifiers, salts and the time of day.
 pub fn media(disk: Arc<dyn Disk>, salt: u64) -> Media {
     let now = UnixNanos(salt as i64 * 1_000_000_000_000);
-    // Neighbouring seeds give overlapping streams: salts are scattered first.
+    // Neighbouring seeds give overlapping streams, so salts are hashed first.
     Media::seeded(disk, now, Seed::new(salt).draw())
 }
 
@@ -34,7 +34,7 @@ pub fn lane_options() -> LaneOptions {
     }
 }
 
-/// With the smallest chunks.
+/// The smallest chunks.
 pub fn init_options<'a>(secrets: &'a [NewSecret<'a>]) -> InitOptions<'a> {
     InitOptions {
         secrets,
@@ -51,7 +51,7 @@ pub fn init_options_of<'a>(seed: u64, secrets: &'a [NewSecret<'a>]) -> InitOptio
     }
 }
 
-/// Collects all that can be, merges what is not full, and waits for nothing.
+/// Collects everything possible, merges everything that is not full, and waits for nothing.
 pub fn at_once() -> GcPolicy {
     GcPolicy {
         live_percent_max: 100,
@@ -62,7 +62,7 @@ pub fn at_once() -> GcPolicy {
     }
 }
 
-/// A snapshot's record.
+/// Creates a snapshot's record.
 pub fn snapshot(pool: &Pool, what: What, source: &Source, root: ObjectRoot) -> Snapshot {
     Snapshot {
         id: pool.new_snapshot_id(),

@@ -1,7 +1,8 @@
-//! What histories back up: small contents that change a little and repeat themselves.
+//! Sources of backups in histories: small contents that change a little and repeat themselves.
+//! `process` and `examine` use them.
 //!
 //! Invariant: [`Source::put`] stores the same bytes the same way each time, whatever the lanes;
-//! [`Source::compare`] accepts these bytes only. Called by `process` and `examine`.
+//! [`Source::compare`] accepts only these bytes.
 
 use super::ops::What;
 use crate::Seed;
@@ -14,7 +15,7 @@ use store::{Lane, LaneOptions, ObjectBuilder, Pool, Result, WriteSession};
 const BLOCK_LOG2: u8 = 12;
 const BLOCK: usize = 1 << BLOCK_LOG2;
 
-/// Something to back up.
+/// A source.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Source {
     /// A disk image.
@@ -25,7 +26,7 @@ pub enum Source {
     Tree(BTreeMap<String, Node>),
 }
 
-/// A name in a tree.
+/// An entry of a tree.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Node {
     /// A regular file.
@@ -37,12 +38,12 @@ pub enum Node {
 }
 
 impl Source {
-    /// The first state.
+    /// Creates the first state.
     pub fn new(what: What, seed: &mut Seed) -> Self {
         match what {
             What::Image => {
                 let mut bytes = noise(seed, 3 * BLOCK);
-                // A hole, a block that repeats, and a tail that is no whole block.
+                // A hole, a repeated block, and a tail that is no whole block.
                 bytes.extend([0; BLOCK]);
                 bytes.extend_from_within(..BLOCK);
                 bytes.extend(text(seed, 1500));
@@ -70,7 +71,7 @@ impl Source {
         }
     }
 
-    /// Changes a little.
+    /// Changes it a little.
     pub fn change(&mut self, seed: &mut Seed) {
         match self {
             Self::Image(bytes) => {
@@ -113,7 +114,7 @@ impl Source {
         }
     }
 
-    /// What a snapshot of this is.
+    /// Kind of its snapshots.
     pub fn kind(&self) -> SnapshotKind {
         match self {
             Self::Image(_) => SnapshotKind::Image,
@@ -122,7 +123,7 @@ impl Source {
         }
     }
 
-    /// Stores it through the session's lane, or by turns through `lanes` others.
+    /// Stores it through the session's lane, or alternately through `lanes` others.
     pub fn put(
         &self,
         session: &mut WriteSession,
@@ -148,7 +149,7 @@ impl Source {
         Ok(root)
     }
 
-    /// Restores it and says what is different.
+    /// Restores it and returns the difference.
     pub fn compare(&self, pool: &Pool, root: &ObjectRoot) -> std::result::Result<(), String> {
         match self {
             Self::Image(bytes) | Self::Stream(bytes) => compare_bytes(pool, root, bytes),
@@ -157,7 +158,7 @@ impl Source {
     }
 }
 
-/// Lanes that take turns.
+/// Lanes that are used alternately.
 struct Turns<'a> {
     session: &'a mut WriteSession,
     extra: Vec<Lane>,
@@ -278,7 +279,7 @@ fn compare_directory(
     Ok(())
 }
 
-/// Bytes that nothing compresses.
+/// Bytes that do not compress.
 fn noise(seed: &mut Seed, len: usize) -> Vec<u8> {
     let words = (0..len.div_ceil(8)).flat_map(|_| seed.draw().to_le_bytes());
     words.take(len).collect()

@@ -1,7 +1,8 @@
-//! Opens the volumes that a crash left and compares them with what is allowed.
+//! Opens the volumes that a crash left and compares them with the allowed states. The scenario's
+//! check calls this.
 //!
-//! Invariant: what was found stays when it is folded in and when the pool is opened again; the
-//! pool checks and takes writes.
+//! Invariant: contents do not change when a checkpoint applies them or when the pool is opened
+//! again. The pool checks as sound and takes writes.
 
 use super::model::{Contents, VolumeModel};
 use super::setup::{CONTEXT, contents_of, open, read_volume};
@@ -18,14 +19,14 @@ use volumes::Volumes;
 
 type Found = BTreeMap<String, Contents>;
 
-/// Largest volume that histories make.
+/// Largest volume of the histories.
 const BYTES_MAX: u64 = 1 << 24;
 
 fn words(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
-/// Says what is wrong with the volumes on `disk`.
+/// Returns what is wrong with the volumes on `disk`.
 pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result<(), String> {
     let opened = open(disk, seed, (seed << 11) + 2000).map_err(words)?;
     if let Some(damage) = opened.damage().first() {
@@ -40,7 +41,7 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
     if refusals.len() == models.len() {
         return Err(refusals.join("; or: "));
     }
-    // A little is written, so that the folding is not only of what was found.
+    // A small write, so that the checkpoint applies more than it found.
     if let Some((name, contents)) = volumes.iter().find(|(_, c)| c.size >= 512) {
         let volume = opened.volume(name).ok_or("gone")?;
         let mut first = vec![0; 512];
@@ -64,7 +65,7 @@ pub fn examine(disk: &Arc<SimDisk>, seed: u64, models: &[VolumeModel]) -> Result
     is_still("snapshots opened again", &snapshots, &snapshots_of(&again)?)
 }
 
-/// One whole run of the collector.
+/// Runs gc once, completely.
 fn collect(volumes: &Volumes) -> Result<(), String> {
     let pool = volumes.pool();
     let mut collector = Collector::new(pool, at_once(), lane_options()).map_err(words)?;

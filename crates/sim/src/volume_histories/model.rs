@@ -1,16 +1,16 @@
-//! What volumes may hold, page by page.
+//! The allowed contents of volumes, page by page. Histories use it.
 //!
-//! Invariant: a page's list begins with what was flushed last and ends with what a reader sees; a
-//! crash may leave any of them.
+//! Invariant: a page's list begins with the contents of the last flush and ends with what a reader
+//! sees; a crash may leave any of them.
 
 use std::collections::BTreeMap;
 
-/// Bytes of a page: what a crash never mixes.
+/// Bytes of a page: the unit that a crash never mixes.
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes that one tag fills.
 pub const SECTOR_BYTES: usize = 512;
 
-/// A page, one tag a sector; 0 for zeroes.
+/// A page, one tag for each sector; 0 for zeroes.
 pub type Page = [u64; PAGE_BYTES / SECTOR_BYTES];
 
 /// A volume's contents as a reader sees them.
@@ -18,7 +18,7 @@ pub type Page = [u64; PAGE_BYTES / SECTOR_BYTES];
 pub struct Contents {
     /// Bytes, a multiple of 512.
     pub size: u64,
-    /// Its pages; what of the last lies beyond the size is zero.
+    /// Its pages; the last one is zero beyond the size.
     pub pages: Vec<Page>,
 }
 
@@ -31,7 +31,7 @@ impl Contents {
         }
     }
 
-    /// The same, longer or shorter.
+    /// The same with another size.
     pub fn resized(&self, size: u64) -> Self {
         let mut pages = self.pages.clone();
         pages.resize(size.div_ceil(PAGE_BYTES as u64) as usize, Page::default());
@@ -46,13 +46,13 @@ impl Contents {
 /// One change, with all of its consequences.
 #[derive(Clone, Debug)]
 pub enum VolumeChange {
-    /// A new volume, or all of an old one anew: created, cloned, rolled back, resized.
+    /// A new volume, or all of an old one replaced: created, cloned, rolled back, resized.
     Put(String, Contents),
-    /// A volume is gone.
+    /// A volume was deleted.
     Delete(String),
     /// Pages of a volume after a write.
     Write(String, Vec<(usize, Page)>),
-    /// What was written to a volume is durable.
+    /// Writes to a volume are durable.
     Flush(String),
     /// These pages of a volume are durable.
     Durable(String, Vec<(usize, Page)>),
@@ -60,16 +60,16 @@ pub enum VolumeChange {
     Snapshot(String, Contents),
 }
 
-/// What may be found of one volume.
+/// Allowed states of one volume.
 #[derive(Clone, Debug)]
 pub struct Allowed {
     /// Bytes.
     pub size: u64,
-    /// For each page: what it may be, oldest first.
+    /// Allowed contents of each page, oldest first.
     pub pages: Vec<Vec<Page>>,
 }
 
-/// What may be found after a crash.
+/// Allowed states after a crash.
 #[derive(Clone, Debug, Default)]
 pub struct VolumeModel {
     /// Volumes by name.
@@ -79,7 +79,7 @@ pub struct VolumeModel {
 }
 
 impl VolumeModel {
-    /// `change` takes place.
+    /// Applies `change`.
     pub fn apply(&mut self, change: &VolumeChange) {
         match change {
             VolumeChange::Put(name, contents) => {
@@ -124,7 +124,7 @@ impl VolumeModel {
         }
     }
 
-    /// Why what was found is not allowed, if so.
+    /// Returns why the contents are not allowed, if so.
     pub fn refuses(
         &self,
         volumes: &BTreeMap<String, Contents>,

@@ -1,52 +1,53 @@
-//! The operations of volumes' lives, scripted and drawn.
+//! Operations on volumes, scripted and random. Histories and `process` use them.
 //!
-//! Invariant: one list for all histories (style 12).
+//! Invariant: one list for all histories.
 
 use crate::Seed;
 
-/// Something that a client or an administrator does, or that happens to them. Volumes are chosen
-/// by a number, modulo how many there are; sectors modulo the size.
+/// An action of a client or an administrator, or an event. A number selects the volume, modulo
+/// their count; sectors are modulo the size.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum VolumeOp {
-    /// A new volume of so many sectors, chunks of 2^n bytes.
+    /// Creates a volume of this many sectors, with chunks of 2^n bytes.
     Create(u64, u8),
-    /// Writes so many sectors from this one on.
+    /// Writes sectors: volume, first, count.
     Write(usize, u64, u64),
-    /// The same with bytes that depend on the place only: they come again.
+    /// The same with bytes that depend only on the position: they repeat.
     WriteKnown(usize, u64, u64),
-    /// Collects space, all of it at once; nobody waits for anything.
+    /// Runs gc completely, without trash periods.
     Collect,
     /// Copies the chunks of all volumes and snapshots forward, in one commit.
     Defragment,
-    /// So many steps of a collection that goes on beside what follows.
+    /// Does this many steps of a gc run that continues beside later operations.
     CollectSteps(usize),
-    /// The same, and waits until it is durable.
+    /// Writes sectors durably.
     WriteDurable(usize, u64, u64),
-    /// So many sectors become zero.
+    /// Zeroes sectors.
     Discard(usize, u64, u64),
-    /// Waits until everything is durable.
+    /// Flushes.
     Flush(usize),
-    /// About so many bytes of background work.
+    /// About this many bytes of background work.
     Step(u64),
-    /// A round that stores at most about so many bytes: the rest stays in the journal.
+    /// A checkpoint that stores at most about this many bytes: the rest stays in the journal.
     Part(u64),
-    /// Folds everything in.
+    /// Makes a complete checkpoint.
     Checkpoint,
-    /// Freezes a moment.
+    /// Takes a snapshot.
     Snapshot(usize),
-    /// A new volume from what one has now.
+    /// Clones a volume.
     Clone(usize),
-    /// A new volume from the newest snapshot.
+    /// Clones the newest snapshot.
     CloneSnapshot,
-    /// Another size, sectors.
+    /// Changes the size, in sectors.
     Resize(usize, u64),
-    /// Back to its newest snapshot.
+    /// Rolls back to the volume's newest snapshot.
     Rollback(usize),
-    /// Removes a volume.
+    /// Deletes a volume.
     Delete(usize),
-    /// The process ends without a word and another one opens the pool.
+    /// Drops the process without a flush; another one opens the pool.
     Reopen,
-    /// The process is killed after so many disk operations of this; the next one takes over.
+    /// Kills the process after this many disk operations of this operation; the next one takes
+    /// over.
     Killed(u64, Box<VolumeOp>),
 }
 
@@ -101,7 +102,7 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
                 Checkpoint,
                 Write(0, 0, 32),
                 Flush(0),
-                // Over what the journal has, and not flushed.
+                // Over data in the journal, and not flushed.
                 Write(0, 2, 20),
                 WriteKnown(0, 16, 32),
                 Write(1, 0, 64),
@@ -205,7 +206,7 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
                 .collect::<Vec<_>>(),
         ),
         (
-            // What was overwritten, and whose overwriting is lost, is still needed.
+            // Overwritten chunks are still needed if the overwriting is lost.
             "collected",
             vec![
                 Create(256, 12),
@@ -230,7 +231,7 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
             ],
         ),
         (
-            // Large writes that are only in the journal refer to what no root needs.
+            // Large writes that are only in the journal refer to chunks that no root needs.
             "collected below what is not folded",
             vec![
                 Create(256, 12),
@@ -249,7 +250,7 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
             ],
         ),
         (
-            // What was written over them is not flushed: a crash needs them again.
+            // The writes over them are not flushed: a crash needs the chunks again.
             "collected below what is not flushed",
             vec![
                 Create(256, 12),
@@ -296,7 +297,7 @@ pub fn volume_scripts() -> Vec<(&'static str, Vec<VolumeOp>)> {
             ],
         ),
         (
-            // What was copied is all that is left after two collections.
+            // After two gc runs only the copies are left.
             "defragmented",
             vec![
                 Create(256, 12),

@@ -1,6 +1,8 @@
-//! Runs a history of volumes: one process after another on one disk, and what each was told.
+//! Runs a history of volumes: consecutive processes on one disk, and their acknowledgements.
+//! `VolumeHistory` calls this.
 //!
-//! Invariant: a change is acknowledged to the explorer when the store said so, and never before.
+//! Invariant: a change is acknowledged to the explorer when the store has acknowledged it, never
+//! before.
 
 use super::model::{Contents, SECTOR_BYTES, VolumeChange};
 use super::ops::VolumeOp;
@@ -21,11 +23,11 @@ pub struct VolumeProcess<'h> {
     disk: Arc<SimDisk>,
     history: &'h History<VolumeChange>,
     volumes: Option<Volumes>,
-    /// Goes on beside other operations.
+    /// A gc run beside other operations.
     collector: Option<Collector>,
     seed: u64,
     salt: u64,
-    /// What a reader sees now.
+    /// Contents as a reader sees them.
     now: BTreeMap<String, Contents>,
     snapshots: Vec<(Snapshot, Contents)>,
     names: u64,
@@ -37,7 +39,7 @@ fn words(e: impl std::fmt::Display) -> String {
 }
 
 impl<'h> VolumeProcess<'h> {
-    /// Makes a pool and opens it.
+    /// Creates a pool and opens it.
     pub fn start(
         disk: &Arc<SimDisk>,
         history: &'h History<VolumeChange>,
@@ -60,7 +62,7 @@ impl<'h> VolumeProcess<'h> {
         Ok(process)
     }
 
-    /// The last process ends without a word.
+    /// Drops the last process without a flush.
     pub fn finish(mut self) -> Result<(), String> {
         self.volumes = None;
         Ok(())
@@ -74,7 +76,7 @@ impl<'h> VolumeProcess<'h> {
         if let Some(damage) = volumes.damage().first() {
             return Err(format!("damage without a cause: {damage:?}"));
         }
-        // What the last process had not flushed may be there or not: it is looked at.
+        // Writes that the last process had not flushed may be there or not: read them.
         for (name, contents) in &mut self.now {
             let volume = volumes.volume(name).ok_or("a volume is gone")?;
             let found = read_volume(&volume)?;
@@ -88,7 +90,7 @@ impl<'h> VolumeProcess<'h> {
         Ok(())
     }
 
-    /// Does `op`.
+    /// Runs `op`.
     pub fn run(&mut self, op: &VolumeOp) -> Result<(), String> {
         let VolumeOp::Killed(after, op) = op else {
             return self.act(op);
@@ -241,7 +243,7 @@ impl<'h> VolumeProcess<'h> {
             })
             .map_err(words)?;
         if durability == Durability::Durable {
-            // The same again as a durable write: it makes these pages durable.
+            // The same write again, durable: it makes these pages durable.
             let contents = &self.now[&name];
             let pages = pages_of(first, &tags, contents);
             let change = VolumeChange::Durable(name, pages);
@@ -300,7 +302,7 @@ impl<'h> VolumeProcess<'h> {
             .map_err(words)
     }
 
-    /// The range inside the volume; none when it has no sectors.
+    /// Returns the range inside the volume; `None` if that has no sectors.
     fn range(&self, name: &str, first: u64, count: u64) -> Option<(u64, u64)> {
         let sectors = self.now[name].size / SECTOR_BYTES as u64;
         let first = first.checked_rem(sectors)?;

@@ -1,6 +1,6 @@
-//! Small volumes over a simulated disk.
+//! Small volumes over a simulated disk. `process` and `examine` call this.
 //!
-//! Invariant: nothing here depends on the machine or the time.
+//! Invariant: nothing depends on the machine or the time.
 
 use super::model::{Contents, PAGE_BYTES, Page, SECTOR_BYTES};
 use crate::SimDisk;
@@ -10,7 +10,7 @@ use store::{NewSecret, OpenMode, Pool, SecretKey, StoreError};
 use volume::{RequestContext, Volume};
 use volumes::{AccessOptions, DirectLimits, JournalOptions, Thresholds, Volumes, VolumesOptions};
 
-/// Who asks in histories.
+/// Request context of histories.
 pub const CONTEXT: RequestContext = RequestContext {
     origin: units::Origin::Foreground,
     class: units::IoClass(0),
@@ -36,14 +36,14 @@ fn options() -> VolumesOptions {
             unflushed_bytes_min: 8 << 10,
         },
         access: AccessOptions {
-            // One thread: what happens is what the seed says.
+            // One thread, so that the seed decides everything.
             fetch_threads: 0,
             ..AccessOptions::default()
         },
     }
 }
 
-/// A new pool.
+/// Creates a pool.
 pub fn init(disk: &Arc<SimDisk>, seed: u64) -> Result<(), StoreError> {
     let secret = secret(seed);
     let secrets: Vec<_> = secret
@@ -59,7 +59,7 @@ pub fn init(disk: &Arc<SimDisk>, seed: u64) -> Result<(), StoreError> {
     )
 }
 
-/// A process opens the pool and its volumes.
+/// Opens the pool and its volumes in a new process.
 pub fn open(disk: &Arc<SimDisk>, seed: u64, salt: u64) -> Result<Volumes, StoreError> {
     let media = media(Arc::clone(disk) as _, salt);
     let secret = secret(seed);
@@ -73,7 +73,7 @@ pub fn bytes_of(tags: &[u64]) -> Vec<u8> {
     tags.iter().flat_map(sector).collect()
 }
 
-/// The tags of sectors; an error when a sector is not of one tag.
+/// Returns the tags of sectors; an error if a sector has several tags.
 pub fn contents_of(bytes: &[u8]) -> Result<Contents, String> {
     let mut contents = Contents::zeroes(bytes.len() as u64);
     for (page, bytes) in contents.pages.iter_mut().zip(bytes.chunks(PAGE_BYTES)) {
@@ -92,7 +92,7 @@ pub fn contents_of(bytes: &[u8]) -> Result<Contents, String> {
     Ok(contents)
 }
 
-/// All of a volume as a reader sees it.
+/// Reads all of a volume.
 pub fn read_volume(volume: &dyn Volume) -> Result<Contents, String> {
     let mut bytes = vec![0xaa; volume.size_bytes() as usize];
     volume
@@ -101,7 +101,7 @@ pub fn read_volume(volume: &dyn Volume) -> Result<Contents, String> {
     contents_of(&bytes)
 }
 
-/// A page's number and sectors of a byte range's parts.
+/// Returns the numbers and contents of the pages that a write of sectors changes.
 pub fn pages_of(first: u64, tags: &[u64], contents: &Contents) -> Vec<(usize, Page)> {
     let per_page = (PAGE_BYTES / SECTOR_BYTES) as u64;
     let mut out: Vec<(usize, Page)> = Vec::new();

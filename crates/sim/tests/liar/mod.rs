@@ -1,6 +1,6 @@
-//! Media that break one promise each: canaries for the suites.
+//! Media that break one promise each: canaries for the suites. The conformance tests use them.
 //!
-//! Invariant: a liar without a lie passes. Called by the conformance tests.
+//! Invariant: a liar without a lie passes.
 
 use media::{Barrier, Blobs, Disk, DiskEntry, DiskFile, DiskLock, MediaError, MediaErrorKind, Put};
 use std::sync::Arc;
@@ -11,25 +11,25 @@ pub enum Lie {
     None,
     /// `rename_new` replaces.
     RenameReplaces,
-    /// A read past the end gives zeroes.
+    /// A read past the end returns zeroes.
     ReadsPastTheEnd,
     /// `list` is in the wrong order.
     ListUnsorted,
-    /// The lock is given to everybody.
+    /// The lock is given to every caller.
     LockShared,
     /// `open` with create keeps the old bytes.
     CreateKeeps,
-    /// `create_new` opens what exists.
+    /// `create_new` opens an existing file.
     CreateNewOpens,
-    /// `make_dir` always says that it is new.
+    /// `make_dir` always reports a new directory.
     MakeDirNew,
-    /// Growing shows other bytes than zeroes.
+    /// Growing shows bytes other than zeroes.
     GrowsDirty,
-    /// `remove` of nothing succeeds.
+    /// `remove` of a missing name succeeds.
     RemoveSilent,
     /// Names may leave the top.
     PathsEscape,
-    /// A sync of nothing succeeds.
+    /// A sync of a missing directory succeeds.
     SyncsNothing,
     /// `rename` keeps the old name.
     RenameCopies,
@@ -37,7 +37,7 @@ pub enum Lie {
     ReadersWrite,
     /// A write's last byte is lost.
     WritesShort,
-    /// Of one past the cache.
+    /// The last byte of a direct write is lost.
     WritesShortPastCache,
 }
 
@@ -221,17 +221,17 @@ pub enum BlobLie {
     None,
     /// Put if absent replaces.
     AlwaysPuts,
-    /// Put if absent says that the name was free.
+    /// Put if absent reports that the name was free.
     NeverRefuses,
     /// The barrier does not wait.
     NoBarrier,
-    /// Sweeping takes a blob.
+    /// Sweeping removes a blob.
     SweepsTooMuch,
     /// Deleting does nothing.
     Keeps,
-    /// The limit of a read is not kept.
+    /// The limit of a read is ignored.
     NoLimit,
-    /// A directory that does not exist is listed as an error.
+    /// Listing a missing directory is an error.
     ListFails,
 }
 

@@ -1,13 +1,14 @@
-//! A toy store to test the explorer with: a register whose values are containers and roots.
+//! A toy store to test the explorer with: a register whose values are containers and roots. The
+//! explorer's tests and the example that measures its speed use it.
 //!
-//! Invariant: the correct order is the one of `store`: container, barrier, root, barrier, answer.
-//! Called by the explorer's own tests and by the example that measures its speed.
+//! Invariant: the correct order is the one of `store`: container, barrier, root, barrier,
+//! acknowledgement.
 
 use media::{Barrier, Blobs, DirBlobs, Disk, MediaError, Put, Syncing};
 use sim::{Expected, History, Scenario, Seed, SimDisk};
 use std::sync::Arc;
 
-/// How the toy is built wrong.
+/// A mistake of the toy.
 #[allow(dead_code, reason = "the example builds it right")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mistake {
@@ -16,7 +17,7 @@ pub enum Mistake {
     RootFirst,
     /// Both are put before one barrier.
     OneBarrier,
-    /// A value found after a crash is believed without making its names durable.
+    /// A value found after a crash is trusted without making its names durable.
     NoAdoption,
     /// The old container is removed before the new root is durable.
     RemovesEarly,
@@ -30,7 +31,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// Opens what the disk holds; zero on an empty one.
+    /// Opens the register on the disk; zero on an empty one.
     pub fn open(disk: &Arc<SimDisk>, mistake: Mistake) -> Result<Self, String> {
         let disk: Arc<dyn Disk> = Arc::<SimDisk>::clone(disk);
         let blobs = DirBlobs::new(disk, Syncing::Inline);
@@ -101,7 +102,7 @@ impl Register {
     }
 }
 
-/// Highest root; its names are durable on return.
+/// Returns the highest root; its names are durable on return.
 fn recover(blobs: &DirBlobs, mistake: Mistake) -> Result<u64, MediaError> {
     blobs.sweep()?;
     let roots = blobs.list("roots")?;
@@ -125,7 +126,7 @@ fn body(value: u64, size: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Puts, and now and then a process crash between or within them.
+/// Puts, and sometimes a process crash between or within them.
 pub struct Counting {
     pub seed: u64,
     pub puts: u64,
@@ -157,7 +158,7 @@ impl Scenario for Counting {
                 history.ack(ticket);
                 continue;
             }
-            // The answer never got out. The next process tells what it finds.
+            // The acknowledgement was lost. The next process finds out.
             disk = disk.kill();
             register = Register::open(&disk, self.mistake)?;
             if register.value == value {
@@ -174,7 +175,7 @@ impl Scenario for Counting {
         if !expected.models.contains(&found) {
             return Err(format!("found {found}, allowed are {:?}", expected.models));
         }
-        // A second opening finds the same: recovery changes nothing that is seen.
+        // A second opening finds the same: recovery changes nothing visible.
         let again = Register::open(&disk.kill(), self.mistake)?.value;
         if again != found {
             return Err(format!("found {found}, then {again}"));

@@ -1,9 +1,11 @@
-//! No two files of a room use each other, directly or around a corner.
+//! Checks that no two files of a crate import each other, directly or through others. `check` calls
+//! this.
 //!
-//! A file that uses the file above or below it makes no circle. A name counts as the file that it comes
-//! from, however often it is exported again. Tests do not count. Circles that were there when the rule
-//! came are in a table, which may only shrink: one that is not in it is refused, and so is one that is
-//! in it and not there any more.
+//! A file may use the files above and below it. A re-exported name counts as a name of the file
+//! that defines it. Tests are ignored.
+//!
+//! Invariant: known import cycles are in a table that may only shrink. A cycle outside the table is
+//! refused, and so is an entry whose cycle no longer exists.
 
 mod paths;
 mod table;
@@ -13,7 +15,7 @@ use paths::{Import, imports};
 use std::collections::{BTreeMap, BTreeSet};
 pub use table::CIRCLES;
 
-/// Steps from one exported name to the next.
+/// Maximum number of re-exports to follow.
 const EXPORTS_MAX: usize = 16;
 
 /// See the module's head.
@@ -45,7 +47,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Paths of the files of each circle, sorted, each with what it uses of the others.
+/// Returns the sorted paths of the files of each cycle, each with its imports from the others.
 fn circles(tree: &Tree) -> Vec<Vec<(&str, String)>> {
     let mut rooms: BTreeMap<&str, Room<'_>> = BTreeMap::new();
     for source in &tree.sources {
@@ -57,26 +59,26 @@ fn circles(tree: &Tree) -> Vec<Vec<(&str, String)>> {
     rooms.values().flat_map(Room::circles).collect()
 }
 
-/// Files of a room by their modules (`a::b`; the root is empty), and what they import.
+/// Files of a crate by module (`a::b`; the root is empty), and their imports.
 #[derive(Default)]
 struct Room<'a> {
     files: BTreeMap<String, (&'a SourceFile, Vec<Import>)>,
 }
 
-/// Which modules each module uses, and in which line.
+/// The modules that each module uses, and the line of the first use.
 type Edges = BTreeMap<String, BTreeMap<String, usize>>;
 
 impl<'a> Room<'a> {
     fn add(&mut self, source: &'a SourceFile) {
         let module = source.module_path().join("::");
-        // Beside a library, the program is another room.
+        // If there is a library, `main.rs` is another crate.
         if source.path.ends_with("/src/main.rs") && self.files.contains_key(&module) {
             return;
         }
         self.files.insert(module, (source, imports(source)));
     }
 
-    /// The module that a path leads to, as seen from another.
+    /// Returns the module that a path leads to, as seen from another module.
     fn target(&self, from: &str, path: &[String], steps: usize) -> Option<String> {
         let mut at = String::new();
         let mut rest = path;
@@ -94,7 +96,7 @@ impl<'a> Room<'a> {
                     rest = rest.get(1..)?;
                 }
             }
-            // A module below, or another room.
+            // A module below, or another crate.
             below => {
                 from.clone_into(&mut at);
                 self.below(from, below)?;
@@ -110,7 +112,7 @@ impl<'a> Room<'a> {
             let exported = imports.iter().find(|i| i.is_item && i.name == *name);
             if let Some(import) = exported.filter(|_| steps > 0) {
                 let path: Vec<String> = import.path.iter().chain(rest).cloned().collect();
-                // `None` for a name of another room, which is none of ours.
+                // `None` for a name of another crate.
                 return self.target(&at, &path, steps - 1);
             }
             break;
@@ -118,7 +120,7 @@ impl<'a> Room<'a> {
         Some(at)
     }
 
-    /// The module of that name in another.
+    /// Returns the module of that name inside another.
     fn below(&self, module: &str, name: &str) -> Option<String> {
         let below = match module {
             "" => name.to_owned(),
@@ -127,7 +129,7 @@ impl<'a> Room<'a> {
         self.files.contains_key(&below).then_some(below)
     }
 
-    /// Leaves out what is above or below.
+    /// Returns the imports, except those from files above or below.
     fn edges(&self) -> Edges {
         let edges_of = |(module, (_, imports)): (&String, &(&SourceFile, Vec<Import>))| {
             let mut used = BTreeMap::new();
@@ -163,7 +165,7 @@ impl<'a> Room<'a> {
         circles
     }
 
-    /// The path of a module, and what it uses of the others of its circle.
+    /// Returns the path of a module, and its imports from the others of its cycle.
     fn member(&self, module: &str, members: &[&str], edges: &Edges) -> (&'a str, String) {
         let path = self
             .files
@@ -178,13 +180,13 @@ impl<'a> Room<'a> {
     }
 }
 
-/// True if the second lies below the first, or is it.
+/// Returns true if `other` is below `module`, or the same.
 fn is_above(module: &str, other: &str) -> bool {
     let rest = other.strip_prefix(module);
     module.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Everything that a module uses, directly or not.
+/// Returns everything that a module uses, directly or indirectly.
 fn reach<'e>(from: &str, edges: &'e Edges) -> BTreeSet<&'e str> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&str> = vec![from];

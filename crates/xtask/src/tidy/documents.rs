@@ -1,4 +1,7 @@
-//! Documents that must exist, be short, be complete, and point at something.
+//! Checks that required documents exist, are short and complete, and have valid links. `check`
+//! calls this.
+//!
+//! Invariant: only the text is checked, not whether it is true.
 
 use super::manifest::Manifest;
 use super::{Finding, Tree};
@@ -33,7 +36,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The map is short and names every room.
+/// The map is short and names every crate.
 fn map(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(MAP) else {
         return Vec::new();
@@ -57,7 +60,7 @@ fn map(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every direct dependency has a line that says what it is for.
+/// Every direct dependency has a line about its purpose.
 fn dependencies(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(DEPENDENCIES) else {
         return Vec::new();
@@ -86,7 +89,7 @@ fn dependencies(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every version constant of the stored layouts appears in the history of the format pages.
+/// Every version constant of a stored layout appears in the history of the format pages.
 fn versions(tree: &Tree) -> Vec<Finding> {
     let Some(history) = tree.text(FORMAT) else {
         return Vec::new();
@@ -155,7 +158,7 @@ fn links(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// A link as a path from the top; `None` when it leaves the checkout.
+/// Returns a link as a path from the top; `None` if it leaves the checkout.
 fn resolve(from: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -1,11 +1,12 @@
-//! Imports go one way: a room depends on rooms of lower floors only.
+//! Checks that a crate depends only on crates of lower layers. `check` calls this.
 //!
-//! A room's tests may also use rooms of its own floor and `dev` rooms. `dev` rooms may use all.
+//! Invariant: tests of a crate may also use crates of its own layer and `dev` crates. `dev` crates
+//! may use all.
 
 use super::manifest::Floor;
 use super::{Finding, Tree};
 
-/// Dependencies that only some rooms may have: name, floors, reason.
+/// Restricted dependencies: name, lowest layer, reason.
 const RESTRICTED: [(&str, u32, &str); 4] = [
     ("anyhow", 7, "errors have kinds below the program"),
     ("tokio", 7, "the core is synchronous"),

@@ -1,10 +1,11 @@
-//! Tells a Rust file's code from its comments, strings and tests; enough for rules, no parser.
+//! Separates a Rust file's code from its comments, strings and tests. It suffices for the rules but
+//! is no parser. [`super::tree`] calls this.
 //!
-//! Invariant: blanked text keeps its lines and columns, so a finding's place is right.
+//! Invariant: blanked text keeps its lines and columns, so positions of findings are right.
 
 use std::ops::Range;
 
-/// A file, taken apart.
+/// The parts of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Lexed {
     /// The text with comments, strings and characters blanked.
@@ -17,7 +18,7 @@ pub struct Lexed {
     pub test_modules: Vec<String>,
 }
 
-/// Takes a file apart.
+/// Separates a file into its parts.
 pub fn lex(text: &str) -> Lexed {
     let mut lexed = Lexed::default();
     let mut rest = text;
@@ -51,7 +52,7 @@ enum Piece {
     Literal,
 }
 
-/// What stands at the front of `rest`, and how many bytes of it.
+/// Returns the kind of the text at the front of `rest`, and its length in bytes.
 fn next_piece(rest: &str, word_before: bool) -> (Piece, usize) {
     if rest.starts_with("//") {
         return (Piece::Comment, rest.find('\n').unwrap_or(rest.len()));
@@ -128,7 +129,7 @@ fn raw_string(rest: &str, prefix: &str) -> Option<usize> {
     )
 }
 
-/// `'x'` or `'\n'`, not the lifetime `'x`.
+/// Returns true for `'x'` or `'\n'`, not for the lifetime `'x`.
 fn is_character(rest: &str) -> bool {
     let mut chars = rest.chars().skip(1);
     match chars.next() {

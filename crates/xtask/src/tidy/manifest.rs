@@ -1,14 +1,14 @@
-//! What the rules need of a `Cargo.toml`: name, floor, dependencies.
+//! Reads name, layer and dependencies of a `Cargo.toml`. [`super::tree`] calls this.
 //!
-//! Only the plain shapes that our manifests use are understood; a floor that is not understood
-//! counts as missing, which is refused.
+//! Invariant: only the plain forms of this project's manifests are understood. A layer that is not
+//! understood counts as missing, which is refused.
 
-/// Where a room stands.
+/// Layer of a crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Floor {
-    /// 0 is the ground.
+    /// 0 is the lowest.
     Number(u32),
-    /// Rooms that no shipped room may enter.
+    /// A crate that no shipped crate may depend on.
     Dev,
 }
 
@@ -32,12 +32,12 @@ pub struct Manifest {
     pub name: String,
     /// `[package.metadata.room] floor`.
     pub floor: Option<Floor>,
-    /// All of them.
+    /// All dependencies.
     pub dependencies: Vec<Dependency>,
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     pub fn parse(path: &str, text: &str) -> Self {
         let mut manifest = Self {
             path: path.to_owned(),

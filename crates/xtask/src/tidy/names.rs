@@ -1,8 +1,10 @@
-//! Names of modules and rooms are the field's nouns.
+//! Refuses names of modules and crates that say nothing. `check` calls this.
+//!
+//! Invariant: a name is refused as a file, a directory, or a module.
 
 use super::{Finding, Tree};
 
-/// Names that say nothing about what is inside.
+/// Names that say nothing about the contents.
 const EMPTY: [&str; 12] = [
     "util",
     "utils",

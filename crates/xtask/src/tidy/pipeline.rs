@@ -1,11 +1,12 @@
-//! The modules of the engine's rooms stand in pipeline order and import only to their left.
+//! Checks that the modules of the engine's crates are in pipeline order and import only to their
+//! left. `check` calls this.
 //!
-//! A name that `lib.rs` exports again counts as the module it comes from.
+//! Invariant: a name that `lib.rs` re-exports counts as a name of the module that defines it.
 
 use super::{Finding, SourceFile, Tree, lexer};
 use std::collections::BTreeMap;
 
-/// Rooms with an order, and their modules from left to right.
+/// Crates with an order, and their modules from left to right.
 const ORDERS: [(&str, &[&str]); 3] = [
     (
         "chunk_store",
@@ -126,7 +127,7 @@ fn check_room(tree: &Tree, room: &str, order: &[&str]) -> Vec<Finding> {
     findings
 }
 
-/// `pub use module::{A, B};` at the root: A and B to module.
+/// `pub use module::{A, B};` at the root: maps A and B to module.
 fn exports(code: &str) -> BTreeMap<String, String> {
     let mut exported = BTreeMap::new();
     for item in code.split(';') {
@@ -148,7 +149,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|w| !w.is_empty())
 }
 
-/// First names after `crate::` and after as many `super::` as lead to the root, with their lines.
+/// Returns the first names after `crate::` and after as many `super::` as lead to the root, with
+/// their lines.
 fn imports(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let ways = ["crate::".to_owned(), "super::".repeat(depth)];

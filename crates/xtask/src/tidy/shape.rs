@@ -1,10 +1,13 @@
-//! How a file looks: it says what it is, it is short, it is safe or says why it is sound.
+//! Checks the shape of files: a head, a bounded length, and reasons for `unsafe`. `check` calls
+//! this.
+//!
+//! Invariant: tests may lack a head and may import with `*`.
 
 use super::{Finding, SourceFile, Tree};
 
-/// Longer files get a review ...
+/// Longer files get a warning.
 const LINES_WARNED: usize = 300;
-/// ... and no longer ones are accepted.
+/// Longer files are refused.
 const LINES_MAX: usize = 600;
 
 /// See the module's head.
@@ -44,7 +47,7 @@ fn length(source: &SourceFile) -> Option<Finding> {
     }
 }
 
-/// `unsafe` needs a `SAFETY:` comment on its line or right above it.
+/// `unsafe` needs a `SAFETY:` comment on its line or directly above it.
 fn unsafe_without_reason(source: &SourceFile) -> Vec<Finding> {
     let comments: Vec<&str> = source.lexed.comments.lines().collect();
     let code: Vec<&str> = source.lexed.code.lines().collect();
@@ -68,7 +71,7 @@ fn unsafe_without_reason(source: &SourceFile) -> Vec<Finding> {
     findings
 }
 
-/// A room without `unsafe` forbids it, so that the first one is a decision.
+/// A crate without `unsafe` forbids it, so that its first use is a decision.
 fn forbids_unsafe(source: &SourceFile, tree: &Tree) -> Option<Finding> {
     let root = format!("crates/{}/src/", source.room);
     let is_library = source.path == format!("{root}lib.rs");
@@ -94,7 +97,7 @@ fn forbids_unsafe(source: &SourceFile, tree: &Tree) -> Option<Finding> {
     ))
 }
 
-/// `use super::*` hides who uses what; unit tests may.
+/// `use super::*` hides imports; unit tests may use it.
 fn stars(source: &SourceFile) -> Vec<Finding> {
     let hidden = |(line, code): &(usize, &str)| {
         let stars = ["use super::*", "use crate::*"];

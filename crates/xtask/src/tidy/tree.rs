@@ -1,4 +1,4 @@
-//! The files that rules look at, in memory.
+//! The files that rules examine, in memory.
 //!
 //! Invariant: no rule reads a file itself; samples of the canaries are trees too.
 
@@ -8,7 +8,7 @@ use super::manifest::Manifest;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Directories that hold nothing of ours.
+/// Directories without files of this project.
 const SKIPPED: [&str; 6] = [
     ".git",
     "target",
@@ -17,18 +17,18 @@ const SKIPPED: [&str; 6] = [
     "__pycache__",
     "node_modules",
 ];
-/// Files longer than this are data.
+/// Longer files are data.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A Rust file, its comments and its code apart.
+/// A Rust file, with its comments and its code separated.
 pub struct SourceFile {
     /// Relative to the checkout, with `/`.
     pub path: String,
-    /// As it is.
+    /// The unchanged text.
     pub text: String,
-    /// Comments, strings and tests told apart.
+    /// Comments, strings and tests.
     pub lexed: Lexed,
-    /// The room it belongs to (`crates/ROOM/...`), else empty.
+    /// The crate of the file (`crates/ROOM/...`), else empty.
     pub room: String,
     /// Only compiled for tests, examples or benchmarks.
     pub is_test: bool,
@@ -39,13 +39,13 @@ pub struct SourceFile {
 pub struct Tree {
     /// All Rust files.
     pub sources: Vec<SourceFile>,
-    /// Manifests of the rooms.
+    /// Manifests of the crates.
     pub manifests: Vec<Manifest>,
     /// All other text files: path and contents.
     pub texts: Vec<(String, String)>,
-    /// What no committed file may name: the checkout's own place on this machine.
+    /// Directories of this machine, which no committed file may name.
     pub private_paths: Vec<String>,
-    /// Circles between files that are known: files of each, sorted.
+    /// Known import cycles: files of each, sorted.
     pub circles: &'static [&'static [&'static str]],
 }
 
@@ -61,7 +61,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// From paths and contents.
+    /// Creates a tree from paths and contents.
     pub fn of(files: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut tree = Self::default();
         for (path, text) in files {
@@ -78,18 +78,18 @@ impl Tree {
         tree
     }
 
-    /// The contents of a text file.
+    /// Returns the contents of a text file.
     pub fn text(&self, path: &str) -> Option<&str> {
         let found = self.texts.iter().find(|(p, _)| p == path);
         found.map(|(_, text)| text.as_str())
     }
 
-    /// The manifest of a room.
+    /// Returns the manifest of a crate.
     pub fn manifest(&self, room: &str) -> Option<&Manifest> {
         self.manifests.iter().find(|m| m.name == room)
     }
 
-    /// Files of `#[cfg(test)] mod name;` are tests, and so is what lies below them.
+    /// Marks files of `#[cfg(test)] mod name;`, and files below them, as tests.
     fn mark_test_modules(&mut self) {
         let mut stems = BTreeSet::new();
         for source in &self.sources {
@@ -133,7 +133,8 @@ impl SourceFile {
         }
     }
 
-    /// Where its submodules lie: beside `lib.rs`, `main.rs` and `mod.rs`, else in its own directory.
+    /// Returns the directory of its submodules: beside `lib.rs`, `main.rs` and `mod.rs`, else its
+    /// own one.
     fn module_directory(&self) -> &str {
         let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
         match stem.rsplit_once('/') {
@@ -142,7 +143,7 @@ impl SourceFile {
         }
     }
 
-    /// Names of its modules from the root of the room; empty for the root itself.
+    /// Names of its modules from the root of the crate; empty for the root itself.
     pub fn module_path(&self) -> Vec<&str> {
         let below = self.module_directory().splitn(4, '/').nth(3);
         below.map(|p| p.split('/').collect()).unwrap_or_default()
@@ -153,7 +154,7 @@ impl SourceFile {
         (1..).zip(self.lexed.code.lines())
     }
 
-    /// True when the line is only compiled for tests.
+    /// Returns true if the line is only compiled for tests.
     pub fn is_test_line(&self, line: usize) -> bool {
         self.is_test
             || self
@@ -179,7 +180,7 @@ fn collect(root: &Path, below: &str, into: &mut Vec<(String, String)>) -> std::i
         if kind.is_dir() && !SKIPPED.contains(&name.as_str()) {
             collect(root, &path, into)?;
         } else if kind.is_file() && entry.metadata()?.len() <= FILE_BYTES_MAX {
-            // What is not text is data, and no rule speaks of data.
+            // Files that are not text are data, and no rule is about data.
             if let Ok(text) = String::from_utf8(std::fs::read(entry.path())?) {
                 into.push((path, text));
             }
@@ -188,8 +189,8 @@ fn collect(root: &Path, below: &str, into: &mut Vec<(String, String)>) -> std::i
     Ok(())
 }
 
-/// The checkout itself, what it stands in, and the user's home; but no path of one name, which a
-/// text may have for other reasons (`/home`, `/work`).
+/// Returns the checkout itself, the directories above it, and the user's home. Leaves out paths of
+/// one name, which a text may have for other reasons (`/home`, `/work`).
 fn private_paths(root: &Path) -> Vec<String> {
     let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let home = std::env::var_os("HOME").map(std::path::PathBuf::from);

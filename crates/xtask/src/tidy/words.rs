@@ -1,13 +1,14 @@
-//! Words that stand only where they belong: storage, clock and randomness have one door.
+//! Words that may occur only in some crates: storage, clock and randomness have one door. `check`
+//! calls this.
 //!
-//! Tests, examples and `dev` rooms are free of these rules, but for words that are never right.
+//! Invariant: tests, examples and `dev` crates are exempt, except for words that are never allowed.
 
 use super::manifest::Floor;
 use super::{Finding, SourceFile, Tree};
 
 struct Banned {
     words: &'static [&'static str],
-    /// Rooms where they belong.
+    /// Crates that may use them.
     rooms: &'static [&'static str],
     /// Files elsewhere that need them, and why.
     exceptions: &'static [(&'static str, &'static str)],
@@ -97,7 +98,7 @@ const BANNED: &[Banned] = &[
     },
 ];
 
-/// Never right, tests included.
+/// Never allowed, tests included.
 const NEVER: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 
 /// Decoders of bytes from disk and network: a bad byte is an error, never a panic.
@@ -149,7 +150,7 @@ impl Banned {
     }
 }
 
-/// The word, and not as the end of a longer one.
+/// Returns true if the word occurs, and not as the end of a longer one.
 fn stands_in(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code.get(..at).and_then(|b| b.chars().next_back());
@@ -157,7 +158,7 @@ fn stands_in(code: &str, word: &str) -> bool {
     })
 }
 
-/// No file names this machine's directories.
+/// Refuses files that name this machine's directories.
 fn private_paths(tree: &Tree) -> Vec<Finding> {
     let sources = tree.sources.iter().map(|s| (&s.path, &s.text));
     let texts = tree.texts.iter().map(|(path, text)| (path, text));

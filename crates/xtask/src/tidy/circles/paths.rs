@@ -1,7 +1,8 @@
-//! Which paths a file names: its `use` items, taken apart, and paths from `crate`, `self` or `super` in
-//! its code.
+//! Finds the paths that a file names: its `use` items, expanded, and paths from `crate`, `self` or
+//! `super` in its code. `circles` calls this.
 //!
-//! Invariant: tests are left out. Enough for house style, no parser: names from macros are not seen.
+//! Invariant: tests are left out. It suffices for this project's style but is no parser: names from
+//! macros are not seen.
 
 use crate::tidy::SourceFile;
 use crate::tidy::lexer::line_of;
@@ -11,15 +12,15 @@ use crate::tidy::lexer::line_of;
 pub struct Import {
     /// Its names.
     pub path: Vec<String>,
-    /// What it is called here; `*` for all.
+    /// Its name in this file; `*` for all.
     pub name: String,
-    /// Where, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// A `use` item: others can have the name from here.
+    /// A `use` item: other files can import the name from here.
     pub is_item: bool,
 }
 
-/// All of a file.
+/// Returns all paths of a file.
 pub fn imports(source: &SourceFile) -> Vec<Import> {
     let code = source.lexed.code.as_str();
     let mut found = Vec::new();
@@ -63,7 +64,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// All words with their places.
+/// All words with their offsets.
 fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     let starts = code.char_indices().filter(move |(at, c)| {
         let before = code.get(..*at).and_then(|b| b.chars().next_back());
@@ -75,7 +76,7 @@ fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// True in the middle of a path, and for `$crate`.
+/// Returns true in the middle of a path, and for `$crate`.
 fn follows_path(code: &str, at: usize) -> bool {
     let before = code.get(..at).unwrap_or_default();
     before.ends_with("::") || before.ends_with('$')
@@ -91,7 +92,7 @@ fn inline(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Takes `a::{b, c::d as e, self}` apart.
+/// Expands `a::{b, c::d as e, self}`.
 fn expand(tree: &str, above: &[String], line: usize, into: &mut Vec<Import>) {
     let tree = tree.trim();
     let (names, group) = match tree.split_once('{') {
@@ -117,7 +118,7 @@ fn expand(tree: &str, above: &[String], line: usize, into: &mut Vec<Import>) {
         }
         return;
     }
-    // `a::{self}` is a; `self::b` and `super::super` are what they are.
+    // `a::{self}` is `a`; `self::b` and `super::super` stay unchanged.
     if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
         path.pop();
     }
@@ -137,7 +138,7 @@ fn expand(tree: &str, above: &[String], line: usize, into: &mut Vec<Import>) {
     }
 }
 
-/// Splits at commas that are in no inner group.
+/// Splits at commas outside of inner groups.
 fn items(group: &str) -> Vec<&str> {
     let (mut depth, mut from, mut items) = (0usize, 0, Vec::new());
     for (at, c) in group.char_indices() {

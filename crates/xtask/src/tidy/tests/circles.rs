@@ -1,4 +1,4 @@
-//! Files that use each other, and the table of those that still do.
+//! Import cycles between files, and the table of known ones.
 
 use super::{file, findings, refused, room};
 use crate::tidy::Tree;
@@ -38,14 +38,14 @@ fn files_that_use_each_other_are_refused() {
     );
     refuse("fn f() -> crate::B {}\n", "fn f(a: super::a::A) {}\n");
     refuse("use super::B;\n", "fn f() {\n    use crate::A;\n}\n");
-    // Around a corner.
+    // A cycle of three.
     let mut three = circle("use crate::b::B;\n", "use crate::c::C;\n");
     three.push(file("crates/media/src/c.rs", "use crate::a::A;\n"));
     refused(
         three,
         "crates/media/src/a.rs, crates/media/src/b.rs, crates/media/src/c.rs",
     );
-    // What is exported again counts as the file that it comes from, which here nobody is above of.
+    // A re-exported name counts as one of the defining file, which is below no other file here.
     let deep = "mod below;\npub use below::Deep;\n";
     let mut exported = circle("use crate::b::Deep;\n", deep);
     exported.push(file("crates/media/src/b/below.rs", "use crate::a::A;\n"));
@@ -55,7 +55,7 @@ fn files_that_use_each_other_are_refused() {
     );
     let same = "mod below;\npub use below::Deep;\nuse crate::a::A;\n";
     accepted("use crate::b::{Deep};\n", same);
-    // Tests, comments and other rooms.
+    // Tests, comments and other crates.
     accepted(
         "use crate::b::B;\n",
         "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\n",

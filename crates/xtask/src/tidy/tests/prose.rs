@@ -1,4 +1,4 @@
-//! Tests the rules for comments: length, first words, words that the glossary replaces.
+//! Canaries of the rules for comments: length, first words, words that the glossary replaces.
 
 use super::{accepted, file, refused, room};
 
@@ -21,7 +21,7 @@ fn long_comments_are_refused_in_finished_crates() {
     refused(commented("media", &after_code), "wrap it at 100");
     // Columns are characters, not bytes.
     accepted(commented("media", &format!("// {}\n", "é".repeat(97))));
-    // rustfmt is responsible for code and strings.
+    // Code and strings are left to rustfmt.
     let string = format!("const A: &str = \"// {}\";\n", "x".repeat(99));
     accepted(commented("media", &string));
     accepted(commented("store", &line(101)));
