@@ -12,7 +12,7 @@ use store::{LaneOptions, Pool, RegionPlace, StoreError};
 pub struct ScrubNotes {
     /// Number of damaged places.
     pub damaged: u64,
-    /// Number of damaged places that the pool did not know.
+    /// Number of damaged places that the pool did not know or that parity restored.
     pub news: u64,
     /// Number of containers that could not be read from the device.
     pub failures: u64,

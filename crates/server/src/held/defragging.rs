@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! begin, resume --> run --- step_with --> at_work --> run ... --> last (finished, failed)
-//! stop, leave wait until the thread has put `run` back, then move it to `last`
+//! stop: waits until the thread has put `run` back, then moves it to `last`
+//! leave: the thread itself moves `run` to `last` when the server ends
 //! ```
 
 use super::{TaskBytes, TaskError};

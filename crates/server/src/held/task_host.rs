@@ -30,7 +30,7 @@ impl<'a> TaskHost<'a> {
         }
     }
 
-    /// Waits until `until_ns`, when the task's rate limit allows more, but at most [`WAIT_MAX`].
+    /// Waits until `until_ns`, when the task's rate limit allows more, but at most `WAIT_MAX`.
     pub fn wait_until(&self, until_ns: u64) {
         let wait = Duration::from_nanos(until_ns.saturating_sub(self.now_ns()));
         self.interrupt.wait(wait.min(WAIT_MAX));

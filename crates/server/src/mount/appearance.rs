@@ -1,6 +1,7 @@
 //! Attributes that stat(2) shows of stored entries. `lines` and `snapshot_files` call this.
 //!
-//! Invariant: attributes are what the snapshot stored. Inode numbers come from paths.
+//! Invariant: attributes of a stored entry are those in the snapshot. Only inode numbers are
+//! derived (see `places`).
 
 use super::items::Item;
 use super::places::{Contents, Place, disks_node};

@@ -1,7 +1,7 @@
 //! A copy of environment variables. Command contexts carry it.
 //!
-//! Invariant: an empty variable counts as unset. No other code reads the environment of the
-//! process.
+//! Invariant: an empty variable counts as unset. Commands read variables from such a copy, not from
+//! the process: a server may run them for a client.
 
 use super::SettingError;
 use std::collections::BTreeMap;
