@@ -1,8 +1,8 @@
 //! Node numbers of snapshot files and directories. `items`, `lines` and `snapshot_files` call this.
 //!
 //! ```text
-//! node number:  | volumes | images | number of the directory's place | number of the entry |
-//! bits:             1         1                   38                         24
+//! node number:  | disk? | image? | number of the directory's place | number of the entry |
+//! bits:             1       1                    38                         24
 //! ```
 //!
 //! A node is an entry of a directory, so files need no table. Places (directories) do: a place
